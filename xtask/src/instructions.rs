@@ -8,9 +8,9 @@ mod request;
 
 use std::process::Command;
 
-use callweave::dialect::{ExtractOptions, Extractor, Registry, Tools};
+use callweave::dialect::{DialectRegistry, ExtractOptions, Extractor, Tools};
 use callweave::encode::EncodeOptions;
-use callweave::event::{Body, Event, EventSink};
+use callweave::event::{Event, EventKind, EventSink};
 use callweave::protocol::Protocol;
 
 const USAGE: &str = "usage: cargo xtask instructions [--guard|--record]";
@@ -217,7 +217,7 @@ fn extract_plain(script: &str, dialect: &str, deltas: usize) -> Result<(), Strin
     let wanted: usize = pieces.iter().cycle().take(deltas).map(String::len).sum();
     let mut shown = 0;
     let mut sink = |event: Event<'_>| {
-        if let Body::Delta { text, .. } = &event.body {
+        if let EventKind::Delta { text, .. } = &event.body {
             shown += text.len();
         }
     };
@@ -234,14 +234,14 @@ fn extract(name: &str, deltas: usize) -> Result<(), String> {
     if let Some((script, dialect)) = name.split_once(", ") {
         return extract_plain(script, dialect, deltas);
     }
-    let dialect = Registry::builtin().find(name).ok_or(USAGE)?;
+    let dialect = DialectRegistry::builtin().find(name).ok_or(USAGE)?;
     let (before, after) = dialect.example.split_once("Oslo").ok_or("the example has no argument")?;
     let tools = serde_json::json!([{"name": "get_weather", "parameters": {"properties": {"city": {"type": "string"}}}}]);
     let options =
         ExtractOptions::new(name).map_err(|error| error.to_string())?.tools(Tools::from_json(&tools));
     let mut shown = 0;
     let mut sink = |event: Event<'_>| {
-        if let Body::Delta { text, .. } = &event.body {
+        if let EventKind::Delta { text, .. } = &event.body {
             shown += usize::from(text == DELTA);
         }
     };

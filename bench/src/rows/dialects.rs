@@ -1,7 +1,7 @@
 //! What a model writes into its text, in deltas of four bytes: arguments of a call, and text without any marker.
 
-use callweave::dialect::{ExtractOptions, Extractor, Registry, Tools};
-use callweave::event::{Body, Event};
+use callweave::dialect::{DialectRegistry, ExtractOptions, Extractor, Tools};
+use callweave::event::{Event, EventKind};
 use serde_json::json;
 
 use crate::measure::{Aim, Case, Row, Target, Way};
@@ -61,7 +61,7 @@ fn options(name: &str) -> ExtractOptions {
 
 /// A call with one long string argument.
 fn argument(way: &'static str, name: &str, deltas: usize) -> Way {
-    let dialect = Registry::builtin().find(name).expect("a dialect of the table");
+    let dialect = DialectRegistry::builtin().find(name).expect("a dialect of the table");
     let (before, after) = dialect.example.split_once("Oslo").expect("an example with this city");
     let (before, after, options) = (before.to_owned(), after.to_owned(), options(name));
     let pieces = vec![DELTA; deltas];
@@ -84,7 +84,7 @@ fn prose(way: &'static str, name: &str, deltas: usize) -> Way {
 fn extract(options: &ExtractOptions, before: &str, pieces: &[&str], after: &str) -> Outcome {
     let mut shown = 0;
     let mut sink = |event: Event<'_>| {
-        if let Body::Delta { text, .. } = &event.body {
+        if let EventKind::Delta { text, .. } = &event.body {
             shown += text.len();
         }
     };

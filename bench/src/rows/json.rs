@@ -2,8 +2,8 @@
 
 use std::rc::Rc;
 
-use callweave::json::partial::{Growing, Partial};
-use callweave::json::{Scanner, Status};
+use callweave::json::partial::{PartialValue, UnfinishedValues};
+use callweave::json::{JsonScanner, ScanStatus};
 use jiter::{Jiter, JsonValue, PartialMode};
 use serde::de::IgnoredAny;
 
@@ -54,9 +54,9 @@ fn scan(line: &str, kilobytes: usize) -> Row {
         pieces: kilobytes,
         ways: vec![
             Way::new("callweave", move || {
-                let mut scanner = Scanner::new();
+                let mut scanner = JsonScanner::new();
                 scanner.push(&ours);
-                read(scanner.status() == Status::Complete)
+                read(scanner.status() == ScanStatus::Complete)
             }),
             Way::new("serde_json", move || read(serde_json::from_str::<IgnoredAny>(&serde).is_ok())),
             Way::new("jiter", move || read(Jiter::new(jiter.as_bytes()).next_skip().is_ok())),
@@ -73,7 +73,7 @@ fn partial(line: &str, deltas: usize) -> Row {
         pieces: text.len() / DELTA,
         ways: vec![
             Way::new("callweave", move || {
-                let mut partial = Partial::new(Growing::Strings);
+                let mut partial = PartialValue::new(UnfinishedValues::Strings);
                 for delta in ours.as_bytes().chunks(DELTA) {
                     partial.push(std::str::from_utf8(delta).expect("it is ASCII"));
                     std::hint::black_box(partial.value());

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use callweave::Value;
 use callweave::encode::EncodeOptions;
 use callweave::event::Event;
-use callweave::pipeline::{Builder, Decoder};
+use callweave::pipeline::{Decoder, DecoderBuilder};
 use callweave::request::RequestOptions;
 
 use super::wire::{PLAIN_ANTHROPIC, PLAIN_CHAT, Stream};
@@ -18,7 +18,7 @@ use crate::streams::Reads;
 const TWICE: Option<Target> = Some(Target(5, Aim::Ratio(0.5)));
 
 pub(crate) fn cases() -> Vec<Case> {
-    let full: fn(Builder) -> Builder = |builder| builder.read_all();
+    let full: fn(DecoderBuilder) -> DecoderBuilder = |builder| builder.read_all();
     let answers = [
         ("chat to anthropic 10k", PLAIN_CHAT, "anthropic-messages", TWICE),
         ("anthropic to chat 10k", PLAIN_ANTHROPIC, "openai-chat", TWICE),

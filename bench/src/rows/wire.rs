@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use callweave::pipeline::{Builder, Decoder};
+use callweave::pipeline::{Decoder, DecoderBuilder};
 
 use crate::measure::{Aim, Case, Row, Target, Way};
 use crate::peers::{self, Collected, anthropic, chat, responses, typed};
@@ -44,7 +44,7 @@ pub(crate) struct Stream {
     pub(crate) protocol: &'static str,
     pub(crate) generate: fn(usize) -> String,
     pub(crate) reads: fn(String) -> Reads,
-    pub(crate) decoder: fn(Builder) -> Builder,
+    pub(crate) decoder: fn(DecoderBuilder) -> DecoderBuilder,
     pub(crate) peers: Peers,
 }
 

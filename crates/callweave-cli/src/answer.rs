@@ -5,33 +5,33 @@ use std::collections::HashSet;
 use anyhow::{Context, Result, anyhow};
 use callweave::accumulator::Accumulator;
 use callweave::dialect::ExtractOptions;
-use callweave::event::{BlockId, BlockKind, Body, Event, EventSink, FinishReason, Sink};
-use callweave::framing::{Framing, Limits};
-use callweave::mend::Mend;
+use callweave::event::{BlockId, BlockKind, Event, EventKind, EventSink, FinishReason, Sink};
+use callweave::framing::{Framing, StreamLimits};
+use callweave::mend::ArgumentStage;
 use callweave::message::Message;
 use callweave::pipeline::Decoder;
 use callweave::protocol::{Protocol, read_error};
 
-use crate::brief::Brief;
+use crate::brief::NoticeBudget;
 use crate::commands::extract::found_dialect;
-use crate::input::Input;
-use crate::rows::{Failure, Outcome};
+use crate::input::InputFile;
+use crate::rows::{RowFailure, RowOutcome};
 use crate::verdict::{self, ADVICE};
 
 /// How an answer is read.
 #[derive(Clone, Copy)]
-pub(crate) struct Reading<'o> {
+pub(crate) struct ReadOptions<'o> {
     /// The protocol, if it is known.
     pub(crate) protocol: Option<&'static Protocol>,
-    pub(crate) limits: Limits,
+    pub(crate) limits: StreamLimits,
     /// The dialect of its text, if that is to be read.
     pub(crate) dialect: Option<&'o ExtractOptions>,
     /// What is done to its calls.
-    pub(crate) mend: &'o Mend,
+    pub(crate) mend: &'o ArgumentStage,
 }
 
 /// What was read: an answer, or several, one after the other.
-pub(crate) struct Answers {
+pub(crate) struct DecodedResponses {
     /// Those that were not taken as they ended, and the last.
     messages: Vec<Message>,
     pub(crate) protocol: Option<&'static Protocol>,
@@ -43,21 +43,21 @@ pub(crate) struct Answers {
     pub(crate) nature: String,
 }
 
-impl Reading<'_> {
+impl ReadOptions<'_> {
     /// Reads the input to its end. Events go to `live` as they happen; the content of an answer is kept in its message
     /// if that `is_kept`. After each piece of input `pause` is called and may take the messages of answers that are
     /// over, so that a long recording need not be kept.
     pub(crate) fn read(
         &self,
-        input: &mut Input,
+        input: &mut InputFile,
         live: Option<&mut EventSink<'_>>,
         is_kept: bool,
         mut pause: impl FnMut(&Decoder, &mut Vec<Message>) -> Result<()>,
-    ) -> Answers {
+    ) -> DecodedResponses {
         let mut decoder = self.decoder();
         let mut messages = Vec::new();
-        let ledger = Ledger { accumulator: Accumulator::new(), is_kept, calls: HashSet::new(), live };
-        let mut brief = Brief::new(ledger);
+        let ledger = EventLedger { accumulator: Accumulator::new(), is_kept, calls: HashSet::new(), live };
+        let mut brief = NoticeBudget::new(ledger);
         let read = pump(input, &mut decoder, &mut brief, |decoder, brief| {
             messages.extend(brief.next.accumulator.take_earlier());
             pause(decoder, &mut messages)
@@ -67,7 +67,13 @@ impl Reading<'_> {
         let dialect = self.dialect.map(|options| found_dialect(decoder.dialect(), options));
         let nature = nature(&decoder, dialect.as_deref(), input);
         let protocol = decoder.protocol();
-        Answers { messages, protocol, is_streamed: is_streamed(&decoder), failure: read.err(), nature }
+        DecodedResponses {
+            messages,
+            protocol,
+            is_streamed: is_streamed(&decoder),
+            failure: read.err(),
+            nature,
+        }
     }
 
     fn decoder(&self) -> Decoder {
@@ -82,7 +88,7 @@ impl Reading<'_> {
     }
 }
 
-impl Answers {
+impl DecodedResponses {
     /// What keeps the first of these messages from being relied on that is not as it should be. Where the input could not
     /// be read to its end, that is the last one's failure.
     pub(crate) fn problem(self, messages: &[Message]) -> Result<Option<String>> {
@@ -96,7 +102,7 @@ impl Answers {
     }
 
     /// What became of each. Where the input could not be read to its end, that is the last one's failure.
-    pub(crate) fn outcomes(mut self) -> Vec<Result<Outcome, Failure>> {
+    pub(crate) fn outcomes(mut self) -> Vec<Result<RowOutcome, RowFailure>> {
         let mut failure = self.failure.take();
         let last = self.messages.len().saturating_sub(1);
         let outcome = |(at, message)| match failure.take_if(|_| at == last) {
@@ -104,21 +110,21 @@ impl Answers {
             Some(error) if *message == Message::default() => Err(error.into()),
             Some(error) => {
                 let json = serde_json::to_string(message).map_err(anyhow::Error::from)?;
-                Err(Failure { error, recovered: Some(json) })
+                Err(RowFailure { error, recovered: Some(json) })
             }
         };
         self.messages.iter().enumerate().map(outcome).collect()
     }
 
     /// What became of the only one. More of them than one have no room in a row.
-    pub(crate) fn only(self) -> Result<Outcome, Failure> {
+    pub(crate) fn only(self) -> Result<RowOutcome, RowFailure> {
         let mut outcomes = self.outcomes();
         let more = outcomes.len().saturating_sub(1);
         let first = outcomes.drain(..).next().context("there is always one")?;
         match first {
-            Ok(Outcome { json, .. }) if more > 0 => {
+            Ok(RowOutcome { json, .. }) if more > 0 => {
                 let problem = format!("more answers follow in the same input: {more}");
-                Ok(Outcome { json, problem: Some(problem) })
+                Ok(RowOutcome { json, problem: Some(problem) })
             }
             first => first,
         }
@@ -126,8 +132,8 @@ impl Answers {
 }
 
 /// What became of an answer that was read to its end.
-pub(crate) fn outcome(message: &Message, protocol: Option<&'static Protocol>) -> Result<Outcome> {
-    Ok(Outcome { json: serde_json::to_string(message)?, problem: verdict::of_message(message, protocol) })
+pub(crate) fn outcome(message: &Message, protocol: Option<&'static Protocol>) -> Result<RowOutcome> {
+    Ok(RowOutcome { json: serde_json::to_string(message)?, problem: verdict::of_message(message, protocol) })
 }
 
 /// Whether the answer comes in pieces, as far as can be told.
@@ -142,7 +148,7 @@ pub(crate) fn is_streamed(decoder: &Decoder) -> bool {
 
 /// Reads the input to its end, with a `pause` after each piece.
 fn pump<S: for<'e> Sink<Event<'e>>>(
-    input: &mut Input,
+    input: &mut InputFile,
     decoder: &mut Decoder,
     sink: &mut S,
     mut pause: impl FnMut(&Decoder, &mut S) -> Result<()>,
@@ -161,7 +167,7 @@ fn pump<S: for<'e> Sink<Event<'e>>>(
 }
 
 /// Passes events on and keeps what they amount to.
-struct Ledger<'a, 's> {
+struct EventLedger<'a, 's> {
     accumulator: Accumulator,
     /// Whether the content is kept, too, and not only calls and what is told of the answer.
     is_kept: bool,
@@ -170,15 +176,21 @@ struct Ledger<'a, 's> {
     live: Option<&'a mut EventSink<'s>>,
 }
 
-impl Ledger<'_, '_> {
-    fn keeps(&mut self, body: &Body<'_>) -> bool {
+impl EventLedger<'_, '_> {
+    fn keeps(&mut self, body: &EventKind<'_>) -> bool {
         match body {
             _ if self.is_kept => true,
-            Body::BlockStart { block, kind: BlockKind::ToolCall { .. }, .. } => self.calls.insert(*block),
-            Body::BlockStart { kind: BlockKind::ToolResult { .. } | BlockKind::Opaque { .. }, .. } => false,
-            Body::Delta { block, .. } | Body::Correction { block, .. } => self.calls.contains(block),
-            Body::Attachment { .. } | Body::Foreign { .. } => false,
-            Body::End => {
+            EventKind::BlockStart { block, kind: BlockKind::ToolCall { .. }, .. } => {
+                self.calls.insert(*block)
+            }
+            EventKind::BlockStart {
+                kind: BlockKind::ToolResult { .. } | BlockKind::Opaque { .. }, ..
+            } => false,
+            EventKind::Delta { block, .. } | EventKind::Correction { block, .. } => {
+                self.calls.contains(block)
+            }
+            EventKind::Attachment { .. } | EventKind::Foreign { .. } => false,
+            EventKind::End => {
                 self.calls.clear();
                 true
             }
@@ -187,7 +199,7 @@ impl Ledger<'_, '_> {
     }
 }
 
-impl<'e> Sink<Event<'e>> for Ledger<'_, '_> {
+impl<'e> Sink<Event<'e>> for EventLedger<'_, '_> {
     fn put(&mut self, event: Event<'e>) {
         let is_kept = self.keeps(&event.body);
         let Some(live) = &mut self.live else {
@@ -204,19 +216,19 @@ impl<'e> Sink<Event<'e>> for Ledger<'_, '_> {
 }
 
 /// Reads the body of a request that was refused with a status.
-fn refuse(status: u16, input: &mut Input, sink: &mut EventSink<'_>) -> Result<()> {
+fn refuse(status: u16, input: &mut InputFile, sink: &mut EventSink<'_>) -> Result<()> {
     let mut body = Vec::new();
     let read = input.for_each(|bytes| {
         body.extend_from_slice(&bytes[..bytes.len().min(MAX_REFUSAL - body.len())]);
         Ok(())
     });
     let headers = input.head().map(|head| head.headers.clone()).unwrap_or_default();
-    let start = Body::Start { id: None, model: None, word: "".into(), members: None };
+    let start = EventKind::Start { id: None, model: None, word: "".into(), members: None };
     sink.put(Event::new(0, start));
-    sink.put(Event::new(0, Body::ChoiceStart));
-    sink.put(Event::new(0, Body::Error(read_error(Some(status), headers, &body))));
-    sink.put(Event::new(0, Body::Finish { reason: FinishReason::Error, raw: None }));
-    sink.put(Event::new(0, Body::End));
+    sink.put(Event::new(0, EventKind::ChoiceStart));
+    sink.put(Event::new(0, EventKind::Error(read_error(Some(status), headers, &body))));
+    sink.put(Event::new(0, EventKind::Finish { reason: FinishReason::Error, raw: None }));
+    sink.put(Event::new(0, EventKind::End));
     read
 }
 
@@ -224,7 +236,7 @@ fn refuse(status: u16, input: &mut Input, sink: &mut EventSink<'_>) -> Result<()
 const MAX_REFUSAL: usize = 1 << 20;
 
 /// What the input was found to be, in words.
-fn nature(decoder: &Decoder, dialect: Option<&str>, input: &Input) -> String {
+fn nature(decoder: &Decoder, dialect: Option<&str>, input: &InputFile) -> String {
     let protocol =
         decoder.protocol().map_or("unknown".to_owned(), |it| format!("{} ({})", it.name, it.title));
     let framing = decoder.framing().map_or("unknown", |framing| framing.name());

@@ -16,7 +16,7 @@ use memchr::{memchr, memchr_iter, memrchr};
 
 /// How many threads there are.
 #[derive(Args, Clone, Copy)]
-pub(crate) struct Jobs {
+pub(crate) struct JobCount {
     /// How many rows are worked on at the same time; as many as there are processors, unless told
     #[arg(long, value_name = "N", requires = "jsonl")]
     jobs: Option<NonZeroUsize>,
@@ -25,7 +25,7 @@ pub(crate) struct Jobs {
 /// More threads than that would only take room.
 const MOST_JOBS: usize = 256;
 
-impl Jobs {
+impl JobCount {
     #[cfg(test)]
     pub(crate) fn of(jobs: usize) -> Self {
         Self { jobs: NonZeroUsize::new(jobs) }
@@ -38,13 +38,13 @@ impl Jobs {
 }
 
 /// Some lines of an input.
-pub(crate) struct Batch {
+pub(crate) struct LineBatch {
     bytes: Vec<u8>,
     /// How many lines are before them.
     before: u64,
 }
 
-impl Batch {
+impl LineBatch {
     /// The lines with their ends, and their numbers.
     pub(crate) fn lines(&self) -> impl Iterator<Item = (u64, &[u8])> {
         let mut rest = &*self.bytes;
@@ -63,11 +63,11 @@ impl Batch {
 pub(crate) fn each_batch<T: Send>(
     input: impl BufRead,
     longest: usize,
-    jobs: Jobs,
-    work: impl Fn(&Batch) -> T + Sync,
+    jobs: JobCount,
+    work: impl Fn(&LineBatch) -> T + Sync,
     mut take: impl FnMut(T) -> Result<()> + Send,
 ) -> Result<()> {
-    let mut batches = Batches { input, longest, rest: Vec::new(), before: 0, is_over: false };
+    let mut batches = BatchSplitter { input, longest, rest: Vec::new(), before: 0, is_over: false };
     let jobs = jobs.count();
     if jobs == 1 {
         while let Some(batch) = batches.next()? {
@@ -75,7 +75,7 @@ pub(crate) fn each_batch<T: Send>(
         }
         return Ok(());
     }
-    let (asked, queue) = sync_channel::<(Batch, SyncSender<T>)>(jobs);
+    let (asked, queue) = sync_channel::<(LineBatch, SyncSender<T>)>(jobs);
     let (promised, results) = sync_channel::<Receiver<T>>(jobs * 2);
     let queue = Mutex::new(queue);
     let answer = || {
@@ -113,7 +113,7 @@ pub(crate) fn each_batch<T: Send>(
 }
 
 /// Bytes → batches.
-struct Batches<R> {
+struct BatchSplitter<R> {
     input: R,
     longest: usize,
     /// The beginning of a line.
@@ -123,12 +123,12 @@ struct Batches<R> {
     is_over: bool,
 }
 
-impl<R: BufRead> Batches<R> {
-    fn next(&mut self) -> Result<Option<Batch>> {
+impl<R: BufRead> BatchSplitter<R> {
+    fn next(&mut self) -> Result<Option<LineBatch>> {
         let bytes = self.read().context("cannot read the input to its end")?;
         let before = self.before;
         self.before += memchr_iter(b'\n', &bytes).count() as u64;
-        Ok((!bytes.is_empty()).then_some(Batch { bytes, before }))
+        Ok((!bytes.is_empty()).then_some(LineBatch { bytes, before }))
     }
 
     /// Whole lines; nothing at the end.
@@ -165,7 +165,7 @@ mod tests {
 
     fn run(input: &str, size: usize, jobs: usize) -> Vec<String> {
         let mut all = Vec::new();
-        let work = |batch: &Batch| {
+        let work = |batch: &LineBatch| {
             let line = |(number, line): (u64, &[u8])| {
                 // The first lines take longest.
                 let pause = 20_u64.saturating_sub(number * number);
@@ -179,7 +179,7 @@ mod tests {
             Ok(())
         };
         let input = BufReader::with_capacity(size, input.as_bytes());
-        each_batch(input, 10, Jobs::of(jobs), work, take).expect("memory can be read");
+        each_batch(input, 10, JobCount::of(jobs), work, take).expect("memory can be read");
         all
     }
 
@@ -208,7 +208,7 @@ mod tests {
     fn what_is_read_keeps_step_with_what_is_taken() {
         let (jobs, read, taken) = (3, AtomicUsize::new(0), AtomicUsize::new(0));
         let most = AtomicUsize::new(0);
-        let work = |_: &Batch| {
+        let work = |_: &LineBatch| {
             let ahead = read.fetch_add(1, Ordering::SeqCst) + 1 - taken.load(Ordering::SeqCst);
             most.fetch_max(ahead, Ordering::SeqCst);
         };
@@ -219,7 +219,7 @@ mod tests {
         };
         let lines = "x\n".repeat(1000);
         let input = BufReader::with_capacity(2, lines.as_bytes());
-        each_batch(input, 10, Jobs::of(jobs), work, take).expect("memory can be read");
+        each_batch(input, 10, JobCount::of(jobs), work, take).expect("memory can be read");
         assert_eq!(taken.into_inner(), 1000);
         // Those in both queues, and one in the hands of each thread.
         let most = most.into_inner();
@@ -231,11 +231,11 @@ mod tests {
         let lines = "x\n".repeat(100_000);
         for jobs in [1, 3] {
             let worked = AtomicUsize::new(0);
-            let work = |_: &Batch| {
+            let work = |_: &LineBatch| {
                 worked.fetch_add(1, Ordering::SeqCst);
             };
             let input = BufReader::with_capacity(2, lines.as_bytes());
-            let error = each_batch(input, 10, Jobs::of(jobs), work, |()| anyhow::bail!("gone"));
+            let error = each_batch(input, 10, JobCount::of(jobs), work, |()| anyhow::bail!("gone"));
             assert_eq!(error.expect_err("nobody took it").to_string(), "gone");
             assert!(worked.into_inner() < 1000, "{jobs}");
         }

@@ -6,7 +6,7 @@
 
 use std::borrow::Cow;
 
-use callweave::event::{Body, Event, Json, Notice, NoticeCode, Sink};
+use callweave::event::{Event, EventKind, JsonText, Notice, NoticeCode, Sink};
 use callweave::json::Value;
 use callweave::upstream::UpstreamError;
 
@@ -18,13 +18,13 @@ const MESSAGE: usize = 4 << 10;
 const OVERHEAD: usize = 64;
 
 /// Passes events on, and of notices and errors what the budget has room for.
-pub(crate) struct Brief<S> {
+pub(crate) struct NoticeBudget<S> {
     pub(crate) next: S,
     left: usize,
     dropped: u64,
 }
 
-impl<S: for<'e> Sink<Event<'e>>> Brief<S> {
+impl<S: for<'e> Sink<Event<'e>>> NoticeBudget<S> {
     /// A stage in front of `next`.
     pub(crate) fn new(next: S) -> Self {
         Self { next, left: BUDGET, dropped: 0 }
@@ -35,7 +35,7 @@ impl<S: for<'e> Sink<Event<'e>>> Brief<S> {
         if self.dropped > 0 {
             let detail =
                 format!("{} more notices and errors are not shown", std::mem::take(&mut self.dropped));
-            self.next.put(Event::new(0, Body::Notice(Notice::new(NoticeCode::Other, 0, detail))));
+            self.next.put(Event::new(0, EventKind::Notice(Notice::new(NoticeCode::Other, 0, detail))));
         }
     }
 
@@ -62,25 +62,25 @@ impl<S: for<'e> Sink<Event<'e>>> Brief<S> {
             let text = error.raw.to_value();
             let mut text = text.as_str().unwrap_or(error.raw.as_str()).to_owned().into();
             shorten(&mut text, MESSAGE);
-            error.raw = Json::from_value(&Value::from(text.into_owned()));
+            error.raw = JsonText::from_value(&Value::from(text.into_owned()));
         }
     }
 }
 
-impl<'e, S: for<'s> Sink<Event<'s>>> Sink<Event<'e>> for Brief<S> {
+impl<'e, S: for<'s> Sink<Event<'s>>> Sink<Event<'e>> for NoticeBudget<S> {
     fn put(&mut self, mut event: Event<'e>) {
         // Most events are such.
-        if let Body::Delta { .. } = event.body {
+        if let EventKind::Delta { .. } = event.body {
             return self.next.put(event);
         }
-        if matches!(event.body, Body::Notice(_) | Body::Error(_)) && self.left == 0 {
+        if matches!(event.body, EventKind::Notice(_) | EventKind::Error(_)) && self.left == 0 {
             self.dropped += 1;
             return;
         }
         match &mut event.body {
-            Body::End => self.finish(),
-            Body::Notice(notice) => self.notice(notice),
-            Body::Error(error) => self.error(error),
+            EventKind::End => self.finish(),
+            EventKind::Notice(notice) => self.notice(notice),
+            EventKind::Error(error) => self.error(error),
             _ => {}
         }
         self.next.put(event);

@@ -6,22 +6,22 @@ use std::path::Path;
 use std::sync::Mutex;
 
 use anyhow::{Context, Result, anyhow, bail};
-use callweave::dialect::{Dialect, ExtractOptions, Registry, Tools};
+use callweave::dialect::{Dialect, DialectRegistry, ExtractOptions, Tools};
 use callweave::json::Value;
 use callweave_gateway::config::nearest;
 
 /// The dialects that can be asked for: the built-in ones, and one of the user's own.
-pub(crate) struct Dialects {
-    registry: Registry,
+pub(crate) struct KnownDialects {
+    registry: DialectRegistry,
     own: Option<String>,
     /// How those are read that somebody asked for: making them ready takes longer than reading many a text.
     ready: Mutex<HashMap<String, ExtractOptions>>,
 }
 
-impl Dialects {
+impl KnownDialects {
     /// The built-in dialects and that of the file, if there is one.
     pub(crate) fn with_file(path: Option<&Path>) -> Result<Self> {
-        let mut registry = Registry::builtin().clone();
+        let mut registry = DialectRegistry::builtin().clone();
         let Some(path) = path else { return Ok(Self { registry, own: None, ready: Mutex::default() }) };
         let text = fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
         let told = || format!("{} does not describe a dialect", path.display());
@@ -31,7 +31,7 @@ impl Dialects {
         Ok(Self { registry, own, ready: Mutex::default() })
     }
 
-    pub(crate) fn registry(&self) -> &Registry {
+    pub(crate) fn registry(&self) -> &DialectRegistry {
         &self.registry
     }
 

@@ -9,7 +9,7 @@ use std::io;
 use anstream::{AutoStream, ColorChoice};
 use anstyle::{AnsiColor, Style};
 
-use crate::commands::repair::{Change, Report};
+use crate::commands::repair::{RepairReport, ReportedChange};
 use crate::pretty::visible;
 use crate::tell::excerpt;
 
@@ -21,24 +21,24 @@ const DIM: Style = Style::new().dimmed();
 const EXCERPT: usize = 40;
 
 /// The text, marked, and the list of changes.
-pub(crate) fn explain(input: &str, report: &Report) -> String {
+pub(crate) fn explain(input: &str, report: &RepairReport) -> String {
     let is_coloured = AutoStream::choice(&io::stdout()) != ColorChoice::Never;
-    let mut page = Page { out: String::new(), is_coloured };
+    let mut page = ExplanationPage { out: String::new(), is_coloured };
     page.mark(input, &report.changes);
     page.list(input, report);
     page.out
 }
 
-struct Page {
+struct ExplanationPage {
     out: String,
     is_coloured: bool,
 }
 
-impl Page {
-    fn mark(&mut self, input: &str, changes: &[Change]) {
+impl ExplanationPage {
+    fn mark(&mut self, input: &str, changes: &[ReportedChange]) {
         let mut done = 0;
         for change in changes {
-            let Change::Text { at, end, replacement, .. } = change else { continue };
+            let ReportedChange::Text { at, end, replacement, .. } = change else { continue };
             let at = (*at).max(done);
             self.plain(input.get(done..at).unwrap_or_default());
             self.removed(input.get(at..*end).unwrap_or_default());
@@ -52,7 +52,7 @@ impl Page {
         self.out.push('\n');
     }
 
-    fn list(&mut self, input: &str, report: &Report) {
+    fn list(&mut self, input: &str, report: &RepairReport) {
         let count = report.changes.len();
         let noun = if count == 1 { "change" } else { "changes" };
         let style = match report.verdict {
@@ -64,7 +64,7 @@ impl Page {
             let _ = writeln!(self.out, "  {count:4} × {kind}  {DIM}first at {}{DIM:#}", place(input, at));
         }
         for change in &report.changes {
-            let Change::Value { kind, path, from, to } = change else { continue };
+            let ReportedChange::Value { kind, path, from, to } = change else { continue };
             let _ = write!(self.out, "  {path}  {DIM}{kind}{DIM:#}  ");
             self.removed(&excerpt(&from.to_string(), EXCERPT));
             self.added(&excerpt(&to.to_string(), EXCERPT));
@@ -104,10 +104,10 @@ impl Page {
 }
 
 /// How often each kind of change was made to the text, and where first.
-fn kinds(changes: &[Change]) -> Vec<(&'static str, usize, usize)> {
+fn kinds(changes: &[ReportedChange]) -> Vec<(&'static str, usize, usize)> {
     let mut kinds: Vec<(&str, usize, usize)> = Vec::new();
     for change in changes {
-        let Change::Text { kind, at, .. } = change else { continue };
+        let ReportedChange::Text { kind, at, .. } = change else { continue };
         match kinds.iter_mut().find(|(known, ..)| known == kind) {
             Some((_, count, _)) => *count += 1,
             None => kinds.push((kind, 1, *at)),

@@ -9,16 +9,16 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::value::RawValue;
 
-use crate::progress::Progress;
+use crate::progress::ProgressLine;
 use crate::tell::tell;
-use crate::wrapping::{Ahead, Expected, Head, unwrap};
+use crate::wrapping::{ExpectedWrapping, HttpHead, PeekReader, unwrap};
 
 /// A file that is read, or standard input, without what it is wrapped in.
-pub(crate) struct Input {
-    reader: Ahead,
+pub(crate) struct InputFile {
+    reader: PeekReader,
     /// What it may be wrapped in, until that was looked at.
-    expected: Option<Expected>,
-    head: Option<Head>,
+    expected: Option<ExpectedWrapping>,
+    head: Option<HttpHead>,
     layers: Vec<&'static str>,
 }
 
@@ -26,22 +26,22 @@ pub(crate) struct Input {
 /// pipe gives less at a time.
 pub(crate) const CHUNK: usize = 128 << 10;
 
-impl Input {
+impl InputFile {
     /// Opens a file; `-` is standard input.
-    pub(crate) fn open(path: &Path, expected: Expected) -> Result<Self> {
+    pub(crate) fn open(path: &Path, expected: ExpectedWrapping) -> Result<Self> {
         if path == Path::new("-") {
             let stdin = io::stdin();
             if stdin.is_terminal() {
                 tell("reading from the terminal; end with ctrl-d, or name a file");
             }
-            let counted = Counted { reader: stdin.lock(), progress: Progress::of(None) };
-            return Ok(Self::of(Ahead::new(counted), expected));
+            let counted = CountingReader { reader: stdin.lock(), progress: ProgressLine::of(None) };
+            return Ok(Self::of(PeekReader::new(counted), expected));
         }
         Self::file(path, expected)
     }
 
     /// Opens a file, whatever its name.
-    pub(crate) fn file(path: &Path, expected: Expected) -> Result<Self> {
+    pub(crate) fn file(path: &Path, expected: ExpectedWrapping) -> Result<Self> {
         let cannot = || format!("cannot read {}", path.display());
         let file = File::open(path).with_context(cannot)?;
         let metadata = file.metadata().with_context(cannot)?;
@@ -49,15 +49,18 @@ impl Input {
             bail!("cannot read {}: it is a directory; name a file in it", path.display());
         }
         let total = metadata.is_file().then_some(metadata.len());
-        Ok(Self::of(Ahead::new(Counted { reader: file, progress: Progress::of(total) }), expected))
+        Ok(Self::of(
+            PeekReader::new(CountingReader { reader: file, progress: ProgressLine::of(total) }),
+            expected,
+        ))
     }
 
     /// Bytes that are there already.
-    pub(crate) fn bytes(bytes: Vec<u8>, expected: Expected) -> Self {
-        Self::of(Ahead::of(bytes), expected)
+    pub(crate) fn bytes(bytes: Vec<u8>, expected: ExpectedWrapping) -> Self {
+        Self::of(PeekReader::of(bytes), expected)
     }
 
-    fn of(reader: Ahead, expected: Expected) -> Self {
+    fn of(reader: PeekReader, expected: ExpectedWrapping) -> Self {
         Self { reader, expected: Some(expected), head: None, layers: Vec::new() }
     }
 
@@ -73,16 +76,16 @@ impl Input {
             }
             (Some(body), None, None) => Box::<str>::from(body).into_string().into_bytes(),
             (None, Some(data), None) => STANDARD.decode(data).context("data_base64 is not base64")?,
-            (None, None, Some(path)) => return Self::file(&path, Expected::Answer),
+            (None, None, Some(path)) => return Self::file(&path, ExpectedWrapping::Answer),
             _ => bail!("a request needs exactly one of data, data_base64 and file"),
         };
-        Ok(Self::bytes(bytes, Expected::Answer))
+        Ok(Self::bytes(bytes, ExpectedWrapping::Answer))
     }
 
     /// Looks at what it is wrapped in, which may have to wait for its first bytes.
     pub(crate) fn look(&mut self) -> io::Result<()> {
         if let Some(expected) = self.expected.take() {
-            let wrapped = std::mem::replace(&mut self.reader, Ahead::of(Vec::new()));
+            let wrapped = std::mem::replace(&mut self.reader, PeekReader::of(Vec::new()));
             let found = unwrap(wrapped, expected)?;
             (self.reader, self.head, self.layers) = (found.reader, found.head, found.layers);
         }
@@ -90,7 +93,7 @@ impl Input {
     }
 
     /// The head of the HTTP response that it is, once something was read.
-    pub(crate) fn head(&self) -> Option<&Head> {
+    pub(crate) fn head(&self) -> Option<&HttpHead> {
         self.head.as_ref()
     }
 
@@ -115,7 +118,7 @@ impl Input {
 
     /// Gives each piece of text to `take` as it comes. Bytes that are not UTF-8 are replaced.
     pub(crate) fn for_each_text(&mut self, mut take: impl FnMut(&str) -> Result<()>) -> Result<()> {
-        let mut text = Text::default();
+        let mut text = TextDecoder::default();
         self.for_each(|bytes| {
             text.push(bytes);
             take(&text.ready)
@@ -127,13 +130,13 @@ impl Input {
 
 /// Bytes in any cut → text.
 #[derive(Default)]
-struct Text {
+struct TextDecoder {
     ready: String,
     /// The beginning of a character.
     held: Vec<u8>,
 }
 
-impl Text {
+impl TextDecoder {
     fn push(&mut self, bytes: &[u8]) {
         self.ready.clear();
         self.held.extend_from_slice(bytes);
@@ -160,14 +163,14 @@ impl Text {
     }
 }
 
-impl Read for Input {
+impl Read for InputFile {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         self.look()?;
         self.reader.read(buffer)
     }
 }
 
-impl BufRead for Input {
+impl BufRead for InputFile {
     fn fill_buf(&mut self) -> io::Result<&[u8]> {
         self.look()?;
         self.reader.fill_buf()
@@ -179,12 +182,12 @@ impl BufRead for Input {
 }
 
 /// A reader that shows how far it has come.
-struct Counted<R> {
+struct CountingReader<R> {
     reader: R,
-    progress: Option<Progress>,
+    progress: Option<ProgressLine>,
 }
 
-impl<R: Read> Read for Counted<R> {
+impl<R: Read> Read for CountingReader<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let length = self.reader.read(buffer)?;
         if let Some(progress) = &mut self.progress {
@@ -203,7 +206,7 @@ mod tests {
         let bytes = "a–🎈\u{fffd}é".as_bytes();
         let broken = [bytes, b"\xff\xe2\x82(\xf0\x9f"].concat();
         for size in 1..broken.len() {
-            let (mut text, mut all) = (Text::default(), String::new());
+            let (mut text, mut all) = (TextDecoder::default(), String::new());
             for piece in broken.chunks(size) {
                 text.push(piece);
                 all += &text.ready;

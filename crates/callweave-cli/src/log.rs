@@ -16,9 +16,9 @@ const FAREWELL: Duration = Duration::from_secs(1);
 
 /// The way to standard error or a file, which nobody has to wait for.
 #[derive(Clone)]
-pub(crate) struct Log(LogWriter);
+pub(crate) struct LogOutput(LogWriter);
 
-impl Log {
+impl LogOutput {
     pub(crate) fn new() -> io::Result<Self> {
         #[cfg(unix)]
         if let Ok(descriptor) = std::os::fd::AsFd::as_fd(&io::stderr()).try_clone_to_owned() {
@@ -38,7 +38,7 @@ impl Log {
     }
 }
 
-impl<'w> MakeWriter<'w> for Log {
+impl<'w> MakeWriter<'w> for LogOutput {
     type Writer = LogWriter;
 
     fn make_writer(&'w self) -> LogWriter {
@@ -48,23 +48,23 @@ impl<'w> MakeWriter<'w> for Log {
 
 /// Fields as `name=value`, the message before them without a name. Texts stand in quotes and are escaped, so that none
 /// ends the line, begins another field, or reaches the terminal.
-pub(crate) struct Plain;
+pub(crate) struct PlainFields;
 
-struct Line<'w> {
+struct LogLine<'w> {
     writer: Writer<'w>,
     has_begun: bool,
     result: fmt::Result,
 }
 
-impl<'w> FormatFields<'w> for Plain {
+impl<'w> FormatFields<'w> for PlainFields {
     fn format_fields<R: RecordFields>(&self, writer: Writer<'w>, fields: R) -> fmt::Result {
-        let mut line = Line { writer, has_begun: false, result: Ok(()) };
+        let mut line = LogLine { writer, has_begun: false, result: Ok(()) };
         fields.record(&mut line);
         line.result
     }
 }
 
-impl Line<'_> {
+impl LogLine<'_> {
     fn put(&mut self, field: &Field, value: impl FnOnce(&mut Writer<'_>) -> fmt::Result) {
         let begin = |writer: &mut Writer<'_>, has_begun: bool| {
             if has_begun {
@@ -83,10 +83,10 @@ impl Line<'_> {
     }
 }
 
-impl Visit for Line<'_> {
+impl Visit for LogLine<'_> {
     /// Whatever shows itself, the message among it.
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        self.put(field, |writer| write!(Escaping(writer), "{value:?}"));
+        self.put(field, |writer| write!(EscapingWriter(writer), "{value:?}"));
     }
 
     fn record_str(&mut self, field: &Field, value: &str) {
@@ -127,9 +127,9 @@ fn write_escaped(char: char, writer: &mut impl fmt::Write) -> fmt::Result {
 }
 
 /// Escapes only what would leave the line: the rest was written by the program.
-struct Escaping<'e, 'w>(&'e mut Writer<'w>);
+struct EscapingWriter<'e, 'w>(&'e mut Writer<'w>);
 
-impl fmt::Write for Escaping<'_, '_> {
+impl fmt::Write for EscapingWriter<'_, '_> {
     fn write_str(&mut self, text: &str) -> fmt::Result {
         if is_each(text, is_shown) {
             return self.0.write_str(text);

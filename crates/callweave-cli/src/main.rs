@@ -68,19 +68,19 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    Serve(serve::Serve),
-    Run(run::Run),
-    Check(check::Check),
-    Decode(decode::Decode),
-    Convert(convert::Convert),
-    Extract(extract::Extract),
-    Repair(repair::Repair),
-    Prompt(prompt::Prompt),
-    Demo(demo::Demo),
-    Protocols(protocols::Protocols),
-    Dialects(dialects::Dialects),
-    Completions(completions::Completions),
-    Man(man::Man),
+    Serve(serve::ServeArgs),
+    Run(run::RunCommand),
+    Check(check::CheckArgs),
+    Decode(decode::DecodeArgs),
+    Convert(convert::ConvertArgs),
+    Extract(extract::ExtractArgs),
+    Repair(repair::RepairArgs),
+    Prompt(prompt::PromptArgs),
+    Demo(demo::DemoArgs),
+    Protocols(protocols::ProtocolsArgs),
+    Dialects(dialects::DialectsArgs),
+    Completions(completions::CompletionsArgs),
+    Man(man::ManArgs),
 }
 
 fn main() -> ExitCode {

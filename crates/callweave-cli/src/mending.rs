@@ -1,12 +1,12 @@
 //! What the options say is done to tool calls on their way.
 
 use callweave::dialect::Tools;
-use callweave::mend::Mend;
+use callweave::mend::ArgumentStage;
 use clap::Args;
 
 /// How calls are mended.
 #[derive(Args)]
-pub(crate) struct Mending {
+pub(crate) struct RepairFlags {
     /// Repair the arguments of calls; each change is told in a notice
     #[arg(long)]
     repair: bool,
@@ -15,10 +15,10 @@ pub(crate) struct Mending {
     coerce: bool,
 }
 
-impl Mending {
+impl RepairFlags {
     /// The stage that does it, and that checks calls against the tools that were declared.
-    pub(crate) fn mend(&self, tools: Option<&Tools>) -> Mend {
-        let mut mend = Mend::new().validate().tools(tools.cloned().unwrap_or_default());
+    pub(crate) fn mend(&self, tools: Option<&Tools>) -> ArgumentStage {
+        let mut mend = ArgumentStage::new().validate().tools(tools.cloned().unwrap_or_default());
         if self.repair {
             mend = mend.repair();
         }

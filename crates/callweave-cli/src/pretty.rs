@@ -12,21 +12,21 @@ const PUNCTUATION: Style = Style::new().dimmed();
 
 /// The state of a text that is shown. See the [module](self).
 #[derive(Default)]
-pub(crate) struct Pretty {
+pub(crate) struct PrettyPrinter {
     /// Columns before each line.
     margin: usize,
     open: Vec<char>,
     /// The quote of the string we are in.
     quote: Option<char>,
     is_escaped: bool,
-    latest: Latest,
+    latest: LastToken,
     /// The style of the string or word that we are in.
     style: Option<Style>,
 }
 
 /// What stood last, white space aside.
 #[derive(Clone, Copy, Default, PartialEq)]
-enum Latest {
+enum LastToken {
     #[default]
     Nothing,
     Opener,
@@ -40,7 +40,7 @@ enum Latest {
     WordAndSpace,
 }
 
-impl Pretty {
+impl PrettyPrinter {
     /// A text whose lines are indented by at least `margin` columns.
     pub(crate) fn new(margin: usize) -> Self {
         Self { margin, ..Self::default() }
@@ -65,7 +65,7 @@ impl Pretty {
 
     /// Whether a string or a word may go on.
     fn is_inside(&self) -> bool {
-        self.quote.is_some() || self.latest == Latest::Word
+        self.quote.is_some() || self.latest == LastToken::Word
     }
 
     fn push_char(&mut self, c: char, out: &mut String) {
@@ -74,8 +74,8 @@ impl Pretty {
         }
         match c {
             _ if c.is_whitespace() => {
-                if self.latest == Latest::Word {
-                    self.latest = Latest::WordAndSpace;
+                if self.latest == LastToken::Word {
+                    self.latest = LastToken::WordAndSpace;
                     out.push_str(RESET);
                 }
             }
@@ -83,31 +83,31 @@ impl Pretty {
                 self.begin_value(out);
                 self.punctuation(c, out);
                 self.open.push(c);
-                self.latest = Latest::Opener;
+                self.latest = LastToken::Opener;
             }
             '}' | ']' => {
                 self.end_word(out);
                 self.open.pop();
-                if !matches!(self.latest, Latest::Opener | Latest::Nothing) {
+                if !matches!(self.latest, LastToken::Opener | LastToken::Nothing) {
                     self.new_line(out);
                 }
                 self.punctuation(c, out);
-                self.latest = Latest::End;
+                self.latest = LastToken::End;
             }
             ',' => {
                 self.end_word(out);
                 self.punctuation(c, out);
-                self.latest = Latest::Comma;
+                self.latest = LastToken::Comma;
             }
             ':' => {
                 self.end_word(out);
                 self.punctuation(c, out);
                 out.push(' ');
-                self.latest = Latest::Colon;
+                self.latest = LastToken::Colon;
             }
             '"' | '\'' => {
-                let is_key =
-                    self.open.last() == Some(&'{') && matches!(self.latest, Latest::Opener | Latest::Comma);
+                let is_key = self.open.last() == Some(&'{')
+                    && matches!(self.latest, LastToken::Opener | LastToken::Comma);
                 self.begin_value(out);
                 let style = if is_key { KEY } else { STRING };
                 out.push_str(&style.render().to_string());
@@ -115,10 +115,10 @@ impl Pretty {
                 (self.quote, self.style) = (Some(c), Some(style));
             }
             _ => {
-                if self.latest != Latest::Word {
+                if self.latest != LastToken::Word {
                     self.begin_value(out);
                     out.push_str(&LITERAL.render().to_string());
-                    (self.latest, self.style) = (Latest::Word, Some(LITERAL));
+                    (self.latest, self.style) = (LastToken::Word, Some(LITERAL));
                 }
                 out.push(visible(c));
             }
@@ -136,7 +136,7 @@ impl Pretty {
             self.is_escaped = true;
         } else if c == quote {
             self.quote = None;
-            self.latest = Latest::End;
+            self.latest = LastToken::End;
             out.push_str(RESET);
         }
     }
@@ -144,15 +144,15 @@ impl Pretty {
     fn begin_value(&mut self, out: &mut String) {
         self.end_word(out);
         match self.latest {
-            Latest::Opener | Latest::Comma => self.new_line(out),
+            LastToken::Opener | LastToken::Comma => self.new_line(out),
             // Two values without anything between them: not JSON, but readable.
-            Latest::End | Latest::Word | Latest::WordAndSpace => out.push(' '),
-            Latest::Nothing | Latest::Colon => {}
+            LastToken::End | LastToken::Word | LastToken::WordAndSpace => out.push(' '),
+            LastToken::Nothing | LastToken::Colon => {}
         }
     }
 
     fn end_word(&self, out: &mut String) {
-        if self.latest == Latest::Word {
+        if self.latest == LastToken::Word {
             out.push_str(RESET);
         }
     }
@@ -190,7 +190,7 @@ mod tests {
 
     fn plain(text: &str) -> String {
         let mut out = String::new();
-        let mut pretty = Pretty::new(0);
+        let mut pretty = PrettyPrinter::new(0);
         text.split_inclusive(|_: char| true).for_each(|piece| pretty.push(piece, &mut out));
         pretty.finish();
         anstream::adapter::strip_str(&out).to_string()
@@ -222,7 +222,7 @@ mod tests {
     #[test]
     fn styles_are_closed_at_the_end() {
         for text in [r#"{"a": "cut"#, "[1", "tru"] {
-            let (mut out, mut pretty) = (String::new(), Pretty::new(2));
+            let (mut out, mut pretty) = (String::new(), PrettyPrinter::new(2));
             pretty.push(text, &mut out);
             pretty.finish();
             assert!(out.ends_with(RESET), "{out:?}");

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use crate::size;
 
 /// How much of a file or of a pipe has been read. Dropping it wipes the line.
-pub(crate) struct Progress {
+pub(crate) struct ProgressLine {
     /// The size of a file; a pipe has none.
     total: Option<u64>,
     done: u64,
@@ -21,7 +21,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 const PATIENCE: Duration = Duration::from_millis(500);
 const WIDTH: u64 = 30;
 
-impl Progress {
+impl ProgressLine {
     /// A bar for a file of `total` bytes, or a count for a pipe; nothing where nobody would see it or where it
     /// would disturb the answer that is shown on the same terminal.
     pub(crate) fn of(total: Option<u64>) -> Option<Self> {
@@ -55,7 +55,7 @@ impl Progress {
     }
 }
 
-impl Drop for Progress {
+impl Drop for ProgressLine {
     fn drop(&mut self) {
         if self.is_drawn {
             let _ = write!(io::stderr(), "\r\x1b[2K");

@@ -9,16 +9,16 @@ use std::rc::Rc;
 
 use anstyle::Style;
 use anyhow::Result;
-use callweave::event::{BlockId, BlockKind, Body, Event, Sink};
+use callweave::event::{BlockId, BlockKind, Event, EventKind, Sink};
 use clap::ValueEnum;
 
-use crate::pretty::{Pretty, visible};
-use crate::rows::Turn;
-use crate::terminal::View;
+use crate::pretty::{PrettyPrinter, visible};
+use crate::rows::FileTurn;
+use crate::terminal::TerminalView;
 
 /// In which form an answer is printed.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Form {
+pub(crate) enum OutputForm {
     /// One JSON object at the end (what a pipe gets unless told otherwise)
     Message,
     /// One JSON event per line, as it happens
@@ -29,7 +29,7 @@ pub(crate) enum Form {
     View,
 }
 
-impl Form {
+impl OutputForm {
     /// What suits where the output goes.
     pub(crate) fn suited() -> Self {
         if io::stdout().is_terminal() { Self::View } else { Self::Message }
@@ -46,39 +46,42 @@ pub(crate) trait Render: for<'e> Sink<Event<'e>> {
 }
 
 /// A renderer and where it prints to.
-pub(crate) struct Printer {
+pub(crate) struct EventPrinter {
     render: Rc<RefCell<dyn Render>>,
     output: Box<dyn Write>,
     buffer: Vec<u8>,
 }
 
-impl Printer {
+impl EventPrinter {
     /// A printer to standard output of what happens in a file, under its name if there are several.
-    pub(crate) fn of_file(form: Form, turn: Turn<'_>) -> Result<Self> {
-        if matches!(form, Form::Text | Form::View) {
+    pub(crate) fn of_file(form: OutputForm, turn: FileTurn<'_>) -> Result<Self> {
+        if matches!(form, OutputForm::Text | OutputForm::View) {
             print_heading(turn)?;
         }
         Ok(Self::new(form, turn.name))
     }
 
     /// A printer to standard output; events are told with the name of their file, if it has one.
-    pub(crate) fn new(form: Form, file: Option<&str>) -> Self {
+    pub(crate) fn new(form: OutputForm, file: Option<&str>) -> Self {
         let is_terminal = io::stdout().is_terminal();
         let render: Rc<RefCell<dyn Render>> = match form {
-            Form::Message => Rc::new(RefCell::new(Nothing)),
-            Form::Events => Rc::new(RefCell::new(Lines::new(file))),
-            Form::Text => Rc::new(RefCell::new(Text { is_terminal, ..Text::default() })),
-            Form::View => Rc::<RefCell<View>>::default(),
+            OutputForm::Message => Rc::new(RefCell::new(SilentRenderer)),
+            OutputForm::Events => Rc::new(RefCell::new(EventLines::new(file))),
+            OutputForm::Text => Rc::new(RefCell::new(VisibleText { is_terminal, ..VisibleText::default() })),
+            OutputForm::View => Rc::<RefCell<TerminalView>>::default(),
         };
         // Text and JSON go out byte for byte; only what we coloured ourselves may be stripped of it.
-        let output: Box<dyn Write> =
-            if form == Form::View { Box::new(anstream::stdout()) } else { Box::new(io::stdout().lock()) };
+        let output: Box<dyn Write> = if form == OutputForm::View {
+            Box::new(anstream::stdout())
+        } else {
+            Box::new(io::stdout().lock())
+        };
         Self { render, output, buffer: Vec::new() }
     }
 
     /// Where the events go: a stage before it may keep it while the printer prints.
     pub(crate) fn sink(&self) -> impl for<'e> Sink<Event<'e>> + use<> {
-        Rendered(Rc::clone(&self.render))
+        RenderedForm(Rc::clone(&self.render))
     }
 
     /// Prints what has come together.
@@ -99,42 +102,42 @@ impl Printer {
     }
 }
 
-struct Rendered(Rc<RefCell<dyn Render>>);
+struct RenderedForm(Rc<RefCell<dyn Render>>);
 
-impl<'e> Sink<Event<'e>> for Rendered {
+impl<'e> Sink<Event<'e>> for RenderedForm {
     fn put(&mut self, event: Event<'e>) {
         self.0.borrow_mut().put(event);
     }
 }
 
 /// Nothing before the end.
-struct Nothing;
+struct SilentRenderer;
 
-impl<'e> Sink<Event<'e>> for Nothing {
+impl<'e> Sink<Event<'e>> for SilentRenderer {
     fn put(&mut self, _: Event<'e>) {}
 }
 
-impl Render for Nothing {
+impl Render for SilentRenderer {
     fn print(&mut self, _: &mut Vec<u8>) {}
 
     fn finish(&mut self) {}
 }
 
 /// One JSON event per line.
-struct Lines {
+struct EventLines {
     out: Vec<u8>,
     /// What each line begins with instead of its brace, if not with that.
     opening: Option<String>,
 }
 
-impl Lines {
+impl EventLines {
     fn new(file: Option<&str>) -> Self {
         let opening = file.map(|file| format!("{{\"file\":{},", callweave::json::Value::from(file)));
         Self { out: Vec::new(), opening }
     }
 }
 
-impl<'e> Sink<Event<'e>> for Lines {
+impl<'e> Sink<Event<'e>> for EventLines {
     fn put(&mut self, event: Event<'e>) {
         let start = self.out.len();
         serde_json::to_writer(&mut self.out, &event).expect("an event has text keys, and memory takes all");
@@ -145,7 +148,7 @@ impl<'e> Sink<Event<'e>> for Lines {
     }
 }
 
-impl Render for Lines {
+impl Render for EventLines {
     fn print(&mut self, out: &mut Vec<u8>) {
         out.append(&mut self.out);
     }
@@ -155,7 +158,7 @@ impl Render for Lines {
 
 /// The visible text of the first choice that says anything.
 #[derive(Default)]
-struct Text {
+struct VisibleText {
     out: String,
     /// The text block that is open, of the choice that is shown.
     choice: Option<u32>,
@@ -164,23 +167,23 @@ struct Text {
     ends_line: bool,
 }
 
-impl<'e> Sink<Event<'e>> for Text {
+impl<'e> Sink<Event<'e>> for VisibleText {
     fn put(&mut self, event: Event<'e>) {
         match &event.body {
-            Body::BlockStart { block, kind: BlockKind::Text | BlockKind::Refusal, .. }
+            EventKind::BlockStart { block, kind: BlockKind::Text | BlockKind::Refusal, .. }
                 if *self.choice.get_or_insert(event.choice) == event.choice =>
             {
                 self.blocks.push(*block);
             }
-            Body::BlockEnd { block, .. } => self.blocks.retain(|open| open != block),
-            Body::Delta { block, text, .. } if self.blocks.contains(block) => {
+            EventKind::BlockEnd { block, .. } => self.blocks.retain(|open| open != block),
+            EventKind::Delta { block, text, .. } if self.blocks.contains(block) => {
                 self.ends_line = text.ends_with('\n');
                 match self.is_terminal {
                     true => self.out.extend(text.chars().map(visible)),
                     false => self.out.push_str(text),
                 }
             }
-            Body::End => {
+            EventKind::End => {
                 self.end_line();
                 self.choice = None;
             }
@@ -189,7 +192,7 @@ impl<'e> Sink<Event<'e>> for Text {
     }
 }
 
-impl Render for Text {
+impl Render for VisibleText {
     fn print(&mut self, out: &mut Vec<u8>) {
         out.extend_from_slice(self.out.as_bytes());
         self.out.clear();
@@ -200,7 +203,7 @@ impl Render for Text {
     }
 }
 
-impl Text {
+impl VisibleText {
     fn end_line(&mut self) {
         if self.choice.is_some() && !std::mem::replace(&mut self.ends_line, true) {
             self.out.push('\n');
@@ -219,7 +222,7 @@ pub(crate) fn print_whole(shown: &str) -> Result<()> {
 }
 
 /// Says whose result follows, where there are several.
-pub(crate) fn print_heading(turn: Turn<'_>) -> Result<()> {
+pub(crate) fn print_heading(turn: FileTurn<'_>) -> Result<()> {
     let Some(name) = turn.name else { return Ok(()) };
     let (style, name) = (Style::new().bold(), name.chars().map(visible).collect::<String>());
     let gap = if turn.is_first { "" } else { "\n" };
@@ -229,7 +232,7 @@ pub(crate) fn print_heading(turn: Turn<'_>) -> Result<()> {
 /// Appends a line of JSON; on a terminal several, indented and coloured.
 pub(crate) fn show(json: &str, out: &mut String) {
     match io::stdout().is_terminal() {
-        true => Pretty::new(0).push(json, out),
+        true => PrettyPrinter::new(0).push(json, out),
         false => out.push_str(json),
     }
     out.push('\n');

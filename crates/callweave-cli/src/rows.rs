@@ -15,28 +15,28 @@ use serde::de::{DeserializeOwned, IgnoredAny};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use crate::batches::{Batch, Jobs, each_batch};
-use crate::input::Input;
+use crate::batches::{JobCount, LineBatch, each_batch};
+use crate::input::InputFile;
 use crate::render::{print_whole, show};
 use crate::tell::{tell, tell_error};
-use crate::wrapping::Expected;
+use crate::wrapping::ExpectedWrapping;
 
 /// The longest line that is read.
 const MAX_LINE: usize = 1 << 30;
 
 /// What became of an input: a JSON object, and what keeps it from being relied on.
-pub(crate) struct Outcome {
+pub(crate) struct RowOutcome {
     pub(crate) json: String,
     pub(crate) problem: Option<String>,
 }
 
 /// Why an input failed, and what could be recovered nevertheless, as JSON.
-pub(crate) struct Failure {
+pub(crate) struct RowFailure {
     pub(crate) error: anyhow::Error,
     pub(crate) recovered: Option<String>,
 }
 
-impl From<anyhow::Error> for Failure {
+impl From<anyhow::Error> for RowFailure {
     fn from(error: anyhow::Error) -> Self {
         Self { error, recovered: None }
     }
@@ -44,17 +44,17 @@ impl From<anyhow::Error> for Failure {
 
 /// What a result is told apart by.
 #[derive(Default)]
-struct Label<'l> {
+struct ResultLabel<'l> {
     file: Option<&'l str>,
     line: Option<u64>,
     /// What the caller calls it.
     id: Option<Box<RawValue>>,
 }
 
-impl Label<'_> {
+impl ResultLabel<'_> {
     /// The result as one line of JSON. Where the caller gave an `id`, that of the answer is its `message_id`.
-    fn row(&self, result: &Result<Outcome, Failure>) -> String {
-        let mut row = Members(String::from("{"));
+    fn row(&self, result: &Result<RowOutcome, RowFailure>) -> String {
+        let mut row = ObjectMembers(String::from("{"));
         if let Some(id) = &self.id {
             row.put("id", id);
         }
@@ -62,7 +62,7 @@ impl Label<'_> {
             row.put("file", &file);
         }
         match result {
-            Ok(Outcome { json, problem }) => {
+            Ok(RowOutcome { json, problem }) => {
                 let (own, rest) = split_id(json);
                 match own {
                     Some(own) if self.id.is_some() => {
@@ -75,7 +75,7 @@ impl Label<'_> {
                     row.put("problem", problem);
                 }
             }
-            Err(Failure { error, recovered }) => {
+            Err(RowFailure { error, recovered }) => {
                 row.put("error", &format!("{error:#}"));
                 if let Some(line) = self.line {
                     row.put("line", &line);
@@ -90,9 +90,9 @@ impl Label<'_> {
 }
 
 /// The inside of a JSON object that grows.
-struct Members(String);
+struct ObjectMembers(String);
 
-impl Members {
+impl ObjectMembers {
     fn put(&mut self, key: &str, value: &impl Serialize) {
         let value = serde_json::to_string(value).expect("our labels have text keys, and memory takes all");
         self.extend(&format!("\"{key}\":{value}}}"));
@@ -118,16 +118,16 @@ fn split_id(json: &str) -> (Option<&RawValue>, &str) {
 }
 
 /// Whether all is well.
-pub(crate) fn conclude(result: Result<Outcome, Failure>) -> Result<()> {
+pub(crate) fn conclude(result: Result<RowOutcome, RowFailure>) -> Result<()> {
     match result {
-        Ok(Outcome { problem: None, .. }) => Ok(()),
-        Ok(Outcome { problem: Some(problem), .. }) => Err(anyhow!(problem)),
-        Err(Failure { error, .. }) => Err(error),
+        Ok(RowOutcome { problem: None, .. }) => Ok(()),
+        Ok(RowOutcome { problem: Some(problem), .. }) => Err(anyhow!(problem)),
+        Err(RowFailure { error, .. }) => Err(error),
     }
 }
 
 /// One request of a file.
-pub(crate) trait Request: DeserializeOwned {
+pub(crate) trait RowRequest: DeserializeOwned {
     /// What a row looks like, for those that wrote something else.
     const SHAPE: &'static str;
 
@@ -136,42 +136,42 @@ pub(crate) trait Request: DeserializeOwned {
 }
 
 /// Answers every request of the files.
-pub(crate) fn run<Q: Request>(
+pub(crate) fn run<Q: RowRequest>(
     files: &[PathBuf],
-    jobs: Jobs,
-    answer: impl Fn(Q) -> Result<Outcome, Failure> + Sync,
+    jobs: JobCount,
+    answer: impl Fn(Q) -> Result<RowOutcome, RowFailure> + Sync,
 ) -> Result<()> {
     each_file(files, |turn| {
-        let input = Input::open(turn.path, Expected::Text)?;
+        let input = InputFile::open(turn.path, ExpectedWrapping::Text)?;
         run_over(input, io::stdout(), turn.name, jobs, &answer)
     })
 }
 
 /// A file whose turn it is.
 #[derive(Clone, Copy)]
-pub(crate) struct Turn<'f> {
+pub(crate) struct FileTurn<'f> {
     pub(crate) path: &'f Path,
     /// Its name, where there are several.
     pub(crate) name: Option<&'f str>,
     pub(crate) is_first: bool,
 }
 
-impl Turn<'_> {
+impl FileTurn<'_> {
     /// Prints what became of the file.
-    pub(crate) fn print(&self, result: &Result<Outcome, Failure>) -> Result<()> {
+    pub(crate) fn print(&self, result: &Result<RowOutcome, RowFailure>) -> Result<()> {
         let mut printed = String::new();
         self.write(result, &mut printed);
         print_whole(&printed)
     }
 
     /// Appends what became of the file, as it is printed: a row if it has a name here, else the result alone.
-    pub(crate) fn write(&self, result: &Result<Outcome, Failure>, out: &mut String) {
+    pub(crate) fn write(&self, result: &Result<RowOutcome, RowFailure>, out: &mut String) {
         match result {
             _ if self.name.is_some() => {
-                show(&Label { file: self.name, ..Label::default() }.row(result), out);
+                show(&ResultLabel { file: self.name, ..ResultLabel::default() }.row(result), out);
             }
-            Ok(Outcome { json, .. }) | Err(Failure { recovered: Some(json), .. }) => show(json, out),
-            Err(Failure { recovered: None, .. }) => {}
+            Ok(RowOutcome { json, .. }) | Err(RowFailure { recovered: Some(json), .. }) => show(json, out),
+            Err(RowFailure { recovered: None, .. }) => {}
         }
     }
 
@@ -185,14 +185,14 @@ impl Turn<'_> {
 }
 
 /// Does the same with every file. A file that fails does not keep the next from its turn.
-pub(crate) fn each_file(files: &[PathBuf], mut work: impl FnMut(Turn<'_>) -> Result<()>) -> Result<()> {
+pub(crate) fn each_file(files: &[PathBuf], mut work: impl FnMut(FileTurn<'_>) -> Result<()>) -> Result<()> {
     if let [path] = files {
-        return work(Turn { path, name: None, is_first: true });
+        return work(FileTurn { path, name: None, is_first: true });
     }
     let mut failed = 0;
     for (at, path) in files.iter().enumerate() {
         let name = path.display().to_string();
-        match work(Turn { path, name: Some(&name), is_first: at == 0 }) {
+        match work(FileTurn { path, name: Some(&name), is_first: at == 0 }) {
             Ok(()) => {}
             Err(error) if crate::is_broken_pipe(&error) => return Err(error),
             Err(error) => {
@@ -209,22 +209,22 @@ pub(crate) fn each_file(files: &[PathBuf], mut work: impl FnMut(Turn<'_>) -> Res
     }
 }
 
-fn run_over<Q: Request>(
+fn run_over<Q: RowRequest>(
     input: impl BufRead,
     mut output: impl Write + Send,
     file: Option<&str>,
-    jobs: Jobs,
-    answer: impl Fn(Q) -> Result<Outcome, Failure> + Sync,
+    jobs: JobCount,
+    answer: impl Fn(Q) -> Result<RowOutcome, RowFailure> + Sync,
 ) -> Result<()> {
     let (mut rows, mut failed) = (0, 0);
-    let work = |batch: &Batch| {
-        let mut answered = Answered::default();
+    let work = |batch: &LineBatch| {
+        let mut answered = AnsweredRows::default();
         for (number, line) in batch.lines().filter(|(_, line)| !line.trim_ascii().is_empty()) {
-            answered.take(line, Label { file, line: Some(number), id: None }, &answer);
+            answered.take(line, ResultLabel { file, line: Some(number), id: None }, &answer);
         }
         answered
     };
-    let take = |answered: Answered| {
+    let take = |answered: AnsweredRows| {
         rows += answered.rows;
         failed += answered.failed;
         output.write_all(answered.text.as_bytes())?;
@@ -239,18 +239,18 @@ fn run_over<Q: Request>(
 
 /// Answers to some rows.
 #[derive(Default)]
-struct Answered {
+struct AnsweredRows {
     text: String,
     rows: u64,
     failed: u64,
 }
 
-impl Answered {
-    fn take<Q: Request>(
+impl AnsweredRows {
+    fn take<Q: RowRequest>(
         &mut self,
         line: &[u8],
-        mut label: Label<'_>,
-        answer: impl Fn(Q) -> Result<Outcome, Failure>,
+        mut label: ResultLabel<'_>,
+        answer: impl Fn(Q) -> Result<RowOutcome, RowFailure>,
     ) {
         let result = match parse::<Q>(line) {
             Ok(mut request) => {
@@ -263,7 +263,7 @@ impl Answered {
             }
         };
         self.rows += 1;
-        self.failed += u64::from(!matches!(result, Ok(Outcome { problem: None, .. })));
+        self.failed += u64::from(!matches!(result, Ok(RowOutcome { problem: None, .. })));
         writeln!(self.text, "{}", label.row(&result)).expect("memory takes all");
     }
 }
@@ -271,14 +271,14 @@ impl Answered {
 /// What the caller calls a row, even if the rest of it is no request.
 fn id_of(line: &[u8]) -> Option<Box<RawValue>> {
     #[derive(Deserialize)]
-    struct Named {
+    struct NamedFile {
         id: Option<Box<RawValue>>,
     }
     let is_object = line.trim_ascii_start().starts_with(b"{");
-    is_object.then(|| serde_json::from_slice::<Named>(line).ok()?.id)?
+    is_object.then(|| serde_json::from_slice::<NamedFile>(line).ok()?.id)?
 }
 
-fn parse<Q: Request>(line: &[u8]) -> Result<Q> {
+fn parse<Q: RowRequest>(line: &[u8]) -> Result<Q> {
     if line.len() > MAX_LINE {
         bail!("the line is longer than {} MiB", MAX_LINE >> 20);
     }
@@ -307,12 +307,12 @@ mod tests {
     use super::*;
 
     #[derive(Deserialize)]
-    struct Row {
+    struct InputRow {
         id: Option<Box<RawValue>>,
         number: i64,
     }
 
-    impl Request for Row {
+    impl RowRequest for InputRow {
         const SHAPE: &'static str = "an object with \"number\"";
 
         fn take_id(&mut self) -> Option<Box<RawValue>> {
@@ -331,17 +331,17 @@ mod tests {
 
     fn lines(input: &str) -> (String, Result<()>) {
         let mut output = Vec::new();
-        let answer = |Row { number, .. }: Row| match number {
+        let answer = |InputRow { number, .. }: InputRow| match number {
             0 => Err(anyhow!("zero").into()),
-            1 => Err(Failure { error: anyhow!("one"), recovered: Some("{\"left\":1}".to_owned()) }),
+            1 => Err(RowFailure { error: anyhow!("one"), recovered: Some("{\"left\":1}".to_owned()) }),
             _ => {
                 let problem = (number == 9).then(|| "nine".to_owned());
-                Ok(Outcome { json: format!("{{\"double\":{}}}", number * 2), problem })
+                Ok(RowOutcome { json: format!("{{\"double\":{}}}", number * 2), problem })
             }
         };
         let input = requests(input);
         let input = BufReader::with_capacity(4, input.as_bytes());
-        let done = run_over(input, &mut output, None, Jobs::of(2), answer);
+        let done = run_over(input, &mut output, None, JobCount::of(2), answer);
         (String::from_utf8(output).expect("JSON is UTF-8"), done)
     }
 
@@ -378,14 +378,17 @@ mod tests {
 
     #[test]
     fn labels_stand_first_and_the_id_of_the_caller_is_the_id() {
-        let label = |id: &str| Label { id: RawValue::from_string(id.to_owned()).ok(), ..Label::default() };
-        let outcome = |json: &str| Ok(Outcome { json: json.to_owned(), problem: None });
+        let label = |id: &str| ResultLabel {
+            id: RawValue::from_string(id.to_owned()).ok(),
+            ..ResultLabel::default()
+        };
+        let outcome = |json: &str| Ok(RowOutcome { json: json.to_owned(), problem: None });
         let row = label("[7]").row(&outcome(r#"{"id":"a\"b","x":1}"#));
         assert_eq!(row, r#"{"id":[7],"message_id":"a\"b","x":1}"#);
         assert_eq!(label("7").row(&outcome(r#"{"id":null}"#)), r#"{"id":7,"message_id":null}"#);
         assert_eq!(label("7").row(&outcome("{}")), r#"{"id":7}"#);
-        assert_eq!(Label::default().row(&outcome(r#"{"id":1,"x":1}"#)), r#"{"id":1,"x":1}"#);
-        let file = Label { file: Some("f"), ..Label::default() };
+        assert_eq!(ResultLabel::default().row(&outcome(r#"{"id":1,"x":1}"#)), r#"{"id":1,"x":1}"#);
+        let file = ResultLabel { file: Some("f"), ..ResultLabel::default() };
         assert_eq!(file.row(&outcome(r#"{"id":1,"x":1}"#)), r#"{"file":"f","id":1,"x":1}"#);
         assert_eq!(file.row(&Err(anyhow!("no").into())), r#"{"file":"f","error":"no"}"#);
     }

@@ -9,13 +9,13 @@ use std::fmt::Write as _;
 use anstyle::{AnsiColor, Style};
 use callweave::accumulator::Accumulator;
 use callweave::event::{
-    AttachmentKind, BlockId, BlockKind, Body, CallKind, Completion, DeltaKind, Event, FinishReason, Notice,
-    NoticeCode, Scope, Sink,
+    AttachmentKind, BlockCompletion, BlockId, BlockKind, CallKind, DeltaKind, Event, EventKind, EventScope,
+    FinishReason, Notice, NoticeCode, Sink,
 };
-use callweave::json::repair::{Verdict, repair};
+use callweave::json::repair::{RepairVerdict, repair};
 use callweave::message::{Message, ToolCall};
 
-use crate::pretty::{Pretty, visible};
+use crate::pretty::{PrettyPrinter, visible};
 use crate::render::Render;
 use crate::tell::excerpt;
 
@@ -38,10 +38,10 @@ const NOTICES: usize = 10;
 
 /// The view of an answer. See the [module](self).
 #[derive(Default)]
-pub(crate) struct View {
-    page: Page,
-    live: Option<Block>,
-    waiting: VecDeque<Block>,
+pub(crate) struct TerminalView {
+    page: PrintedPage,
+    live: Option<BlockView>,
+    waiting: VecDeque<BlockView>,
     /// What is told at the end: usage, finish, notices. It gets no content.
     ledger: Accumulator,
     annotations: usize,
@@ -50,7 +50,7 @@ pub(crate) struct View {
     has_damaged: bool,
 }
 
-struct Block {
+struct BlockView {
     id: BlockId,
     choice: u32,
     kind: BlockKind<'static>,
@@ -61,42 +61,47 @@ struct Block {
     /// Whether any of a thought was shown.
     is_shown: bool,
     correction: Option<String>,
-    completion: Option<Completion>,
-    pretty: Pretty,
+    completion: Option<BlockCompletion>,
+    pretty: PrettyPrinter,
 }
 
-impl<'e> Sink<Event<'e>> for View {
+impl<'e> Sink<Event<'e>> for TerminalView {
     fn put(&mut self, event: Event<'e>) {
         let choice = event.choice;
         match event.body {
-            Body::BlockStart { block, kind, word, .. } => self.start(block, choice, kind.into_owned(), &word),
-            Body::Delta { block, text, .. } => self.grow(block, &text),
-            Body::Identity { scope: Scope::Block(block), id: Some(given), .. } => {
+            EventKind::BlockStart { block, kind, word, .. } => {
+                self.start(block, choice, kind.into_owned(), &word)
+            }
+            EventKind::Delta { block, text, .. } => self.grow(block, &text),
+            EventKind::Identity { scope: EventScope::Block(block), id: Some(given), .. } => {
                 if let Some(BlockKind::ToolCall { id, .. }) = self.block(block).map(|block| &mut block.kind) {
                     *id = Some(given.into_owned().into());
                 }
             }
-            Body::Correction { block, text } => {
+            EventKind::Correction { block, text } => {
                 if let Some(block) = self.block(block) {
                     block.correction = Some(text.into_owned());
                 }
             }
-            Body::BlockEnd { block, completion } => self.end(block, completion),
-            Body::Error(ref error) => {
+            EventKind::BlockEnd { block, completion } => self.end(block, completion),
+            EventKind::Error(ref error) => {
                 self.header();
                 self.page.line(BAD, "upstream error", &excerpt(&error.message, ERROR));
             }
-            Body::Attachment { kind: AttachmentKind::Annotation, .. } => self.annotations += 1,
-            Body::Start { .. } | Body::Usage { .. } | Body::Finish { .. } | Body::Notice(_) => {
+            EventKind::Attachment { kind: AttachmentKind::Annotation, .. } => self.annotations += 1,
+            EventKind::Start { .. }
+            | EventKind::Usage { .. }
+            | EventKind::Finish { .. }
+            | EventKind::Notice(_) => {
                 self.ledger.put(event);
             }
-            Body::End => self.finish(),
+            EventKind::End => self.finish(),
             _ => {}
         }
     }
 }
 
-impl Render for View {
+impl Render for TerminalView {
     fn print(&mut self, out: &mut Vec<u8>) {
         out.extend_from_slice(self.page.out.as_bytes());
         self.page.out.clear();
@@ -105,7 +110,7 @@ impl Render for View {
     fn finish(&mut self) {
         let open: Vec<_> = self.live.iter().chain(&self.waiting).map(|block| block.id).collect();
         for block in open {
-            self.end(block, Completion::Cut);
+            self.end(block, BlockCompletion::Cut);
         }
         let message = self.ledger.take();
         self.footer(&message);
@@ -113,15 +118,15 @@ impl Render for View {
     }
 }
 
-impl View {
-    fn block(&mut self, id: BlockId) -> Option<&mut Block> {
+impl TerminalView {
+    fn block(&mut self, id: BlockId) -> Option<&mut BlockView> {
         self.live.iter_mut().chain(&mut self.waiting).find(|block| block.id == id)
     }
 
     fn start(&mut self, id: BlockId, choice: u32, kind: BlockKind<'static>, word: &str) {
         self.header();
-        let (text, word, pretty) = (String::new(), word.to_owned(), Pretty::new(MARGIN));
-        let block = Block {
+        let (text, word, pretty) = (String::new(), word.to_owned(), PrettyPrinter::new(MARGIN));
+        let block = BlockView {
             id,
             choice,
             kind,
@@ -150,7 +155,7 @@ impl View {
         }
     }
 
-    fn end(&mut self, id: BlockId, completion: Completion) {
+    fn end(&mut self, id: BlockId, completion: BlockCompletion) {
         if let Some(block) = self.block(id) {
             block.completion = Some(completion);
         }
@@ -230,8 +235,8 @@ impl View {
     }
 }
 
-impl Block {
-    fn show_head(&self, page: &mut Page) {
+impl BlockView {
+    fn show_head(&self, page: &mut PrintedPage) {
         page.gap();
         if self.choice > 0 {
             page.line(DIM, "choice", &self.choice.to_string());
@@ -264,7 +269,7 @@ impl Block {
         }
     }
 
-    fn show(&mut self, text: &str, page: &mut Page) {
+    fn show(&mut self, text: &str, page: &mut PrintedPage) {
         match &self.kind {
             BlockKind::Text | BlockKind::Refusal => page.flowing(TEXT, text),
             BlockKind::Reasoning(_) => {
@@ -291,7 +296,7 @@ impl Block {
     }
 
     /// Shows what is left of a block that has ended, and says whether it is a call that cannot be used.
-    fn show_tail(mut self, page: &mut Page) -> bool {
+    fn show_tail(mut self, page: &mut PrintedPage) -> bool {
         self.pretty.finish();
         if matches!(self.kind, BlockKind::Reasoning(_)) && !self.is_shown {
             page.line(DIM, "thinking", "(hidden)");
@@ -322,26 +327,26 @@ impl Block {
             return None;
         };
         let mut accumulator = Accumulator::new();
-        accumulator.put(Event::new(0, Body::block_start(block, kind)));
-        let delta = Body::Delta { block, kind: DeltaKind::Arguments, text: text.into() };
+        accumulator.put(Event::new(0, EventKind::block_start(block, kind)));
+        let delta = EventKind::Delta { block, kind: DeltaKind::Arguments, text: text.into() };
         accumulator.put(Event::new(0, delta));
         let completion = self.completion.unwrap_or_default();
-        accumulator.put(Event::new(0, Body::BlockEnd { block, completion }));
+        accumulator.put(Event::new(0, EventKind::BlockEnd { block, completion }));
         accumulator.message().tool_calls().next().cloned()
     }
 }
 
 /// What the arguments would be if they were repaired.
-fn show_repaired(arguments: &str, page: &mut Page) {
+fn show_repaired(arguments: &str, page: &mut PrintedPage) {
     let repaired = repair(arguments);
-    if repaired.verdict != Verdict::Repaired {
+    if repaired.verdict != RepairVerdict::Repaired {
         return;
     }
     let count = repaired.changes.len();
     let noun = if count == 1 { "change" } else { "changes" };
     page.line(GOOD, "  ✓", &format!("--repair makes it, with {count} {noun}"));
     page.out.push_str(&" ".repeat(MARGIN));
-    let mut pretty = Pretty::new(MARGIN);
+    let mut pretty = PrettyPrinter::new(MARGIN);
     pretty.push(&repaired.text, &mut page.out);
     pretty.finish();
     (page.is_line_empty, page.is_gap) = (false, false);
@@ -349,7 +354,7 @@ fn show_repaired(arguments: &str, page: &mut Page) {
 }
 
 /// What is to be printed, and where on the page we are.
-struct Page {
+struct PrintedPage {
     out: String,
     /// Whether the line above is empty, or there is none.
     is_gap: bool,
@@ -358,13 +363,13 @@ struct Page {
     line_ends: usize,
 }
 
-impl Default for Page {
+impl Default for PrintedPage {
     fn default() -> Self {
         Self { out: String::new(), is_gap: true, is_line_empty: true, line_ends: 0 }
     }
 }
 
-impl Page {
+impl PrintedPage {
     /// Text in one style, on the line we are on.
     fn styled(&mut self, style: Style, text: &str) {
         let _ = write!(self.out, "{style}{}{style:#}", printable(text));
@@ -446,25 +451,25 @@ fn usage_facts(message: &Message) -> Vec<String> {
 mod tests {
     use super::*;
 
-    fn start(block: u32, kind: BlockKind<'static>) -> Body<'static> {
-        Body::block_start(BlockId(block), kind)
+    fn start(block: u32, kind: BlockKind<'static>) -> EventKind<'static> {
+        EventKind::block_start(BlockId(block), kind)
     }
 
     fn call(name: &'static str) -> BlockKind<'static> {
         BlockKind::ToolCall { id: None, is_made: false, name: name.into(), call: CallKind::Function }
     }
 
-    fn delta(block: u32, text: &'static str) -> Body<'static> {
+    fn delta(block: u32, text: &'static str) -> EventKind<'static> {
         // The view goes by what the block is.
-        Body::Delta { block: BlockId(block), kind: DeltaKind::Text, text: text.into() }
+        EventKind::Delta { block: BlockId(block), kind: DeltaKind::Text, text: text.into() }
     }
 
-    fn end(block: u32) -> Body<'static> {
-        Body::BlockEnd { block: BlockId(block), completion: Completion::Whole }
+    fn end(block: u32) -> EventKind<'static> {
+        EventKind::BlockEnd { block: BlockId(block), completion: BlockCompletion::Whole }
     }
 
-    fn shown(bodies: impl IntoIterator<Item = Body<'static>>) -> String {
-        let mut view = View::default();
+    fn shown(bodies: impl IntoIterator<Item = EventKind<'static>>) -> String {
+        let mut view = TerminalView::default();
         bodies.into_iter().for_each(|body| view.put(Event::new(0, body)));
         view.finish();
         anstream::adapter::strip_str(&view.page.out).to_string()
@@ -499,8 +504,8 @@ mod tests {
 
     #[test]
     fn corrections_and_hidden_thoughts_are_told() {
-        let correction = Body::Correction { block: BlockId(1), text: "whole".into() };
-        let withdrawal = Body::Correction { block: BlockId(2), text: "".into() };
+        let correction = EventKind::Correction { block: BlockId(1), text: "whole".into() };
+        let withdrawal = EventKind::Correction { block: BlockId(2), text: "".into() };
         let bodies = [
             start(0, BlockKind::Reasoning(Default::default())),
             end(0),

@@ -2,7 +2,7 @@
 
 use callweave::dialect::Extraction;
 use callweave::event::{CallKind, FinishReason, Notice, NoticeCode};
-use callweave::json::repair::{Verdict, repair};
+use callweave::json::repair::{RepairVerdict, repair};
 use callweave::message::{Choice, Message};
 use callweave::protocol::Protocol;
 use callweave::upstream::{ErrorClass, UpstreamError};
@@ -22,7 +22,7 @@ pub(crate) fn of_message(message: &Message, protocol: Option<&Protocol>) -> Opti
     let calls = calls.filter(|call| call.kind != CallKind::Builtin).filter_map(|call| {
         let invalid = call.invalid()?;
         let advice = match repair(call.arguments()).verdict {
-            Verdict::Repaired => "; --repair mends it",
+            RepairVerdict::Repaired => "; --repair mends it",
             _ => "",
         };
         Some(format!("a call cannot be used: {}{advice}", invalid.detail))

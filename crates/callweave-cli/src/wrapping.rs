@@ -11,16 +11,16 @@ use flate2::bufread::{MultiGzDecoder, ZlibDecoder};
 use crate::input::CHUNK;
 
 /// The bytes inside, and what was around them.
-pub(crate) struct Unwrapped {
-    pub(crate) reader: Ahead,
-    pub(crate) head: Option<Head>,
+pub(crate) struct UnwrappedInput {
+    pub(crate) reader: PeekReader,
+    pub(crate) head: Option<HttpHead>,
     /// The names of the layers, from the outside in.
     pub(crate) layers: Vec<&'static str>,
 }
 
 /// What the head of an HTTP response says, as far as it matters here.
 #[derive(Default)]
-pub(crate) struct Head {
+pub(crate) struct HttpHead {
     pub(crate) status: u16,
     pub(crate) headers: Vec<(String, String)>,
     may_be_chunked: bool,
@@ -29,7 +29,7 @@ pub(crate) struct Head {
 
 /// Which wrappings are looked for.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Expected {
+pub(crate) enum ExpectedWrapping {
     /// Compression alone.
     Text,
     /// Compression, and HTTP around it or in it.
@@ -53,26 +53,26 @@ const FOREIGN: [(&[u8], &str, &str); 4] = [
 ];
 
 /// Looks through what `reader` is wrapped in.
-pub(crate) fn unwrap(mut reader: Ahead, expected: Expected) -> io::Result<Unwrapped> {
+pub(crate) fn unwrap(mut reader: PeekReader, expected: ExpectedWrapping) -> io::Result<UnwrappedInput> {
     let (mut head, mut layers) = (None, Vec::new());
     while layers.len() < MAX_LAYERS {
         if reader.starts_with(GZIP)? {
             layers.push("gzip");
-            reader = Ahead::new(MultiGzDecoder::new(reader));
+            reader = PeekReader::new(MultiGzDecoder::new(reader));
             continue;
         }
-        if expected == Expected::Text {
+        if expected == ExpectedWrapping::Text {
             break;
         }
         let Some(found) = reader.take_head()? else { break };
         layers.push("http");
         if found.may_be_chunked && reader.starts_with_length()? {
             layers.push("chunks");
-            reader = Ahead::new(Chunks::new(reader));
+            reader = PeekReader::new(ChunkedBody::new(reader));
         }
         if found.may_be_deflated && reader.starts_like_zlib()? {
             layers.push("deflate");
-            reader = Ahead::new(ZlibDecoder::new(reader));
+            reader = PeekReader::new(ZlibDecoder::new(reader));
         }
         head = Some(found);
     }
@@ -82,11 +82,11 @@ pub(crate) fn unwrap(mut reader: Ahead, expected: Expected) -> io::Result<Unwrap
             return Err(io::Error::new(io::ErrorKind::Unsupported, advice));
         }
     }
-    Ok(Unwrapped { reader, head, layers })
+    Ok(UnwrappedInput { reader, head, layers })
 }
 
 /// A reader whose next bytes can be looked at.
-pub(crate) struct Ahead {
+pub(crate) struct PeekReader {
     /// Where more come from; nowhere once that has ended.
     reader: Option<Box<dyn Read>>,
     /// What was read, and after it room for more.
@@ -96,7 +96,7 @@ pub(crate) struct Ahead {
     end: usize,
 }
 
-impl Ahead {
+impl PeekReader {
     pub(crate) fn new(reader: impl Read + 'static) -> Self {
         Self { reader: Some(Box::new(reader)), bytes: Vec::new(), start: 0, end: 0 }
     }
@@ -163,7 +163,7 @@ impl Ahead {
     }
 
     /// Takes the head of an HTTP response, if that comes next.
-    fn take_head(&mut self) -> io::Result<Option<Head>> {
+    fn take_head(&mut self) -> io::Result<Option<HttpHead>> {
         if !self.starts_with(b"HTTP/")? {
             return Ok(None);
         }
@@ -180,7 +180,9 @@ impl Ahead {
                 break looked;
             }
         };
-        let Some(head) = Head::parse(&String::from_utf8_lossy(&self.ahead()[..end])) else { return Ok(None) };
+        let Some(head) = HttpHead::parse(&String::from_utf8_lossy(&self.ahead()[..end])) else {
+            return Ok(None);
+        };
         self.start += end;
         Ok(Some(head))
     }
@@ -201,7 +203,7 @@ fn end_of_head(bytes: &[u8], looked: usize) -> Option<usize> {
     ends.into_iter().find_map(after)
 }
 
-impl Head {
+impl HttpHead {
     fn parse(text: &str) -> Option<Self> {
         let mut lines = text.lines();
         let mut words = lines.next()?.strip_prefix("HTTP/")?.splitn(3, ' ');
@@ -225,7 +227,7 @@ impl Head {
     }
 }
 
-impl Read for Ahead {
+impl Read for PeekReader {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let length = self.fill_buf()?.read(buffer)?;
         self.consume(length);
@@ -233,7 +235,7 @@ impl Read for Ahead {
     }
 }
 
-impl BufRead for Ahead {
+impl BufRead for PeekReader {
     fn fill_buf(&mut self) -> io::Result<&[u8]> {
         if self.start == self.end {
             self.fill()?;
@@ -247,16 +249,16 @@ impl BufRead for Ahead {
 }
 
 /// The chunks of a body as they went over the wire, undone.
-struct Chunks {
-    reader: Ahead,
+struct ChunkedBody {
+    reader: PeekReader,
     /// Bytes of the chunk that are still to come.
     left: u64,
     is_first: bool,
     is_done: bool,
 }
 
-impl Chunks {
-    fn new(reader: Ahead) -> Self {
+impl ChunkedBody {
+    fn new(reader: PeekReader) -> Self {
         Self { reader, left: 0, is_first: true, is_done: false }
     }
 
@@ -280,7 +282,7 @@ impl Chunks {
     }
 }
 
-impl Read for Chunks {
+impl Read for ChunkedBody {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         if self.left == 0 && !self.is_done {
             self.left = self.next_length()?;
@@ -307,9 +309,9 @@ mod tests {
     use super::*;
 
     /// Gives its bytes in pieces of one size.
-    struct Pieces(Vec<u8>, usize, usize);
+    struct FixedPieces(Vec<u8>, usize, usize);
 
-    impl Read for Pieces {
+    impl Read for FixedPieces {
         fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
             let end = (self.1 + self.2.min(buffer.len())).min(self.0.len());
             let length = (&self.0[self.1..end]).read(buffer)?;
@@ -330,11 +332,11 @@ mod tests {
         encoder.finish().expect("memory takes all")
     }
 
-    fn read(bytes: &[u8], expected: Expected) -> (Vec<u8>, Option<u16>, Vec<&'static str>) {
+    fn read(bytes: &[u8], expected: ExpectedWrapping) -> (Vec<u8>, Option<u16>, Vec<&'static str>) {
         let once = |size| {
-            let found =
-                unwrap(Ahead::new(Pieces(bytes.to_vec(), 0, size)), expected).expect("it can be read");
-            let Unwrapped { mut reader, head, layers } = found;
+            let found = unwrap(PeekReader::new(FixedPieces(bytes.to_vec(), 0, size)), expected)
+                .expect("it can be read");
+            let UnwrappedInput { mut reader, head, layers } = found;
             let mut inside = Vec::new();
             reader.read_to_end(&mut inside).expect("it can be read");
             (inside, head.map(|head| head.status), layers)
@@ -351,10 +353,14 @@ mod tests {
         for text in
             ["", "H", "HTTP", "HTTP/1.1 ok\n\nx", "HTTP/x 200\n\n", "data: {}\n\n", "\u{1f}", "1f\r\nx"]
         {
-            assert_eq!(read(text.as_bytes(), Expected::Answer), (text.into(), None, vec![]), "{text:?}");
+            assert_eq!(
+                read(text.as_bytes(), ExpectedWrapping::Answer),
+                (text.into(), None, vec![]),
+                "{text:?}"
+            );
         }
         let head = "HTTP/1.1 200 OK\r\n\r\nx";
-        assert_eq!(read(head.as_bytes(), Expected::Text), (head.into(), None, vec![]));
+        assert_eq!(read(head.as_bytes(), ExpectedWrapping::Text), (head.into(), None, vec![]));
     }
 
     #[test]
@@ -371,21 +377,21 @@ mod tests {
         }
         let inside = b"data: 1\n\ndata: 2\n\n".to_vec();
         let layers = vec!["http", "http", "http", "chunks", "gzip"];
-        assert_eq!(read(&chunked, Expected::Answer), (inside.clone(), Some(200), layers));
+        assert_eq!(read(&chunked, ExpectedWrapping::Answer), (inside.clone(), Some(200), layers));
         let twice = [gzip(&chunked[..40]), gzip(&chunked[40..])].concat();
         let layers = vec!["gzip", "http", "http", "http", "chunks", "gzip"];
-        assert_eq!(read(&twice, Expected::Answer), (inside.clone(), Some(200), layers));
+        assert_eq!(read(&twice, ExpectedWrapping::Answer), (inside.clone(), Some(200), layers));
         // What curl has undone already.
         let plain = [head.as_bytes(), &inside].concat();
-        assert_eq!(read(&plain, Expected::Answer), (inside.clone(), Some(200), vec!["http"; 3]));
+        assert_eq!(read(&plain, ExpectedWrapping::Answer), (inside.clone(), Some(200), vec!["http"; 3]));
         let deflated = [b"HTTP/1.1 200\ncontent-encoding: deflate\n\n".to_vec(), zlib(&inside)].concat();
-        assert_eq!(read(&deflated, Expected::Answer), (inside, Some(200), vec!["http", "deflate"]));
+        assert_eq!(read(&deflated, ExpectedWrapping::Answer), (inside, Some(200), vec!["http", "deflate"]));
     }
 
     #[test]
     fn a_head_tells_its_status_even_without_a_body() {
         let head = b"HTTP/1.1 429 Too Many Requests\r\nRetry-After: 7\r\n";
-        let found = unwrap(Ahead::of(head.to_vec()), Expected::Answer).expect("it can be read");
+        let found = unwrap(PeekReader::of(head.to_vec()), ExpectedWrapping::Answer).expect("it can be read");
         let head = found.head.expect("a head");
         let retry_after = ("retry-after".to_owned(), "7".to_owned());
         assert_eq!((head.status, head.headers), (429, vec![retry_after]));
@@ -394,7 +400,8 @@ mod tests {
     #[test]
     fn a_body_that_was_cut_is_an_error_after_what_came() {
         let wire = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\nabc";
-        let mut found = unwrap(Ahead::of(wire.to_vec()), Expected::Answer).expect("it can be read");
+        let mut found =
+            unwrap(PeekReader::of(wire.to_vec()), ExpectedWrapping::Answer).expect("it can be read");
         let mut inside = Vec::new();
         let error = found.reader.read_to_end(&mut inside).expect_err("it was cut");
         assert_eq!((&*inside, error.kind()), (&b"abc"[..], io::ErrorKind::UnexpectedEof));
@@ -402,8 +409,9 @@ mod tests {
 
     #[test]
     fn what_we_cannot_unpack_is_named() {
-        let refused =
-            unwrap(Ahead::of(b"\x28\xb5\x2f\xfd...".to_vec()), Expected::Text).err().expect("refused");
+        let refused = unwrap(PeekReader::of(b"\x28\xb5\x2f\xfd...".to_vec()), ExpectedWrapping::Text)
+            .err()
+            .expect("refused");
         assert!(refused.to_string().contains("zstd -dc"), "{refused}");
     }
 }

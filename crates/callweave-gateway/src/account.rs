@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 use tokio::sync::OwnedSemaphorePermit;
 use tracing::Level;
 
-use crate::asked::Asked;
-use crate::failure::Failure;
+use crate::asked::IncomingHttp;
+use crate::failure::RequestFailure;
 use crate::gateway::Gateway;
-use crate::live::Live;
-use crate::routes::Target;
+use crate::live::LiveResponse;
+use crate::routes::RouteTarget;
 
 /// Tells at a level that is only known when it happens.
 macro_rules! at_level {
@@ -43,12 +43,12 @@ fn millis(time: Duration) -> f64 {
 }
 
 /// The account of one request. If it is dropped before it is closed, the client has left.
-pub(crate) struct Account {
+pub(crate) struct RequestAccount {
     gateway: Arc<Gateway>,
-    asked: Arc<Asked>,
+    asked: Arc<IncomingHttp>,
     began: Instant,
     first: Option<Duration>,
-    target: Option<Target>,
+    target: Option<RouteTarget>,
     tries: u32,
     /// How often another was asked than before.
     fallbacks: u32,
@@ -57,8 +57,12 @@ pub(crate) struct Account {
     _room: OwnedSemaphorePermit,
 }
 
-impl Account {
-    pub(crate) fn open(gateway: &Arc<Gateway>, asked: &Arc<Asked>, room: OwnedSemaphorePermit) -> Self {
+impl RequestAccount {
+    pub(crate) fn open(
+        gateway: &Arc<Gateway>,
+        asked: &Arc<IncomingHttp>,
+        room: OwnedSemaphorePermit,
+    ) -> Self {
         gateway.metrics.active(1);
         Self {
             gateway: Arc::clone(gateway),
@@ -74,13 +78,13 @@ impl Account {
     }
 
     /// Somebody is asked.
-    pub(crate) fn ask(&mut self, target: &Target) {
+    pub(crate) fn ask(&mut self, target: &RouteTarget) {
         self.tries += 1;
         if self.tries > 1 {
             self.gateway.metrics.retry();
         }
         let is_same =
-            |last: &Target| last.upstream.name == target.upstream.name && last.model == target.model;
+            |last: &RouteTarget| last.upstream.name == target.upstream.name && last.model == target.model;
         if self.target.as_ref().is_some_and(|last| !is_same(last)) {
             self.fallbacks += 1;
         }
@@ -97,17 +101,17 @@ impl Account {
     }
 
     /// The client gets an error.
-    pub(crate) fn fail(&mut self, failure: &Failure) {
+    pub(crate) fn fail(&mut self, failure: &RequestFailure) {
         self.tell(failure.status().as_str(), Some(failure.error.class.name()));
     }
 
     /// The client gets an error in the place of an answer that has begun.
-    pub(crate) fn break_off(&mut self, failure: &Failure) {
+    pub(crate) fn break_off(&mut self, failure: &RequestFailure) {
         self.tell("broken", Some(failure.error.class.name()));
     }
 
     /// The answer is over.
-    pub(crate) fn close(&mut self, live: &Live) {
+    pub(crate) fn close(&mut self, live: &LiveResponse) {
         let usage = live.exchange.usage();
         let target = live.target();
         let counts = [
@@ -162,12 +166,12 @@ impl Account {
     }
 }
 
-impl Drop for Account {
+impl Drop for RequestAccount {
     fn drop(&mut self) {
         self.gateway.metrics.active(-1);
         if !self.is_closed {
             match self.gateway.is_closing() {
-                true => self.fail(&Failure::shutting_down()),
+                true => self.fail(&RequestFailure::shutting_down()),
                 false => self.tell("left", None),
             }
         }

@@ -4,48 +4,48 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
-use callweave::exchange::http::{ClientRoute, HttpWire};
-use callweave::exchange::{Body, Incoming, IncomingRequest};
+use callweave::exchange::http::{ClientEndpoint, HttpWire};
+use callweave::exchange::{IncomingHead, IncomingRequest, SharedBytes};
 use http::{HeaderMap, HeaderValue};
 
-use crate::failure::Failure;
+use crate::failure::RequestFailure;
 use crate::gateway::Gateway;
-use crate::in_flight::Held;
-use crate::keys::Digest;
-use crate::trace::{Trace, is_uuid, made, uuid};
+use crate::in_flight::HeldRequestBytes;
+use crate::keys::KeyDigest;
+use crate::trace::{TraceContext, is_uuid, made, uuid};
 
 /// A client's request.
-pub(crate) struct Asked {
+pub(crate) struct IncomingHttp {
     pub(crate) request: Arc<IncomingRequest>,
     /// The digest of the client's key.
-    pub(crate) key: Digest,
+    pub(crate) key: KeyDigest,
     /// The id of the request.
     pub(crate) id: String,
     /// Its id upstream, where the client's own is no UUID: some servers refuse any other.
     upstream_id: Option<String>,
     /// Its place in a trace.
-    pub(crate) trace: Trace,
+    pub(crate) trace: TraceContext,
     /// How long it took to read the request.
     pub(crate) read_for: Duration,
 }
 
 /// The parts of a request besides its body.
-pub(crate) struct Beginning<'b> {
+pub(crate) struct RequestHead<'b> {
     pub(crate) headers: &'b HeaderMap,
     pub(crate) query: Option<&'b str>,
     /// The client's own key, where it may be sent on.
     pub(crate) api_key: Option<String>,
-    pub(crate) key: Digest,
+    pub(crate) key: KeyDigest,
     pub(crate) id: &'b str,
-    pub(crate) trace: Trace,
+    pub(crate) trace: TraceContext,
     pub(crate) began: Instant,
-    pub(crate) held: Held,
+    pub(crate) held: HeldRequestBytes,
 }
 
 /// The bytes of a body, and the room that they take while somebody needs them.
 struct HeldBytes {
     bytes: Bytes,
-    _held: Arc<Held>,
+    _held: Arc<HeldRequestBytes>,
 }
 
 impl AsRef<[u8]> for HeldBytes {
@@ -54,19 +54,19 @@ impl AsRef<[u8]> for HeldBytes {
     }
 }
 
-impl Asked {
+impl IncomingHttp {
     /// Reads a request.
     pub(crate) fn read(
         gateway: &Gateway,
-        route: ClientRoute,
+        route: ClientEndpoint,
         bytes: Bytes,
-        beginning: Beginning<'_>,
-    ) -> Result<Self, Failure> {
-        let Beginning { headers, query, api_key, key, id, trace, began, held } = beginning;
+        beginning: RequestHead<'_>,
+    ) -> Result<Self, RequestFailure> {
+        let RequestHead { headers, query, api_key, key, id, trace, began, held } = beginning;
         let held = Arc::new(held);
         let wire = HttpWire::of(route.protocol);
-        let body = Body::from_owner(HeldBytes { bytes, _held: Arc::clone(&held) });
-        let mut incoming = Incoming::new(route, body, made::<12>()).query(query);
+        let body = SharedBytes::from_owner(HeldBytes { bytes, _held: Arc::clone(&held) });
+        let mut incoming = IncomingHead::new(route, body, made::<12>()).query(query);
         let forwarded = wire.map_or(&[][..], |wire| wire.forwarded_headers);
         for (name, value) in headers {
             if forwarded.contains(&name.as_str())

@@ -12,23 +12,23 @@ use http::{Response, StatusCode};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
 
-use crate::account::Account;
-use crate::asked::Asked;
-use crate::body::{Body, Slot};
-use crate::failure::{Failure, header_map};
+use crate::account::RequestAccount;
+use crate::asked::IncomingHttp;
+use crate::body::{PieceSlot, ResponseBody};
+use crate::failure::{RequestFailure, header_map};
 use crate::gateway::Gateway;
-use crate::live::{Live, Progress};
+use crate::live::{LiveProgress, LiveResponse};
 use crate::retry;
-use crate::routes::Target;
+use crate::routes::RouteTarget;
 
 /// Answers a client.
 pub(crate) async fn answer(
     gateway: Arc<Gateway>,
-    asked: Asked,
+    asked: IncomingHttp,
     room: OwnedSemaphorePermit,
-) -> Response<Body> {
+) -> Response<ResponseBody> {
     let asked = Arc::new(asked);
-    let account = Account::open(&gateway, &asked, room);
+    let account = RequestAccount::open(&gateway, &asked, room);
     let silence = gateway.config.timeouts.keep_alive;
     let closing = gateway.closing();
     let mut opening = Box::pin(opened(gateway, Arc::clone(&asked), account));
@@ -51,24 +51,24 @@ pub(crate) async fn answer(
 }
 
 /// An answer that has begun, or why there is none.
-type Opened = (Result<Box<Live>, Failure>, Account);
+type OpenResult = (Result<Box<LiveResponse>, RequestFailure>, RequestAccount);
 
 /// Asks until an answer begins, or there is no more time for it.
-async fn opened(gateway: Arc<Gateway>, asked: Arc<Asked>, mut account: Account) -> Opened {
+async fn opened(gateway: Arc<Gateway>, asked: Arc<IncomingHttp>, mut account: RequestAccount) -> OpenResult {
     (open(&gateway, &asked, &mut account).await, account)
 }
 
 /// A stream that begins before its answer does: the client hears that it comes. What goes wrong after that can only be
 /// told in the stream.
 fn late(
-    mut opening: Pin<Box<impl Future<Output = Opened> + Send + 'static>>,
-    asked: &Arc<Asked>,
+    mut opening: Pin<Box<impl Future<Output = OpenResult> + Send + 'static>>,
+    asked: &Arc<IncomingHttp>,
     silence: Duration,
     closing: impl Future<Output = ()> + Send + 'static,
-) -> Response<Body> {
+) -> Response<ResponseBody> {
     let (asked, pings) = (Arc::clone(asked), asked.request.pings());
     let request = Arc::clone(&asked.request);
-    let body = Body::made(move |slot| async move {
+    let body = ResponseBody::made(move |slot| async move {
         let mut closing = std::pin::pin!(closing);
         let opened = loop {
             slot.put(Bytes::from_static(pings[0].as_bytes())).await;
@@ -78,7 +78,7 @@ fn late(
                 () = &mut closing => {
                     // Who gives account of the request sees why it ends.
                     drop(opening);
-                    slot.put(asked.request.error_stream(*Failure::shutting_down().error).into()).await;
+                    slot.put(asked.request.error_stream(*RequestFailure::shutting_down().error).into()).await;
                     return Ok(());
                 }
                 () = tokio::time::sleep(silence) => {}
@@ -112,12 +112,12 @@ fn late(
 /// tried again; but what an upstream has answered was paid, and is not asked for again unless it is configured so.
 async fn open(
     gateway: &Arc<Gateway>,
-    asked: &Arc<Asked>,
-    account: &mut Account,
-) -> Result<Box<Live>, Failure> {
+    asked: &Arc<IncomingHttp>,
+    account: &mut RequestAccount,
+) -> Result<Box<LiveResponse>, RequestFailure> {
     let end = Instant::now() + gateway.config.timeouts.answer;
     let targets = gateway.routes.find(asked.request.model())?;
-    let mut last: Option<Failure> = None;
+    let mut last: Option<RequestFailure> = None;
     for target in &targets {
         let upstream = &target.upstream;
         upstream.budget.add();
@@ -151,18 +151,18 @@ async fn open(
             break;
         }
     }
-    Err(last.unwrap_or_else(|| Failure::new(ErrorClass::Server, "nobody was asked")))
+    Err(last.unwrap_or_else(|| RequestFailure::new(ErrorClass::Server, "nobody was asked")))
 }
 
 /// Asks one target, and waits until its answer shows something; or, if it is wanted as a whole, until it is over.
 async fn attempt_at(
     gateway: &Arc<Gateway>,
-    asked: &Arc<Asked>,
-    target: &Target,
+    asked: &Arc<IncomingHttp>,
+    target: &RouteTarget,
     end: Instant,
-) -> Result<Box<Live>, Failure> {
+) -> Result<Box<LiveResponse>, RequestFailure> {
     // It goes a long way, and stays long: only a pointer to it does.
-    let mut live = Box::new(Live::new(Arc::clone(gateway), Arc::clone(asked), target.clone(), end)?);
+    let mut live = Box::new(LiveResponse::new(Arc::clone(gateway), Arc::clone(asked), target.clone(), end)?);
     let is_streamed = asked.request.is_streamed();
     loop {
         let progress = live.advance().await;
@@ -171,8 +171,8 @@ async fn attempt_at(
             return Err(failure);
         }
         let is_ready = match progress {
-            Progress::Over => true,
-            Progress::Heard | Progress::Ping => live.exchange.is_ready(),
+            LiveProgress::Over => true,
+            LiveProgress::Heard | LiveProgress::Ping => live.exchange.is_ready(),
         };
         if is_ready {
             if !is_streamed {
@@ -183,9 +183,13 @@ async fn attempt_at(
     }
 }
 
-fn streamed(mut live: Box<Live>, asked: &Asked, account: Account) -> Response<Body> {
+fn streamed(
+    mut live: Box<LiveResponse>,
+    asked: &IncomingHttp,
+    account: RequestAccount,
+) -> Response<ResponseBody> {
     let (pings, head) = (asked.request.pings(), headed(&mut live.exchange));
-    head.map(|()| Body::made(move |slot| stream(live, account, pings, slot)))
+    head.map(|()| ResponseBody::made(move |slot| stream(live, account, pings, slot)))
 }
 
 /// The beginning of the client's response.
@@ -199,25 +203,25 @@ fn headed(exchange: &mut Exchange) -> Response<()> {
 
 /// Makes the body of a stream.
 async fn stream(
-    mut live: Box<Live>,
-    mut account: Account,
+    mut live: Box<LiveResponse>,
+    mut account: RequestAccount,
     pings: [&'static str; 2],
-    slot: Slot,
+    slot: PieceSlot,
 ) -> std::io::Result<()> {
     live.begin();
     let mut has_begun = false;
     // Whoever had nothing to show so far was silent for long.
-    let mut progress = if live.exchange.has_bytes() { Progress::Heard } else { Progress::Ping };
+    let mut progress = if live.exchange.has_bytes() { LiveProgress::Heard } else { LiveProgress::Ping };
     loop {
         let bytes = live.exchange.take_bytes();
         if !bytes.is_empty() {
             account.first_byte();
             has_begun = true;
             slot.put(bytes.into()).await;
-        } else if progress == Progress::Ping && live.exchange.may_ping() {
+        } else if progress == LiveProgress::Ping && live.exchange.may_ping() {
             slot.put(Bytes::from_static(pings[usize::from(has_begun)].as_bytes())).await;
         }
-        if progress == Progress::Over {
+        if progress == LiveProgress::Over {
             account.close(&live);
             live.drain().await;
             return Ok(());
@@ -226,9 +230,9 @@ async fn stream(
     }
 }
 
-fn complete(mut live: Box<Live>, mut account: Account) -> Response<Body> {
+fn complete(mut live: Box<LiveResponse>, mut account: RequestAccount) -> Response<ResponseBody> {
     account.first_byte();
     account.close(&live);
     let head = headed(&mut live.exchange);
-    head.map(|()| Body::whole(live.exchange.take_bytes()))
+    head.map(|()| ResponseBody::whole(live.exchange.take_bytes()))
 }

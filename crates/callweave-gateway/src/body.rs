@@ -11,37 +11,37 @@ use bytes::Bytes;
 use http_body::{Frame, SizeHint};
 
 /// The body of an answer to a client.
-pub struct Body(Kind);
+pub struct ResponseBody(BodyKind);
 
-enum Kind {
+enum BodyKind {
     Whole(Option<Bytes>),
-    Made { maker: Option<Maker>, slot: Slot },
+    Made { maker: Option<PieceMaker>, slot: PieceSlot },
 }
 
-type Maker = Pin<Box<dyn Future<Output = io::Result<()>> + Send>>;
+type PieceMaker = Pin<Box<dyn Future<Output = io::Result<()>> + Send>>;
 
-impl Body {
+impl ResponseBody {
     /// All of it at once.
     pub fn whole(bytes: impl Into<Bytes>) -> Self {
-        Self(Kind::Whole(Some(bytes.into()).filter(|bytes| !bytes.is_empty())))
+        Self(BodyKind::Whole(Some(bytes.into()).filter(|bytes| !bytes.is_empty())))
     }
 
     /// A body that `make` puts into a slot, piece by piece. It runs while somebody reads, and no longer. If it fails, the
     /// body breaks off without an end.
     pub(crate) fn made<M: Future<Output = io::Result<()>> + Send + 'static>(
-        make: impl FnOnce(Slot) -> M,
+        make: impl FnOnce(PieceSlot) -> M,
     ) -> Self {
-        let slot = Slot::default();
-        let maker: Maker = Box::pin(make(slot.clone()));
-        Self(Kind::Made { maker: Some(maker), slot })
+        let slot = PieceSlot::default();
+        let maker: PieceMaker = Box::pin(make(slot.clone()));
+        Self(BodyKind::Made { maker: Some(maker), slot })
     }
 }
 
 /// Where the next piece of a body is put.
 #[derive(Clone, Default)]
-pub(crate) struct Slot(Arc<Mutex<Option<Bytes>>>);
+pub(crate) struct PieceSlot(Arc<Mutex<Option<Bytes>>>);
 
-impl Slot {
+impl PieceSlot {
     /// Puts a piece there, and waits until it was taken.
     pub(crate) async fn put(&self, bytes: Bytes) {
         if bytes.is_empty() {
@@ -61,7 +61,7 @@ impl Slot {
     }
 }
 
-impl http_body::Body for Body {
+impl http_body::Body for ResponseBody {
     type Data = Bytes;
     type Error = io::Error;
 
@@ -70,8 +70,8 @@ impl http_body::Body for Body {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
         match &mut self.get_mut().0 {
-            Kind::Whole(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
-            Kind::Made { maker, slot } => {
+            BodyKind::Whole(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
+            BodyKind::Made { maker, slot } => {
                 let Some(running) = maker else { return Poll::Ready(None) };
                 let made = running.as_mut().poll(context);
                 if let Some(bytes) = slot.take() {
@@ -93,15 +93,17 @@ impl http_body::Body for Body {
 
     fn is_end_stream(&self) -> bool {
         match &self.0 {
-            Kind::Whole(bytes) => bytes.is_none(),
-            Kind::Made { maker, .. } => maker.is_none(),
+            BodyKind::Whole(bytes) => bytes.is_none(),
+            BodyKind::Made { maker, .. } => maker.is_none(),
         }
     }
 
     fn size_hint(&self) -> SizeHint {
         match &self.0 {
-            Kind::Whole(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64)),
-            Kind::Made { .. } => SizeHint::default(),
+            BodyKind::Whole(bytes) => {
+                SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64))
+            }
+            BodyKind::Made { .. } => SizeHint::default(),
         }
     }
 }

@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::time::{Duration, Instant};
 
 use callweave::exchange::http::shown_url;
-use callweave::exchange::{InvalidCalls, SchemaMode, StopMode, StopPolicy, Teaching};
+use callweave::exchange::{InvalidCalls, SchemaMode, StopMode, StopPolicy, ToolTeaching};
 
 use crate::gateway::Gateway;
 use crate::upstream::Upstream;
@@ -15,7 +15,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// What was found out about an upstream.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Probe {
+pub struct UpstreamProbe {
     /// The upstream.
     pub upstream: String,
     /// How many models it has and how long it took to say so; else what is wrong.
@@ -80,7 +80,7 @@ impl Gateway {
     }
 
     /// Asks every upstream for its models.
-    pub async fn probe(&self) -> Vec<Probe> {
+    pub async fn probe(&self) -> Vec<UpstreamProbe> {
         let mut probes = Vec::new();
         for upstream in self.routes.upstreams() {
             let began = Instant::now();
@@ -95,7 +95,7 @@ impl Gateway {
                     Err(_) => Err(format!("no answer within {PATIENCE:?}")),
                 },
             };
-            probes.push(Probe { upstream: upstream.name.clone(), found, provider });
+            probes.push(UpstreamProbe { upstream: upstream.name.clone(), found, provider });
         }
         probes
     }
@@ -134,8 +134,8 @@ fn describe(upstream: &Upstream, text: &mut String) {
     let thoughts = if config.splits_reasoning() { "taken out of it" } else { "left in it" };
     let _ = writeln!(text, "  text: {dialect}; thoughts are {thoughts}");
     let tools = match config.tools {
-        Teaching::Native => "declared as its protocol has it",
-        Teaching::Prompt => "taught in the prompt",
+        ToolTeaching::Native => "declared as its protocol has it",
+        ToolTeaching::Prompt => "taught in the prompt",
     };
     let _ = writeln!(text, "  tools: {tools}");
     let repair = if config.repair { "repaired" } else { "left as they are" };

@@ -42,11 +42,11 @@ use serde::Deserialize;
 pub use address::{completed_url, listen_address, listen_host};
 pub(crate) use address::{ip, unmapped};
 pub use environment::Environment;
-pub(crate) use names::{Named, Names};
+pub(crate) use names::{NameTable, NamedTarget};
 pub use nearest::nearest;
-use problem::Origin;
-pub use problem::Problem;
-pub use upstream::Upstream;
+use problem::ConfigOrigin;
+pub use problem::ConfigProblem;
+pub use upstream::UpstreamConfig;
 
 /// The port that is listened on if nobody says: `call` on a telephone's keys.
 pub const PORT: u16 = 2255;
@@ -75,31 +75,31 @@ pub struct Config {
     /// Whether the scripted models are served, as the upstream `demo`.
     pub demo: bool,
     /// Those who answer, by name.
-    pub upstreams: BTreeMap<String, Upstream>,
+    pub upstreams: BTreeMap<String, UpstreamConfig>,
     /// The names that clients use, in order; the first that fits counts.
-    pub models: Vec<Model>,
+    pub models: Vec<ModelConfig>,
     /// Who answers for names that nothing else fits.
     pub default_upstream: Option<String>,
     /// How much is taken.
-    pub limits: Limits,
+    pub limits: LimitsConfig,
     /// How long is waited.
-    pub timeouts: Timeouts,
+    pub timeouts: TimeoutsConfig,
     /// What is kept of answers that clients may refer to.
-    pub store: Store,
+    pub store: StoreConfig,
     /// Where the raw traffic is written, if it is.
     pub record: Option<PathBuf>,
     /// Certificates of authorities that are trusted besides the usual ones, in PEM; else those of `SSL_CERT_FILE`.
     pub ca_file: Option<PathBuf>,
     /// Where all this comes from.
     #[serde(skip)]
-    origin: Origin,
+    origin: ConfigOrigin,
 }
 
 /// A name that clients use, and who answers to it.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
-pub struct Model {
+pub struct ModelConfig {
     /// The name; with a `*` at its end, how names begin.
     pub name: String,
     /// Other names for the same.
@@ -118,7 +118,7 @@ pub struct Model {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
-pub struct Limits {
+pub struct LimitsConfig {
     /// Bytes of a request as it comes.
     pub body: usize,
     /// Bytes of a request after it was decompressed.
@@ -151,7 +151,7 @@ pub struct Limits {
     pub connections: usize,
 }
 
-impl Limits {
+impl LimitsConfig {
     /// The limits of one request.
     pub(crate) fn request(&self) -> RequestLimits {
         let mut limits = RequestLimits::default();
@@ -164,7 +164,7 @@ impl Limits {
     }
 }
 
-impl Default for Limits {
+impl Default for LimitsConfig {
     fn default() -> Self {
         Self {
             body: 32 << 20,
@@ -173,7 +173,7 @@ impl Default for Limits {
             concurrent: 4096,
             arguments: 8 << 20,
             headers: 100,
-            schema_steps: callweave::json::schema::Budget::STEPS,
+            schema_steps: callweave::json::schema::StepBudget::STEPS,
             values: 200_000,
             messages: 10_000,
             parts: 20_000,
@@ -190,7 +190,7 @@ impl Default for Limits {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
-pub struct Timeouts {
+pub struct TimeoutsConfig {
     /// For the connection to an upstream.
     #[serde(with = "seconds")]
     pub connect: Duration,
@@ -214,7 +214,7 @@ pub struct Timeouts {
     pub shutdown: Duration,
 }
 
-impl Default for Timeouts {
+impl Default for TimeoutsConfig {
     fn default() -> Self {
         Self {
             connect: Duration::from_secs(10),
@@ -232,7 +232,7 @@ impl Default for Timeouts {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
-pub struct Store {
+pub struct StoreConfig {
     /// How many answers.
     pub answers: usize,
     /// How many bytes of them.
@@ -245,7 +245,7 @@ pub struct Store {
     pub expiry: Duration,
 }
 
-impl Default for Store {
+impl Default for StoreConfig {
     fn default() -> Self {
         Self {
             answers: 10_000,
@@ -268,19 +268,19 @@ impl Default for Config {
             upstreams: BTreeMap::new(),
             models: Vec::new(),
             default_upstream: None,
-            limits: Limits::default(),
-            timeouts: Timeouts::default(),
-            store: Store::default(),
+            limits: LimitsConfig::default(),
+            timeouts: TimeoutsConfig::default(),
+            store: StoreConfig::default(),
             record: None,
             ca_file: None,
-            origin: Origin::default(),
+            origin: ConfigOrigin::default(),
         }
     }
 }
 
 impl Config {
     /// Reads the text of a file, and checks it. The environment is not asked.
-    pub fn read(text: &str) -> Result<Self, Problem> {
+    pub fn read(text: &str) -> Result<Self, ConfigProblem> {
         let (mut config, found) = document::read(text);
         if config.demo {
             config.add_demo();
@@ -293,15 +293,15 @@ impl Config {
     }
 
     /// Reads a file, and checks it.
-    pub fn load(path: &Path) -> Result<Self, Problem> {
+    pub fn load(path: &Path) -> Result<Self, ConfigProblem> {
         let config = Self::open(path)?;
         config.check().map(|()| config)
     }
 
     /// Reads a file. What it means is checked when a gateway is made of it: it may be changed before.
-    pub fn open(path: &Path) -> Result<Self, Problem> {
+    pub fn open(path: &Path) -> Result<Self, ConfigProblem> {
         let text = std::fs::read_to_string(path)
-            .map_err(|error| Problem::new(format!("{}: {error}", path.display())))?;
+            .map_err(|error| ConfigProblem::new(format!("{}: {error}", path.display())))?;
         let (mut config, found) = document::read(&text);
         config.origin.set_file(path);
         if config.demo {
@@ -316,7 +316,7 @@ impl Config {
     }
 
     /// One upstream that answers to every name, as the command line names it.
-    pub fn with_upstream(upstream: Upstream) -> Self {
+    pub fn with_upstream(upstream: UpstreamConfig) -> Self {
         let mut config = Self::default();
         config.upstreams.insert("upstream".to_owned(), upstream);
         config.default_upstream = Some("upstream".to_owned());
@@ -327,24 +327,24 @@ impl Config {
     pub fn route_all_to(&mut self, model: impl Into<String>) {
         let Some(upstream) = self.default_upstream.clone() else { return };
         let (name, model) = ("*".to_owned(), Some(model.into()));
-        self.models.push(Model { name, aliases: Vec::new(), upstream, model, fallbacks: Vec::new() });
+        self.models.push(ModelConfig { name, aliases: Vec::new(), upstream, model, fallbacks: Vec::new() });
     }
 
     /// Serves the scripted models, too, unless there is an upstream of that name.
     pub fn add_demo(&mut self) {
         self.demo = true;
-        self.upstreams.entry(DEMO.to_owned()).or_insert_with(Upstream::demo);
+        self.upstreams.entry(DEMO.to_owned()).or_insert_with(UpstreamConfig::demo);
     }
 
     /// Whether all is as it should be: everything that is wrong is told at once, with its line.
-    pub fn check(&self) -> Result<(), Problem> {
+    pub fn check(&self) -> Result<(), ConfigProblem> {
         self.origin.problem(self.flaws())
     }
 
     /// What is doubtful, though it can be served: keys that are not there, and what is not sent.
     pub fn warnings(&self, environment: &Environment<'_>) -> Vec<String> {
         let doubtful = self.origin.problem(self.doubts(environment)).err();
-        doubtful.iter().flat_map(Problem::lines).collect()
+        doubtful.iter().flat_map(ConfigProblem::lines).collect()
     }
 
     /// For whom it listens, in words.
@@ -359,9 +359,9 @@ impl Config {
     }
 
     /// What is wrong with what a key of the file says, with its line.
-    pub(crate) fn problem(&self, path: &str, what: impl Into<String>) -> Problem {
-        let problem = self.origin.problem(vec![problem::Flaw::new(path, what)]);
-        problem.err().unwrap_or_else(|| Problem::new(path))
+    pub(crate) fn problem(&self, path: &str, what: impl Into<String>) -> ConfigProblem {
+        let problem = self.origin.problem(vec![problem::ConfigFlaw::new(path, what)]);
+        problem.err().unwrap_or_else(|| ConfigProblem::new(path))
     }
 }
 

@@ -1,6 +1,6 @@
 //! A scripted model that needs no network: it answers with tool calls in a dialect, or with a fault.
 //!
-//! In goes the body of a request in the model's protocol, out comes a [`Script`]: the bytes of an answer in that
+//! In goes the body of a request in the model's protocol, out comes a [`DemoScript`]: the bytes of an answer in that
 //! protocol, in pieces of a few characters, with pauses and breaks where the model is known for them. There is no
 //! randomness and no clock, so the same request gives the same bytes.
 //!
@@ -38,23 +38,23 @@ use callweave::event::Event;
 use callweave::pipeline::Decoder;
 use callweave::protocol::{OLLAMA, OPENAI_CHAT, Protocol};
 
-use plan::Plan;
-use table::Row;
+use plan::DemoPlan;
+use table::DemoModel;
 
 /// What a model of the demonstration answers, as bytes of its protocol.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Script {
+pub struct DemoScript {
     /// The status of the answer.
     pub status: u16,
     /// Its headers, `content-type` among them.
     pub headers: Vec<(&'static str, String)>,
     /// What is done, in order.
-    pub steps: Vec<Step>,
+    pub steps: Vec<ScriptStep>,
 }
 
 /// One thing that an upstream does.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum ScriptStep {
     /// Bytes are sent, as one chunk.
     Send(Vec<u8>),
     /// Nothing comes for a while.
@@ -70,22 +70,22 @@ pub fn models() -> impl Iterator<Item = &'static str> {
 
 /// The protocol that a model speaks, if there is such a model.
 pub fn protocol(model: &str) -> Option<&'static Protocol> {
-    Some(Row::find(model)?.protocol)
+    Some(DemoModel::find(model)?.protocol)
 }
 
 /// What a model does, in a line for people.
 pub fn describe(model: &str) -> Option<&'static str> {
-    Some(Row::find(model)?.about)
+    Some(DemoModel::find(model)?.about)
 }
 
 /// What the model answers to a request body of its protocol; none if there is no such model. A body that is no request
 /// is answered as providers do, with status 400.
-pub fn answer(model: &str, body: &[u8], is_streamed: bool) -> Option<Script> {
-    let row = Row::find(model)?;
+pub fn answer(model: &str, body: &[u8], is_streamed: bool) -> Option<DemoScript> {
+    let row = DemoModel::find(model)?;
     if let Some((status, class, retry_after)) = row.refusal {
-        let script = Script::error(row.protocol, status, class, "the scripted model answers so");
+        let script = DemoScript::error(row.protocol, status, class, "the scripted model answers so");
         let seconds = retry_after.map(|seconds| ("retry-after", seconds.to_string()));
-        return Some(Script { headers: script.headers.into_iter().chain(seconds).collect(), ..script });
+        return Some(DemoScript { headers: script.headers.into_iter().chain(seconds).collect(), ..script });
     }
     let body = std::str::from_utf8(body).ok().and_then(|text| text.parse::<Value>().ok());
     let body = body.map(|body| match row.dialect {
@@ -94,9 +94,9 @@ pub fn answer(model: &str, body: &[u8], is_streamed: bool) -> Option<Script> {
     });
     let request = body.and_then(|body| row.protocol.read_request(body).ok());
     let Some(request) = request else {
-        return Some(Script::error(row.protocol, 400, "invalid_request_error", "the body is no request"));
+        return Some(DemoScript::error(row.protocol, 400, "invalid_request_error", "the body is no request"));
     };
-    let plan = Plan::of(&request, &row.habits);
+    let plan = DemoPlan::of(&request, &row.habits);
     let steps = match is_streamed {
         true => chat::stream(row, &plan),
         false => chat::whole(row, &plan),
@@ -107,15 +107,15 @@ pub fn answer(model: &str, body: &[u8], is_streamed: bool) -> Option<Script> {
         true if row.protocol == &OLLAMA => "application/x-ndjson",
         true => "text/event-stream",
     };
-    Some(Script { status: 200, headers: vec![("content-type", kind.to_owned())], steps })
+    Some(DemoScript { status: 200, headers: vec![("content-type", kind.to_owned())], steps })
 }
 
-impl Script {
+impl DemoScript {
     /// All bytes of it, as if nothing broke.
     pub fn bytes(&self) -> Vec<u8> {
-        let sent = |step: &Step| match step {
-            Step::Send(bytes) => bytes.clone(),
-            Step::Wait(_) | Step::Break => Vec::new(),
+        let sent = |step: &ScriptStep| match step {
+            ScriptStep::Send(bytes) => bytes.clone(),
+            ScriptStep::Wait(_) | ScriptStep::Break => Vec::new(),
         };
         self.steps.iter().flat_map(sent).collect()
     }
@@ -134,41 +134,41 @@ impl Script {
             _ => Value::object([("error", inner)]),
         };
         let kind = ("content-type", "application/json".to_owned());
-        Self { status, headers: vec![kind], steps: vec![Step::Send(body.to_string().into_bytes())] }
+        Self { status, headers: vec![kind], steps: vec![ScriptStep::Send(body.to_string().into_bytes())] }
     }
 }
 
 /// The same answer in another protocol, by the library's own encoder: each step becomes what it means there.
-fn translate(row: &Row, steps: Vec<Step>, is_streamed: bool) -> Vec<Step> {
+fn translate(row: &DemoModel, steps: Vec<ScriptStep>, is_streamed: bool) -> Vec<ScriptStep> {
     let options = EncodeOptions::mended().model(row.name.as_str()).created(chat::CREATED);
     let mut decoder = Decoder::new(&OPENAI_CHAT);
     if !is_streamed {
         let mut answer = Accumulator::new();
         for step in &steps {
-            let Step::Send(bytes) = step else { continue };
+            let ScriptStep::Send(bytes) = step else { continue };
             // What this module wrote itself is chat.
             let _ = decoder.push(bytes, &mut answer);
         }
         let _ = decoder.finish(&mut answer);
         let mut body = Vec::new();
         row.protocol.encode_whole(answer.message(), &options, &mut body);
-        return vec![Step::Send(body)];
+        return vec![ScriptStep::Send(body)];
     }
     let Some(mut encoder) = row.protocol.encoder(&options) else { return Vec::new() };
     let mut translated = Vec::new();
     for step in steps {
         match step {
-            Step::Send(bytes) => {
+            ScriptStep::Send(bytes) => {
                 let mut out = Vec::new();
                 let _ = decoder.push(&bytes, &mut |event: Event<'_>| encoder.encode(&event, &mut out));
-                translated.push(Step::Send(out));
+                translated.push(ScriptStep::Send(out));
             }
             other => translated.push(other),
         }
     }
     let mut out = Vec::new();
     let _ = decoder.finish(&mut |event: Event<'_>| encoder.encode(&event, &mut out));
-    translated.push(Step::Send(out));
-    translated.retain(|step| !matches!(step, Step::Send(bytes) if bytes.is_empty()));
+    translated.push(ScriptStep::Send(out));
+    translated.retain(|step| !matches!(step, ScriptStep::Send(bytes) if bytes.is_empty()));
     translated
 }

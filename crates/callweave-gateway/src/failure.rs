@@ -7,11 +7,11 @@ use callweave::protocol::{OPENAI_CHAT, Protocol};
 use callweave::upstream::{ErrorClass, UpstreamError};
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
 
-use crate::body::Body;
+use crate::body::ResponseBody;
 
 /// Why there is no answer, and what the client should know besides.
 #[derive(Clone, Debug)]
-pub(crate) struct Failure {
+pub(crate) struct RequestFailure {
     /// The error.
     pub(crate) error: Box<UpstreamError<'static>>,
     /// Headers of the upstream's that concern the client.
@@ -20,7 +20,7 @@ pub(crate) struct Failure {
     pub(crate) is_answered: bool,
 }
 
-impl Failure {
+impl RequestFailure {
     /// A failure of that class.
     pub(crate) fn new(class: ErrorClass, message: impl Into<Cow<'static, str>>) -> Self {
         Self::of(UpstreamError::new(class, message))
@@ -66,11 +66,11 @@ impl Failure {
     }
 
     /// The answer to a client of that protocol.
-    pub(crate) fn response(&self, protocol: &Protocol) -> Response<Body> {
+    pub(crate) fn response(&self, protocol: &Protocol) -> Response<ResponseBody> {
         let written = protocol.write_error(&self.error).or_else(|| OPENAI_CHAT.write_error(&self.error));
-        let mut response = Response::new(Body::whole(Bytes::new()));
+        let mut response = Response::new(ResponseBody::whole(Bytes::new()));
         let Some(written) = written else { return response };
-        *response.body_mut() = Body::whole(written.body);
+        *response.body_mut() = ResponseBody::whole(written.body);
         *response.status_mut() = StatusCode::from_u16(written.status).unwrap_or(StatusCode::BAD_GATEWAY);
         let headers = response.headers_mut();
         headers.extend(self.headers.clone());
@@ -83,7 +83,7 @@ impl Failure {
     }
 }
 
-impl From<Box<UpstreamError<'static>>> for Failure {
+impl From<Box<UpstreamError<'static>>> for RequestFailure {
     fn from(error: Box<UpstreamError<'static>>) -> Self {
         Self { error, headers: HeaderMap::new(), is_answered: false }
     }

@@ -4,47 +4,50 @@ use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use callweave::exchange::Shared;
-use callweave::exchange::store::Store;
+use callweave::exchange::SharedState;
+use callweave::exchange::store::ExchangeStore;
 use ring::rand::{SecureRandom, SystemRandom};
 use rustls::pki_types::CertificateDer;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
-use crate::config::{Config, Environment, Problem};
-use crate::failure::Failure;
-use crate::in_flight::{InFlight, crowded};
-use crate::keys::Keys;
-use crate::metrics::Metrics;
-use crate::models::Listed;
-use crate::pages::Pages;
-use crate::record::Recorder;
-use crate::routes::Routes;
-use crate::store::Memory;
-use crate::upstream::{Client, authorities};
+use crate::config::{Config, ConfigProblem, Environment};
+use crate::failure::RequestFailure;
+use crate::in_flight::{BytesInFlight, crowded};
+use crate::keys::ClientKeys;
+use crate::metrics::GatewayMetrics;
+use crate::models::ListedModels;
+use crate::pages::AllowedPages;
+use crate::record::ResponseRecorder;
+use crate::routes::RouteTable;
+use crate::store::MemoryStore;
+use crate::upstream::{HttpClient, authorities};
 
 /// A gateway that can answer.
 pub struct Gateway {
     pub(crate) config: Config,
-    pub(crate) routes: Routes,
-    pub(crate) client: Client,
-    pub(crate) keys: Keys,
-    pub(crate) pages: Pages,
-    pub(crate) metrics: Metrics,
-    pub(crate) store: Arc<dyn Store>,
+    pub(crate) routes: RouteTable,
+    pub(crate) client: HttpClient,
+    pub(crate) keys: ClientKeys,
+    pub(crate) pages: AllowedPages,
+    pub(crate) metrics: GatewayMetrics,
+    pub(crate) store: Arc<dyn ExchangeStore>,
     /// State of all exchanges.
-    pub(crate) shared: Arc<Shared>,
-    pub(crate) recorder: Recorder,
-    pub(crate) listed: Listed,
+    pub(crate) shared: Arc<SharedState>,
+    pub(crate) recorder: ResponseRecorder,
+    pub(crate) listed: ListedModels,
     /// What is doubtful in the configuration.
     pub(crate) warnings: Vec<String>,
     /// The bytes of all requests.
-    pub(crate) in_flight: Arc<InFlight>,
+    pub(crate) in_flight: Arc<BytesInFlight>,
     room: Arc<Semaphore>,
-    stage: watch::Sender<Stage>,
+    stage: watch::Sender<ShutdownStage>,
 }
 
 /// The authorities that are trusted besides the usual ones.
-fn trusted(config: &Config, environment: &Environment<'_>) -> Result<Vec<CertificateDer<'static>>, Problem> {
+fn trusted(
+    config: &Config,
+    environment: &Environment<'_>,
+) -> Result<Vec<CertificateDer<'static>>, ConfigProblem> {
     if let Some(file) = &config.ca_file {
         let read = authorities(file);
         return read.map_err(|error| config.problem("ca_file", format!("{}: {error}", file.display())));
@@ -59,7 +62,7 @@ fn trusted(config: &Config, environment: &Environment<'_>) -> Result<Vec<Certifi
 
 /// How far a gateway has come with shutting down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Stage {
+pub(crate) enum ShutdownStage {
     /// It serves.
     Serving,
     /// It takes nothing new.
@@ -70,8 +73,8 @@ pub(crate) enum Stage {
 
 impl Gateway {
     /// A gateway of that configuration, with keys from the environment.
-    pub fn new(config: Config, environment: &Environment<'_>) -> Result<Arc<Self>, Problem> {
-        let store = Arc::new(Memory::new(config.store.clone()));
+    pub fn new(config: Config, environment: &Environment<'_>) -> Result<Arc<Self>, ConfigProblem> {
+        let store = Arc::new(MemoryStore::new(config.store.clone()));
         Self::with_store(config, environment, store)
     }
 
@@ -79,36 +82,36 @@ impl Gateway {
     pub fn with_store(
         config: Config,
         environment: &Environment<'_>,
-        store: Arc<dyn Store>,
-    ) -> Result<Arc<Self>, Problem> {
+        store: Arc<dyn ExchangeStore>,
+    ) -> Result<Arc<Self>, ConfigProblem> {
         config.check()?;
         environment.check()?;
         let unrecorded = |error| {
             let folder = config.record.as_deref().unwrap_or(Path::new("")).display();
             config.problem("record", format!("{folder} cannot be made a folder for recordings: {error}"))
         };
-        let recorder = Recorder::new(config.record.clone()).map_err(unrecorded)?;
+        let recorder = ResponseRecorder::new(config.record.clone()).map_err(unrecorded)?;
         let trusted = trusted(&config, environment)?;
-        let client = Client::new(&config, trusted);
+        let client = HttpClient::new(&config, trusted);
         let mut seal_key = [0; 16];
         let filled = SystemRandom::new().fill(&mut seal_key);
-        filled.map_err(|_| Problem::new("the system has no random numbers"))?;
-        let shared = Arc::new(Shared::with_store(Arc::clone(&store), seal_key));
-        let routes = Routes::new(&config, environment, &shared);
+        filled.map_err(|_| ConfigProblem::new("the system has no random numbers"))?;
+        let shared = Arc::new(SharedState::with_store(Arc::clone(&store), seal_key));
+        let routes = RouteTable::new(&config, environment, &shared);
         Ok(Arc::new(Self {
-            routes: routes.map_err(|error| Problem::new(error.to_string()))?,
+            routes: routes.map_err(|error| ConfigProblem::new(error.to_string()))?,
             shared,
-            client: client.map_err(|error| Problem::new(format!("TLS cannot be used: {error}")))?,
-            keys: Keys::new(&config.client_keys),
-            pages: Pages::new(&config),
+            client: client.map_err(|error| ConfigProblem::new(format!("TLS cannot be used: {error}")))?,
+            keys: ClientKeys::new(&config.client_keys),
+            pages: AllowedPages::new(&config),
             warnings: config.warnings(environment),
-            metrics: Metrics::default(),
+            metrics: GatewayMetrics::default(),
             store,
             recorder,
-            listed: Listed::default(),
-            in_flight: InFlight::new(config.limits.in_flight),
+            listed: ListedModels::default(),
+            in_flight: BytesInFlight::new(config.limits.in_flight),
             room: Arc::new(Semaphore::new(config.limits.concurrent)),
-            stage: watch::Sender::new(Stage::Serving),
+            stage: watch::Sender::new(ShutdownStage::Serving),
             config,
         }))
     }
@@ -119,7 +122,7 @@ impl Gateway {
     }
 
     /// Room for one more answer.
-    pub(crate) fn room(&self) -> Result<OwnedSemaphorePermit, Failure> {
+    pub(crate) fn room(&self) -> Result<OwnedSemaphorePermit, RequestFailure> {
         let room = Arc::clone(&self.room).try_acquire_owned();
         room.map_err(|_| crowded("too many answers are under way (limits.concurrent)"))
     }
@@ -140,23 +143,23 @@ impl Gateway {
         async move {
             let mut stage = gateway.stage.subscribe();
             // Who is gone without a word has nothing to close.
-            if stage.wait_for(|stage| *stage == Stage::Closing).await.is_err() {
+            if stage.wait_for(|stage| *stage == ShutdownStage::Closing).await.is_err() {
                 std::future::pending().await
             }
         }
     }
 
-    pub(crate) fn enter(&self, stage: Stage) {
+    pub(crate) fn enter(&self, stage: ShutdownStage) {
         self.stage.send_replace(stage);
     }
 
     /// Whether nothing is waited for any more.
     pub(crate) fn is_closing(&self) -> bool {
-        *self.stage.borrow() == Stage::Closing
+        *self.stage.borrow() == ShutdownStage::Closing
     }
 
     /// Whether it takes new requests.
     pub(crate) fn is_ready(&self) -> bool {
-        *self.stage.borrow() == Stage::Serving
+        *self.stage.borrow() == ShutdownStage::Serving
     }
 }

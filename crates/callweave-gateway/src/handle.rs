@@ -13,89 +13,97 @@ use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Versio
 use tracing::Level;
 
 use crate::account::{at_level, bounded};
-use crate::asked::{Asked, Beginning};
-use crate::body::Body;
-use crate::config::Limits;
-use crate::failure::{Failure, JSON};
+use crate::asked::{IncomingHttp, RequestHead};
+use crate::body::ResponseBody;
+use crate::config::LimitsConfig;
+use crate::failure::{JSON, RequestFailure};
 use crate::gateway::Gateway;
 use crate::in_flight::crowded;
-use crate::keys::{self, Digest};
-use crate::models::Shape;
-use crate::pages::Pages;
-use crate::router::Route;
-use crate::trace::{Trace, uuid};
+use crate::keys::{self, KeyDigest};
+use crate::models::ModelListShape;
+use crate::pages::AllowedPages;
+use crate::router::ClientRoute;
+use crate::trace::{TraceContext, uuid};
 use crate::{attempts, heavy, intake, models, parse, relay, tokens};
 
 /// What is needed of a body that is read.
-type Unfit = Box<dyn std::error::Error + Send + Sync>;
+type UnfitBody = Box<dyn std::error::Error + Send + Sync>;
 
 impl Gateway {
     /// Answers one request that came over a connection: it must say which host it is for, once.
-    pub(crate) async fn serve<B>(self: &Arc<Self>, request: Request<B>) -> Response<Body>
+    pub(crate) async fn serve<B>(self: &Arc<Self>, request: Request<B>) -> Response<ResponseBody>
     where
         B: http_body::Body<Data = Bytes>,
-        B::Error: Into<Unfit>,
+        B::Error: Into<UnfitBody>,
     {
         let hosts = request.headers().get_all(header::HOST).iter().count();
         match (hosts, request.version()) {
             (1, _) | (0, Version::HTTP_10 | Version::HTTP_09) => self.handle(request).await,
-            (0, _) => self.refuse(request, &Failure::invalid("the request has no Host header")),
-            _ => self.refuse(request, &Failure::invalid("the request has several Host headers")),
+            (0, _) => self.refuse(request, &RequestFailure::invalid("the request has no Host header")),
+            _ => self.refuse(request, &RequestFailure::invalid("the request has several Host headers")),
         }
     }
 
     /// Answers one request on a connection for which there is no room: only what tells how the gateway is.
-    pub(crate) async fn turn_away<B>(self: &Arc<Self>, request: Request<B>) -> Response<Body>
+    pub(crate) async fn turn_away<B>(self: &Arc<Self>, request: Request<B>) -> Response<ResponseBody>
     where
         B: http_body::Body<Data = Bytes>,
-        B::Error: Into<Unfit>,
+        B::Error: Into<UnfitBody>,
     {
-        let route = Route::find(request.method(), request.uri().path(), request.headers());
+        let route = ClientRoute::find(request.method(), request.uri().path(), request.headers());
         match route {
-            Some(Route::Healthy | Route::Ready | Route::Metrics) => self.serve(request).await,
+            Some(ClientRoute::Healthy | ClientRoute::Ready | ClientRoute::Metrics) => {
+                self.serve(request).await
+            }
             _ => self.refuse(request, &crowded("too many connections are open (limits.connections)")),
         }
     }
 
     /// Refuses a request in the shape that its client expects, without reading its body.
-    fn refuse<B>(&self, request: Request<B>, failure: &Failure) -> Response<Body> {
+    fn refuse<B>(&self, request: Request<B>, failure: &RequestFailure) -> Response<ResponseBody> {
         let (parts, _) = request.into_parts();
-        let route = Route::find(&parts.method, parts.uri.path(), &parts.headers);
-        let protocol = route.map_or_else(|| Route::neighbour(parts.uri.path()), |route| route.protocol());
+        let route = ClientRoute::find(&parts.method, parts.uri.path(), &parts.headers);
+        let protocol =
+            route.map_or_else(|| ClientRoute::neighbour(parts.uri.path()), |route| route.protocol());
         let response = failure.response(protocol);
         self.tell(&parts, &request_id(&parts.headers), protocol, response.status());
         response
     }
 
     /// Answers one request.
-    pub async fn handle<B>(self: &Arc<Self>, request: Request<B>) -> Response<Body>
+    pub async fn handle<B>(self: &Arc<Self>, request: Request<B>) -> Response<ResponseBody>
     where
         B: http_body::Body<Data = Bytes>,
-        B::Error: Into<Unfit>,
+        B::Error: Into<UnfitBody>,
     {
         let (parts, body) = request.into_parts();
         let id = request_id(&parts.headers);
-        let route = Route::find(&parts.method, parts.uri.path(), &parts.headers);
+        let route = ClientRoute::find(&parts.method, parts.uri.path(), &parts.headers);
         let admitted = self.pages.admit(&parts);
         let origin = admitted.as_ref().ok().cloned().flatten();
-        let is_open = route.as_ref().is_some_and(Route::is_open);
+        let is_open = route.as_ref().is_some_and(ClientRoute::is_open);
         let mut response = match (admitted, route) {
             (Err(failure), route) if !is_open => {
                 let protocol =
-                    route.map_or_else(|| Route::neighbour(parts.uri.path()), |route| route.protocol());
+                    route.map_or_else(|| ClientRoute::neighbour(parts.uri.path()), |route| route.protocol());
                 let response = failure.response(protocol);
                 self.tell(&parts, &id, protocol, response.status());
                 response
             }
-            (_, None) if origin.is_some() && Pages::is_preflight(&parts) => Pages::preflight(&parts.headers),
+            (_, None) if origin.is_some() && AllowedPages::is_preflight(&parts) => {
+                AllowedPages::preflight(&parts.headers)
+            }
             (_, Some(route)) => {
                 let protocol = route.protocol();
                 // Answers give an account of themselves.
-                let is_told = matches!(route, Route::Relay(..) | Route::CountTokens(..) | Route::Embed(..));
+                let is_told = matches!(
+                    route,
+                    ClientRoute::Relay(..) | ClientRoute::CountTokens(..) | ClientRoute::Embed(..)
+                );
                 let dispatched = tokio::select! {
                     biased;
                     dispatched = self.dispatch(route, &parts, body, &id) => dispatched,
-                    () = self.closing() => Err(Failure::shutting_down()),
+                    () = self.closing() => Err(RequestFailure::shutting_down()),
                 };
                 match dispatched {
                     Ok(response) => {
@@ -114,19 +122,20 @@ impl Gateway {
             (_, None) => {
                 let path = parts.uri.path();
                 let mut what = format!("nothing answers to {} {path}", parts.method);
-                if let Some(hint) = Route::hint(path) {
+                if let Some(hint) = ClientRoute::hint(path) {
                     what = format!("{what}: {hint}");
                 }
-                let allowed = Route::allowed(path, &parts.headers);
+                let allowed = ClientRoute::allowed(path, &parts.headers);
                 let failure = match HeaderValue::try_from(&allowed) {
                     Ok(allowed) if !allowed.is_empty() => {
-                        let mut failure = Failure::invalid(what).with_status(StatusCode::METHOD_NOT_ALLOWED);
+                        let mut failure =
+                            RequestFailure::invalid(what).with_status(StatusCode::METHOD_NOT_ALLOWED);
                         failure.headers.insert(header::ALLOW, allowed);
                         failure
                     }
-                    _ => Failure::new(ErrorClass::NotFound, what).with_code("unknown_url"),
+                    _ => RequestFailure::new(ErrorClass::NotFound, what).with_code("unknown_url"),
                 };
-                let protocol = Route::neighbour(path);
+                let protocol = ClientRoute::neighbour(path);
                 let response = failure.response(protocol);
                 self.tell(&parts, &id, protocol, response.status());
                 response
@@ -143,9 +152,9 @@ impl Gateway {
 
     /// Tells of a request that no model was asked to answer: what was refused, and what was passed through.
     fn tell(&self, parts: &request::Parts, id: &str, protocol: &protocol::Protocol, status: StatusCode) {
-        let trace = Trace::of(&parts.headers);
+        let trace = TraceContext::of(&parts.headers);
         self.metrics.request(protocol.name, "none", status.as_str());
-        let key = keys::shown(&parts.headers, parts.uri.query()).map(Digest::of);
+        let key = keys::shown(&parts.headers, parts.uri.query()).map(KeyDigest::of);
         let key = key.and_then(|digest| self.keys.name(&digest));
         at_level!(
             if status.is_server_error() { Level::WARN } else { Level::INFO },
@@ -162,46 +171,46 @@ impl Gateway {
 
     async fn dispatch<B>(
         self: &Arc<Self>,
-        route: Route,
+        route: ClientRoute,
         parts: &request::Parts,
         body: B,
         id: &str,
-    ) -> Result<Response<Body>, Failure>
+    ) -> Result<Response<ResponseBody>, RequestFailure>
     where
         B: http_body::Body<Data = Bytes>,
-        B::Error: Into<Unfit>,
+        B::Error: Into<UnfitBody>,
     {
         self.client.own.check(&parts.headers)?;
         let key = keys::shown(&parts.headers, parts.uri.query());
-        let scope = Digest::of(key.unwrap_or_default());
+        let scope = KeyDigest::of(key.unwrap_or_default());
         if !route.is_open() && !self.keys.admits(key.map(|_| &scope)) {
             let what = if key.is_some() { "the key is not known here" } else { "a key is needed" };
-            return Err(Failure::new(ErrorClass::Authentication, what));
+            return Err(RequestFailure::new(ErrorClass::Authentication, what));
         }
         match route {
-            Route::Healthy => return Ok(text("ok\n")),
-            Route::Ready if !self.is_ready() => return Ok(unready("shutting down\n")),
-            Route::Ready if self.is_overloaded() => return Ok(unready("overloaded\n")),
-            Route::Ready => return Ok(text("ready\n")),
-            Route::Greeting => return Ok(text("callweave\n")),
-            Route::Metrics => return Ok(text(self.metrics.text())),
-            Route::Version => {
+            ClientRoute::Healthy => return Ok(text("ok\n")),
+            ClientRoute::Ready if !self.is_ready() => return Ok(unready("shutting down\n")),
+            ClientRoute::Ready if self.is_overloaded() => return Ok(unready("overloaded\n")),
+            ClientRoute::Ready => return Ok(text("ready\n")),
+            ClientRoute::Greeting => return Ok(text("callweave\n")),
+            ClientRoute::Metrics => return Ok(text(self.metrics.text())),
+            ClientRoute::Version => {
                 return Ok(json(&Value::object([("version", env!("CARGO_PKG_VERSION").into())])));
             }
-            Route::Models(shape) => {
+            ClientRoute::Models(shape) => {
                 return Ok(json(&models::list(shape, &models::names(self, &parts.headers).await)));
             }
-            Route::Model(shape, name) => return self.model(shape, &name),
-            Route::Running => return Ok(json(&models::running(&self.routes.names()))),
-            Route::Kept(id) => {
+            ClientRoute::Model(shape, name) => return self.model(shape, &name),
+            ClientRoute::Running => return Ok(json(&models::running(&self.routes.names()))),
+            ClientRoute::Kept(id) => {
                 let kept = self.kept(&parts.method, &scope, &id);
                 return self.or_upstream(kept, parts, key).await;
             }
-            Route::InputItems(id) => {
+            ClientRoute::InputItems(id) => {
                 let items = self.input_items(&scope, &id, parts.uri.query());
                 return self.or_upstream(items, parts, key).await;
             }
-            Route::Cancel(id) => {
+            ClientRoute::Cancel(id) => {
                 let cancelled = self.cancel(&scope, &id);
                 return self.or_upstream(cancelled, parts, key).await;
             }
@@ -217,46 +226,46 @@ impl Gateway {
         // A key that lets a client in here is nobody else's business.
         let key = key.filter(|_| self.keys.is_open()).map(str::to_owned);
         match route {
-            Route::Answer(answer) if answer.is_prompt && is_load(&read_json(&bytes, limits)?) => {
+            ClientRoute::Answer(answer) if answer.is_prompt && is_load(&read_json(&bytes, limits)?) => {
                 let body = read_json(&bytes, limits)?;
                 let name = body.get("model").and_then(Value::as_str).unwrap_or_default();
                 self.routes.find(name)?;
                 Ok(json(&models::loaded(name, &body)))
             }
-            Route::Answer(answer) => {
-                let trace = Trace::of(headers);
+            ClientRoute::Answer(answer) => {
+                let trace = TraceContext::of(headers);
                 let query = parts.uri.query();
                 let beginning =
-                    Beginning { headers, query, api_key: key, key: scope, id, trace, began, held };
-                let asked = heavy::run(bytes.len(), || Asked::read(self, answer, bytes, beginning))?;
+                    RequestHead { headers, query, api_key: key, key: scope, id, trace, began, held };
+                let asked = heavy::run(bytes.len(), || IncomingHttp::read(self, answer, bytes, beginning))?;
                 Ok(attempts::answer(Arc::clone(self), asked, room).await)
             }
-            Route::CountTokens(protocol, model) => {
+            ClientRoute::CountTokens(protocol, model) => {
                 self.count_tokens(protocol, model, &bytes, headers, key, &scope).await
             }
-            Route::Relay(what, model) => {
-                let named = relay::Named { bytes, model };
+            ClientRoute::Relay(what, model) => {
+                let named = relay::NamedBody { bytes, model };
                 relay::relay(self, what, named, headers, key, room).await
             }
-            Route::Embed(api, model) => {
-                let named = relay::Named { bytes, model };
+            ClientRoute::Embed(api, model) => {
+                let named = relay::NamedBody { bytes, model };
                 relay::embed(self, api, named, headers, key, room).await
             }
-            Route::Show => {
+            ClientRoute::Show => {
                 let body = read_json(&bytes, limits)?;
                 let name = body.get("model").or_else(|| body.get("name")).and_then(Value::as_str);
-                self.routes.find(name.ok_or_else(|| Failure::invalid("model is missing"))?)?;
+                self.routes.find(name.ok_or_else(|| RequestFailure::invalid("model is missing"))?)?;
                 Ok(json(&models::show()))
             }
-            Route::Parse => heavy::run(bytes.len(), || {
+            ClientRoute::Parse => heavy::run(bytes.len(), || {
                 scan(&mut Tape::new(), &bytes, &limits.request())?;
                 Ok(json_text(parse::parse(&bytes, self.config.limits.schema_steps)?))
             }),
-            _ => Err(Failure::new(ErrorClass::NotFound, "nothing answers here")),
+            _ => Err(RequestFailure::new(ErrorClass::NotFound, "nothing answers here")),
         }
     }
 
-    fn model(&self, shape: Shape, name: &str) -> Result<Response<Body>, Failure> {
+    fn model(&self, shape: ModelListShape, name: &str) -> Result<Response<ResponseBody>, RequestFailure> {
         self.routes.find(name)?;
         Ok(json(&models::model(shape, name)))
     }
@@ -264,10 +273,10 @@ impl Gateway {
     /// The response to what is not known here, if there is just one upstream that may know it.
     async fn or_upstream(
         &self,
-        own: Result<Response<Body>, Failure>,
+        own: Result<Response<ResponseBody>, RequestFailure>,
         parts: &request::Parts,
         key: Option<&str>,
-    ) -> Result<Response<Body>, Failure> {
+    ) -> Result<Response<ResponseBody>, RequestFailure> {
         match own {
             Err(failure) if failure.error.code.as_deref() == Some(UNKNOWN_RESPONSE) => {
                 let key = key.filter(|_| self.keys.is_open());
@@ -277,21 +286,31 @@ impl Gateway {
         }
     }
 
-    fn stored(&self, scope: &Digest, id: &str) -> Result<Arc<StoredResponse>, Failure> {
+    fn stored(&self, scope: &KeyDigest, id: &str) -> Result<Arc<StoredResponse>, RequestFailure> {
         self.store.response(&scope.scope(), id).ok_or_else(|| unknown_response(id))
     }
 
-    fn input_items(&self, scope: &Digest, id: &str, query: Option<&str>) -> Result<Response<Body>, Failure> {
+    fn input_items(
+        &self,
+        scope: &KeyDigest,
+        id: &str,
+        query: Option<&str>,
+    ) -> Result<Response<ResponseBody>, RequestFailure> {
         Ok(json(&self.stored(scope, id)?.turn.list_input_items(query)))
     }
 
-    fn cancel(&self, scope: &Digest, id: &str) -> Result<Response<Body>, Failure> {
+    fn cancel(&self, scope: &KeyDigest, id: &str) -> Result<Response<ResponseBody>, RequestFailure> {
         // What is kept is complete: responses are not made in the background.
         self.stored(scope, id)?;
-        Err(Failure::invalid(format!("Response with id '{id}' is complete and cannot be cancelled.")))
+        Err(RequestFailure::invalid(format!("Response with id '{id}' is complete and cannot be cancelled.")))
     }
 
-    fn kept(&self, method: &Method, scope: &Digest, id: &str) -> Result<Response<Body>, Failure> {
+    fn kept(
+        &self,
+        method: &Method,
+        scope: &KeyDigest,
+        id: &str,
+    ) -> Result<Response<ResponseBody>, RequestFailure> {
         let unknown = || unknown_response(id);
         if *method == Method::DELETE {
             return match self.store.remove_response(&scope.scope(), id) {
@@ -313,14 +332,14 @@ impl Gateway {
         bytes: &Bytes,
         headers: &HeaderMap,
         key: Option<String>,
-        scope: &Digest,
-    ) -> Result<Response<Body>, Failure> {
+        scope: &KeyDigest,
+    ) -> Result<Response<ResponseBody>, RequestFailure> {
         let body = read_json(bytes, &self.config.limits)?;
         if body.as_object().is_none() {
-            return Err(Failure::invalid("the request is no object"));
+            return Err(RequestFailure::invalid("the request is no object"));
         }
         let named = || body.get("model").and_then(Value::as_str).map(str::to_owned);
-        let model = model.or_else(named).ok_or_else(|| Failure::invalid("model is missing"))?;
+        let model = model.or_else(named).ok_or_else(|| RequestFailure::invalid("model is missing"))?;
         let earlier = body.get("previous_response_id").and_then(Value::as_str);
         let earlier = earlier.and_then(|id| self.store.response(&scope.scope(), id));
         if let Some(target) = self.routes.find(&model)?.first() {
@@ -361,17 +380,18 @@ fn is_load(body: &Value) -> bool {
 /// The code of the failure to find a response.
 const UNKNOWN_RESPONSE: &str = "response_not_found";
 
-fn unknown_response(id: &str) -> Failure {
+fn unknown_response(id: &str) -> RequestFailure {
     let what = format!("Response with id '{}' not found.", bounded(id));
-    Failure::new(ErrorClass::NotFound, what).with_code(UNKNOWN_RESPONSE)
+    RequestFailure::new(ErrorClass::NotFound, what).with_code(UNKNOWN_RESPONSE)
 }
 
 /// The JSON of a body.
-pub(crate) fn read_json(bytes: &[u8], limits: &Limits) -> Result<Value, Failure> {
+pub(crate) fn read_json(bytes: &[u8], limits: &LimitsConfig) -> Result<Value, RequestFailure> {
     heavy::run(bytes.len(), || {
         let mut tape = Tape::new();
         let body = scan(&mut tape, bytes, &limits.request())?;
-        Value::try_from(body).map_err(|error| Failure::invalid(format!("the request is not JSON: {error}")))
+        Value::try_from(body)
+            .map_err(|error| RequestFailure::invalid(format!("the request is not JSON: {error}")))
     })
 }
 
@@ -382,25 +402,25 @@ fn request_id(headers: &HeaderMap) -> String {
     given.map_or_else(uuid, str::to_owned)
 }
 
-fn unready(why: &'static str) -> Response<Body> {
+fn unready(why: &'static str) -> Response<ResponseBody> {
     let mut response = text(why);
     *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
     response
 }
 
-fn text(text: impl Into<Bytes>) -> Response<Body> {
-    let mut response = Response::new(Body::whole(text));
+fn text(text: impl Into<Bytes>) -> Response<ResponseBody> {
+    let mut response = Response::new(ResponseBody::whole(text));
     let plain = HeaderValue::from_static("text/plain; charset=utf-8");
     response.headers_mut().insert(header::CONTENT_TYPE, plain);
     response
 }
 
-fn json(value: &Value) -> Response<Body> {
+fn json(value: &Value) -> Response<ResponseBody> {
     json_text(value.to_string())
 }
 
-fn json_text(text: impl Into<Bytes>) -> Response<Body> {
-    let mut response = Response::new(Body::whole(text));
+fn json_text(text: impl Into<Bytes>) -> Response<ResponseBody> {
+    let mut response = Response::new(ResponseBody::whole(text));
     response.headers_mut().insert(header::CONTENT_TYPE, JSON);
     response
 }

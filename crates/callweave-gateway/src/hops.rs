@@ -3,7 +3,7 @@
 use callweave::upstream::ErrorClass;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 
-use crate::failure::Failure;
+use crate::failure::RequestFailure;
 use crate::trace::made;
 
 /// The header that names them, each by a word that it made when it began.
@@ -14,9 +14,9 @@ const MOST: usize = 8;
 
 /// The word for this gateway.
 #[derive(Debug)]
-pub(crate) struct Own(HeaderValue);
+pub(crate) struct GatewayMark(HeaderValue);
 
-impl Own {
+impl GatewayMark {
     pub(crate) fn new() -> Self {
         Self(HeaderValue::try_from(made::<8>()).unwrap_or_else(|_| HeaderValue::from_static("callweave")))
     }
@@ -36,7 +36,7 @@ impl Own {
     }
 
     /// Whether a request may go on from here.
-    pub(crate) fn check(&self, headers: &HeaderMap) -> Result<(), Failure> {
+    pub(crate) fn check(&self, headers: &HeaderMap) -> Result<(), RequestFailure> {
         let Some(via) = headers.get(VIA) else { return Ok(()) };
         let mut count = 0;
         for word in via.as_bytes().split(|byte| *byte == b',') {
@@ -49,10 +49,10 @@ impl Own {
     }
 }
 
-fn around() -> Failure {
+fn around() -> RequestFailure {
     let what = "the request goes round: it came back to a gateway that it went through, because the url of an \
                 upstream leads to this gateway (ANTHROPIC_BASE_URL and its like are read by clients and by this gateway)";
-    Failure::new(ErrorClass::Other, what).with_status(StatusCode::LOOP_DETECTED)
+    RequestFailure::new(ErrorClass::Other, what).with_status(StatusCode::LOOP_DETECTED)
 }
 
 #[cfg(test)]
@@ -61,18 +61,18 @@ mod tests {
 
     #[test]
     fn a_request_that_comes_back_is_refused_and_so_is_a_long_row() {
-        let (one, two) = (Own::new(), Own::new());
+        let (one, two) = (GatewayMark::new(), GatewayMark::new());
         let mut headers = HeaderMap::new();
         assert!(one.check(&headers).is_ok());
         one.sign(&mut headers);
         two.sign(&mut headers);
-        assert!(Own::new().check(&headers).is_ok());
+        assert!(GatewayMark::new().check(&headers).is_ok());
         for own in [&one, &two] {
             assert_eq!(own.check(&headers).expect_err("it was here").status(), StatusCode::LOOP_DETECTED);
         }
         for _ in 0..MOST {
-            Own::new().sign(&mut headers);
+            GatewayMark::new().sign(&mut headers);
         }
-        assert!(Own::new().check(&headers).is_err());
+        assert!(GatewayMark::new().check(&headers).is_err());
     }
 }

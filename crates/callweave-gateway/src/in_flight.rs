@@ -6,28 +6,28 @@ use std::time::Duration;
 
 use callweave::upstream::ErrorClass;
 
-use crate::failure::Failure;
+use crate::failure::RequestFailure;
 
 /// The bytes of all requests.
-pub(crate) struct InFlight {
+pub(crate) struct BytesInFlight {
     most: usize,
     used: AtomicUsize,
 }
 
 /// The bytes of one request, given back when it is dropped.
-pub(crate) struct Held {
-    of: Arc<InFlight>,
+pub(crate) struct HeldRequestBytes {
+    of: Arc<BytesInFlight>,
     bytes: AtomicUsize,
 }
 
-impl InFlight {
+impl BytesInFlight {
     pub(crate) fn new(most: usize) -> Arc<Self> {
         Arc::new(Self { most, used: AtomicUsize::new(0) })
     }
 
     /// One more request, of which nothing has come.
-    pub(crate) fn hold(self: &Arc<Self>) -> Held {
-        Held { of: Arc::clone(self), bytes: AtomicUsize::new(0) }
+    pub(crate) fn hold(self: &Arc<Self>) -> HeldRequestBytes {
+        HeldRequestBytes { of: Arc::clone(self), bytes: AtomicUsize::new(0) }
     }
 
     /// Whether there is room for an ordinary request.
@@ -39,9 +39,9 @@ impl InFlight {
 /// So many bytes of a body are counted ahead of those that came.
 pub(crate) const STEP: usize = 64 << 10;
 
-impl Held {
+impl HeldRequestBytes {
     /// Counts so many bytes in all, if there is room for them.
-    pub(crate) fn reach(&self, bytes: usize) -> Result<(), Failure> {
+    pub(crate) fn reach(&self, bytes: usize) -> Result<(), RequestFailure> {
         let more = bytes.saturating_sub(self.bytes.load(Ordering::Relaxed));
         if more == 0 {
             return Ok(());
@@ -61,15 +61,15 @@ impl Held {
     }
 }
 
-impl Drop for Held {
+impl Drop for HeldRequestBytes {
     fn drop(&mut self) {
         self.shrink_to(0);
     }
 }
 
 /// What a client is told that finds no room.
-pub(crate) fn crowded(what: &'static str) -> Failure {
-    let mut failure = Failure::new(ErrorClass::Overloaded, what);
+pub(crate) fn crowded(what: &'static str) -> RequestFailure {
+    let mut failure = RequestFailure::new(ErrorClass::Overloaded, what);
     failure.error.retry_after = Some(Duration::from_secs(1));
     failure
 }
@@ -80,7 +80,7 @@ mod tests {
 
     #[test]
     fn what_is_held_is_counted_once_and_given_back() {
-        let all = InFlight::new(STEP + 100);
+        let all = BytesInFlight::new(STEP + 100);
         let (one, two) = (all.hold(), all.hold());
         assert!(one.reach(60).is_ok() && one.reach(60).is_ok() && one.reach(50).is_ok());
         assert!(two.reach(STEP + 41).is_err() && two.reach(STEP + 40).is_ok());

@@ -10,36 +10,36 @@ use http::{HeaderMap, HeaderValue, StatusCode, header};
 use http_body_util::BodyExt;
 use ruzstd::decoding::StreamingDecoder;
 
-use crate::config::{Limits, Timeouts};
-use crate::failure::Failure;
+use crate::config::{LimitsConfig, TimeoutsConfig};
+use crate::failure::RequestFailure;
 use crate::heavy;
-use crate::in_flight::{Held, InFlight, STEP};
+use crate::in_flight::{BytesInFlight, HeldRequestBytes, STEP};
 
 /// Reads a body: all of it, decompressed. Its bytes count as in flight while what holds them is there.
 pub(crate) async fn read<B>(
     headers: &HeaderMap,
     body: B,
-    limits: &Limits,
-    timeouts: &Timeouts,
-    in_flight: &Arc<InFlight>,
-) -> Result<(Bytes, Held), Failure>
+    limits: &LimitsConfig,
+    timeouts: &TimeoutsConfig,
+    in_flight: &Arc<BytesInFlight>,
+) -> Result<(Bytes, HeldRequestBytes), RequestFailure>
 where
     B: http_body::Body<Data = Bytes>,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
-    let encoding = Encoding::of(headers)?;
+    let encoding = ContentCoding::of(headers)?;
     let held = in_flight.hold();
     let collected = tokio::time::timeout(timeouts.request, collect(body, limits.body, &held)).await;
     let bytes = collected.map_err(|_| {
-        Failure::invalid("the request did not come in time").with_status(StatusCode::REQUEST_TIMEOUT)
+        RequestFailure::invalid("the request did not come in time").with_status(StatusCode::REQUEST_TIMEOUT)
     })??;
     let bytes = match encoding {
         None => bytes,
         // A few bytes may be many.
         Some(encoding) => heavy::run(usize::MAX, || {
-            let mut unpacking = Unpacking { packed: &bytes, unpacked: Vec::new(), limits, held: &held };
+            let mut unpacking = UnpackingBody { packed: &bytes, unpacked: Vec::new(), limits, held: &held };
             unpacking.unpack(encoding)?;
-            Ok::<_, Failure>(unpacking.unpacked.into())
+            Ok::<_, RequestFailure>(unpacking.unpacked.into())
         })?,
     };
     held.shrink_to(bytes.len());
@@ -47,7 +47,7 @@ where
 }
 
 /// The bytes as they come. A body that says that it is too long is not read at all.
-async fn collect<B>(body: B, most: usize, held: &Held) -> Result<Bytes, Failure>
+async fn collect<B>(body: B, most: usize, held: &HeldRequestBytes) -> Result<Bytes, RequestFailure>
 where
     B: http_body::Body<Data = Bytes>,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
@@ -65,7 +65,7 @@ where
         let Some(frame) = body.frame().await else { return Ok(whole.unwrap_or_else(|| bytes.into())) };
         let frame = frame.map_err(|error| {
             let error: Box<dyn std::error::Error + Send + Sync> = error.into();
-            Failure::invalid(format!("the request broke off: {error}"))
+            RequestFailure::invalid(format!("the request broke off: {error}"))
         })?;
         let piece = frame.into_data().unwrap_or_default();
         let length = bytes.len() + piece.len();
@@ -90,7 +90,7 @@ const LONG: usize = 8 << 10;
 
 /// How a request is compressed.
 #[derive(Clone, Copy)]
-enum Encoding {
+enum ContentCoding {
     Gzip,
     Deflate,
     Zstd,
@@ -99,9 +99,9 @@ enum Encoding {
 /// How requests may be compressed.
 const KNOWN: &str = "gzip, deflate, zstd";
 
-impl Encoding {
+impl ContentCoding {
     /// How the headers say that the body is compressed, if it is.
-    fn of(headers: &HeaderMap) -> Result<Option<Self>, Failure> {
+    fn of(headers: &HeaderMap) -> Result<Option<Self>, RequestFailure> {
         let encoding = headers.get(header::CONTENT_ENCODING).map_or(&b""[..], |value| value.as_bytes());
         match encoding.to_ascii_lowercase().as_slice() {
             b"identity" | b"" => Ok(None),
@@ -110,7 +110,8 @@ impl Encoding {
             b"zstd" => Ok(Some(Self::Zstd)),
             _ => {
                 let what = format!("the request is compressed in a way that is not known here; {KNOWN} are");
-                let mut failure = Failure::invalid(what).with_status(StatusCode::UNSUPPORTED_MEDIA_TYPE);
+                let mut failure =
+                    RequestFailure::invalid(what).with_status(StatusCode::UNSUPPORTED_MEDIA_TYPE);
                 failure.headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static(KNOWN));
                 Err(failure)
             }
@@ -119,18 +120,18 @@ impl Encoding {
 }
 
 /// A body while it is decompressed.
-struct Unpacking<'l> {
+struct UnpackingBody<'l> {
     packed: &'l [u8],
     unpacked: Vec<u8>,
-    limits: &'l Limits,
-    held: &'l Held,
+    limits: &'l LimitsConfig,
+    held: &'l HeldRequestBytes,
 }
 
 /// Up to so many bytes may be compressed as well as they can be.
 const ANY_RATIO: usize = 1 << 20;
 
-impl Unpacking<'_> {
-    fn unpack(&mut self, encoding: Encoding) -> Result<(), Failure> {
+impl UnpackingBody<'_> {
+    fn unpack(&mut self, encoding: ContentCoding) -> Result<(), RequestFailure> {
         let mut rest = self.packed;
         for count in 1.. {
             if count > self.limits.members {
@@ -142,13 +143,13 @@ impl Unpacking<'_> {
                 .into());
             }
             rest = match encoding {
-                Encoding::Gzip => {
+                ContentCoding::Gzip => {
                     let mut member = GzDecoder::new(rest);
                     self.read(&mut member)?;
                     member.into_inner()
                 }
-                Encoding::Deflate => return self.read(&mut ZlibDecoder::new(rest)),
-                Encoding::Zstd => {
+                ContentCoding::Deflate => return self.read(&mut ZlibDecoder::new(rest)),
+                ContentCoding::Zstd => {
                     let mut frame = StreamingDecoder::new(rest).map_err(broken)?;
                     self.read(&mut frame)?;
                     frame.into_inner()
@@ -162,8 +163,8 @@ impl Unpacking<'_> {
     }
 
     /// Unpacks one member, step by step.
-    fn read(&mut self, member: &mut impl Read) -> Result<(), Failure> {
-        let Limits { decompressed, ratio, .. } = *self.limits;
+    fn read(&mut self, member: &mut impl Read) -> Result<(), RequestFailure> {
+        let LimitsConfig { decompressed, ratio, .. } = *self.limits;
         loop {
             self.held.reach(self.packed.len() + self.unpacked.len() + STEP)?;
             let count = member.by_ref().take(STEP as u64).read_to_end(&mut self.unpacked).map_err(broken)?;
@@ -183,11 +184,11 @@ impl Unpacking<'_> {
     }
 }
 
-fn broken(error: impl std::fmt::Display) -> Failure {
-    Failure::invalid(format!("the request cannot be decompressed: {error}"))
+fn broken(error: impl std::fmt::Display) -> RequestFailure {
+    RequestFailure::invalid(format!("the request cannot be decompressed: {error}"))
 }
 
-fn too_large(most: usize, key: &str) -> Failure {
+fn too_large(most: usize, key: &str) -> RequestFailure {
     exchange::too_large(most, "bytes", key).into()
 }
 
@@ -199,14 +200,14 @@ mod tests {
 
     use super::*;
 
-    async fn status(encoding: Option<&str>, body: Vec<u8>, limits: &Limits) -> Result<usize, u16> {
+    async fn status(encoding: Option<&str>, body: Vec<u8>, limits: &LimitsConfig) -> Result<usize, u16> {
         let mut headers = HeaderMap::new();
         if let Some(encoding) = encoding {
             headers.insert(header::CONTENT_ENCODING, encoding.parse().expect("a header"));
         }
-        let in_flight = InFlight::new(10 << 20);
+        let in_flight = BytesInFlight::new(10 << 20);
         let body = Full::new(Bytes::from(body));
-        let read = read(&headers, body, limits, &Timeouts::default(), &in_flight).await;
+        let read = read(&headers, body, limits, &TimeoutsConfig::default(), &in_flight).await;
         read.map(|(bytes, _)| bytes.len()).map_err(|failure| failure.status().as_u16())
     }
 
@@ -218,7 +219,7 @@ mod tests {
 
     #[tokio::test]
     async fn bodies_are_taken_up_to_their_limits() {
-        let limits = Limits { body: 100, decompressed: 1000, ..Limits::default() };
+        let limits = LimitsConfig { body: 100, decompressed: 1000, ..LimitsConfig::default() };
         assert_eq!(status(None, vec![b' '; 100], &limits).await, Ok(100));
         assert_eq!(status(None, vec![b' '; 101], &limits).await, Err(413));
         assert_eq!(status(Some("gzip"), packed(1000), &limits).await, Ok(1000));
@@ -229,11 +230,12 @@ mod tests {
 
     #[tokio::test]
     async fn a_long_body_that_comes_in_one_piece_is_kept_as_it_came() {
-        let (headers, in_flight) = (HeaderMap::new(), InFlight::new(1 << 20));
+        let (headers, in_flight) = (HeaderMap::new(), BytesInFlight::new(1 << 20));
         for (length, is_kept) in [(LONG - 1, false), (LONG, true)] {
             let piece = Bytes::from(vec![b' '; length]);
             let body = Full::new(piece.clone());
-            let read = read(&headers, body, &Limits::default(), &Timeouts::default(), &in_flight).await;
+            let read =
+                read(&headers, body, &LimitsConfig::default(), &TimeoutsConfig::default(), &in_flight).await;
             let (bytes, _held) = read.expect("it is short enough");
             assert_eq!((bytes.len(), bytes.as_ptr() == piece.as_ptr()), (length, is_kept));
         }
@@ -241,15 +243,15 @@ mod tests {
 
     #[tokio::test]
     async fn bodies_are_compressed_by_so_much_and_in_so_many_members() {
-        let limits = Limits { ratio: 50, members: 3, ..Limits::default() };
+        let limits = LimitsConfig { ratio: 50, members: 3, ..LimitsConfig::default() };
         assert_eq!(status(Some("gzip"), packed(ANY_RATIO), &limits).await, Ok(ANY_RATIO));
         assert_eq!(status(Some("gzip"), packed(2 * ANY_RATIO), &limits).await, Err(413));
-        let ample = Limits { ratio: 5000, ..Limits::default() };
+        let ample = LimitsConfig { ratio: 5000, ..LimitsConfig::default() };
         assert_eq!(status(Some("gzip"), packed(2 * ANY_RATIO), &ample).await, Ok(2 * ANY_RATIO));
         assert_eq!(status(Some("gzip"), packed(1).repeat(3), &limits).await, Ok(3));
         assert_eq!(status(Some("gzip"), packed(1).repeat(4), &limits).await, Err(413));
         // What is decompressed counts as in flight.
-        let ample = Limits { ratio: 5000, ..Limits::default() };
+        let ample = LimitsConfig { ratio: 5000, ..LimitsConfig::default() };
         assert_eq!(status(Some("gzip"), packed(11 << 20), &ample).await, Err(503));
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use callweave::exchange::store::Scope;
+use callweave::exchange::store::StoreScope;
 use http::HeaderMap;
 use ring::digest::{SHA256, digest};
 
@@ -10,9 +10,9 @@ const PREFIX: &str = "sha256:";
 
 /// The SHA-256 digest of a key.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Digest([u8; 32]);
+pub struct KeyDigest([u8; 32]);
 
-impl Digest {
+impl KeyDigest {
     /// The digest of a key.
     pub fn of(key: &str) -> Self {
         let mut bytes = [0; 32];
@@ -21,8 +21,8 @@ impl Digest {
     }
 
     /// The owner of what is kept for the client.
-    pub(crate) fn scope(&self) -> Scope {
-        Scope(self.0)
+    pub(crate) fn scope(&self) -> StoreScope {
+        StoreScope(self.0)
     }
 
     /// How a client is called in the log: enough to tell a few keys apart, and no way back to one.
@@ -37,7 +37,7 @@ impl Digest {
 }
 
 /// As it stands in a configuration.
-impl fmt::Display for Digest {
+impl fmt::Display for KeyDigest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(PREFIX)?;
         self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
@@ -45,14 +45,14 @@ impl fmt::Display for Digest {
 }
 
 /// Who a digest is of is nobody's business.
-impl fmt::Debug for Digest {
+impl fmt::Debug for KeyDigest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Digest")
     }
 }
 
 /// The digest that a configuration names.
-pub(crate) fn digest_of(text: &str) -> Option<Digest> {
+pub(crate) fn digest_of(text: &str) -> Option<KeyDigest> {
     let digits = text.strip_prefix(PREFIX)?.as_bytes();
     let mut bytes = [0; 32];
     if digits.len() != 2 * bytes.len() {
@@ -61,14 +61,14 @@ pub(crate) fn digest_of(text: &str) -> Option<Digest> {
     for (byte, pair) in bytes.iter_mut().zip(digits.chunks(2)) {
         *byte = u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()?;
     }
-    Some(Digest(bytes))
+    Some(KeyDigest(bytes))
 }
 
 /// The keys of clients that are let in.
 #[derive(Debug, Default)]
-pub(crate) struct Keys(Vec<Digest>);
+pub(crate) struct ClientKeys(Vec<KeyDigest>);
 
-impl Keys {
+impl ClientKeys {
     pub(crate) fn new(digests: &[String]) -> Self {
         Self(digests.iter().filter_map(|text| digest_of(text)).collect())
     }
@@ -79,12 +79,12 @@ impl Keys {
     }
 
     /// How a client with that key is called in the log: by the beginning of its digest, if it is one of these.
-    pub(crate) fn name(&self, key: &Digest) -> Option<String> {
+    pub(crate) fn name(&self, key: &KeyDigest) -> Option<String> {
         (!self.is_open() && self.admits(Some(key))).then(|| key.short())
     }
 
     /// Whether a key is one of these. All are looked at.
-    pub(crate) fn admits(&self, key: Option<&Digest>) -> bool {
+    pub(crate) fn admits(&self, key: Option<&KeyDigest>) -> bool {
         let is_known = key.is_some_and(|given| self.0.iter().fold(false, |found, own| found | own.is(given)));
         self.is_open() || is_known
     }
@@ -108,11 +108,11 @@ mod tests {
 
     #[test]
     fn a_key_is_known_by_its_digest() {
-        let keys = Keys::new(&[Digest::of("one").to_string(), Digest::of("two").to_string()]);
-        let admits = |key| keys.admits(Some(&Digest::of(key)));
+        let keys = ClientKeys::new(&[KeyDigest::of("one").to_string(), KeyDigest::of("two").to_string()]);
+        let admits = |key| keys.admits(Some(&KeyDigest::of(key)));
         assert!(admits("two") && admits("one"));
         assert!(!admits("three") && !admits("") && !keys.admits(None));
-        assert!(Keys::default().admits(None));
+        assert!(ClientKeys::default().admits(None));
     }
 
     #[test]

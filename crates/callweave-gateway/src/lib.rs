@@ -43,7 +43,7 @@ mod tokens;
 mod trace;
 mod upstream;
 
-pub use body::Body;
-pub use check::Probe;
+pub use body::ResponseBody;
+pub use check::UpstreamProbe;
 pub use gateway::Gateway;
 pub use server::Server;

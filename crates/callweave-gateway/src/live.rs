@@ -7,26 +7,26 @@ use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use callweave::exchange::{Exchange, Next, Outgoing, Refusal, UpstreamFault};
+use callweave::exchange::{Exchange, NextStep, OutgoingRequest, UpstreamFault, UpstreamRefusal};
 
-use crate::asked::Asked;
-use crate::failure::{Failure, header_map};
+use crate::asked::IncomingHttp;
+use crate::failure::{RequestFailure, header_map};
 use crate::gateway::Gateway;
 use crate::heavy;
-use crate::quiet::{Due, Quiet};
-use crate::record::Recording;
-use crate::routes::Target;
-use crate::upstream::Reply;
+use crate::quiet::{DueAction, IdleTimer};
+use crate::record::OpenRecording;
+use crate::routes::RouteTarget;
+use crate::upstream::UpstreamReply;
 
 /// A response that is under way.
-pub(crate) struct Live {
+pub(crate) struct LiveResponse {
     gateway: Arc<Gateway>,
-    asked: Arc<Asked>,
-    target: Target,
+    asked: Arc<IncomingHttp>,
+    target: RouteTarget,
     pub(crate) exchange: Exchange,
-    upstream: Connection,
-    recording: Option<Recording>,
-    quiet: Quiet,
+    upstream: UpstreamState,
+    recording: Option<OpenRecording>,
+    quiet: IdleTimer,
     /// How long the gateway itself worked.
     pub(crate) worked: Duration,
     /// Comes to its end when the gateway does.
@@ -36,21 +36,21 @@ pub(crate) struct Live {
 }
 
 /// The upstream's side of an exchange.
-enum Connection {
+enum UpstreamState {
     /// Nothing was sent, or the last response is not needed.
     None,
     /// A request was sent.
-    Asking(Waiting<Result<Reply, UpstreamFault>>),
+    Asking(BoxedFuture<Result<UpstreamReply, UpstreamFault>>),
     /// The response has another status than success, and its body is read.
-    Refusing(Waiting<Refusal>),
-    Reading(Reply),
+    Refusing(BoxedFuture<UpstreamRefusal>),
+    Reading(UpstreamReply),
 }
 
-type Waiting<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+type BoxedFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
 /// What happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Progress {
+pub(crate) enum LiveProgress {
     /// Something came.
     Heard,
     /// The client should get a keep-alive.
@@ -59,32 +59,32 @@ pub(crate) enum Progress {
     Over,
 }
 
-enum Tick {
-    Answered(Result<Reply, UpstreamFault>),
-    Refused(Refusal),
+enum TimerTick {
+    Answered(Result<UpstreamReply, UpstreamFault>),
+    Refused(UpstreamRefusal),
     Bytes(Bytes),
     End,
     Failed(UpstreamFault),
-    Due(Due),
+    Due(DueAction),
     Closing,
 }
 
 /// How long the last bytes are waited for.
 const LAST_BYTES: Duration = Duration::from_millis(50);
 
-impl Live {
+impl LiveResponse {
     pub(crate) fn new(
         gateway: Arc<Gateway>,
-        asked: Arc<Asked>,
-        target: Target,
+        asked: Arc<IncomingHttp>,
+        target: RouteTarget,
         end: tokio::time::Instant,
-    ) -> Result<Self, Failure> {
+    ) -> Result<Self, RequestFailure> {
         let timeouts = &gateway.config.timeouts;
         let exchange = Exchange::new(Arc::clone(&asked.request), target.of_exchange()?);
         Ok(Self {
-            quiet: Quiet::new(timeouts.first_byte, end),
+            quiet: IdleTimer::new(timeouts.first_byte, end),
             exchange,
-            upstream: Connection::None,
+            upstream: UpstreamState::None,
             recording: None,
             worked: Duration::ZERO,
             closing: Box::pin(gateway.closing()),
@@ -96,7 +96,7 @@ impl Live {
     }
 
     /// Who answers.
-    pub(crate) fn target(&self) -> &Target {
+    pub(crate) fn target(&self) -> &RouteTarget {
         &self.target
     }
 
@@ -106,43 +106,43 @@ impl Live {
     }
 
     /// The failure of a response of which the client has seen nothing.
-    pub(crate) fn failure(&self) -> Option<Failure> {
+    pub(crate) fn failure(&self) -> Option<RequestFailure> {
         let error = self.exchange.failure()?.clone();
-        let mut failure = Failure::of(error);
+        let mut failure = RequestFailure::of(error);
         failure.is_answered = self.exchange.is_broken();
         failure.headers = header_map(self.exchange.forwarded_headers());
         Some(failure)
     }
 
     /// Waits for what comes next, and hands it to the exchange.
-    pub(crate) async fn advance(&mut self) -> Progress {
+    pub(crate) async fn advance(&mut self) -> LiveProgress {
         match self.exchange.next() {
-            Next::Over => return Progress::Over,
-            Next::Interrupt => {
-                self.upstream = Connection::None;
+            NextStep::Over => return LiveProgress::Over,
+            NextStep::Interrupt => {
+                self.upstream = UpstreamState::None;
                 self.exchange.interrupt();
-                return Progress::Over;
+                return LiveProgress::Over;
             }
-            Next::Send => {
+            NextStep::Send => {
                 self.send();
                 return self.progress();
             }
-            Next::Read(grace) => self.quiet.set_grace(grace),
+            NextStep::Read(grace) => self.quiet.set_grace(grace),
         }
         match tick(&mut self.upstream, &mut self.quiet, &mut self.closing).await {
-            Tick::Due(Due::Ping) => return Progress::Ping,
+            TimerTick::Due(DueAction::Ping) => return LiveProgress::Ping,
             // The words of a refusal have a limit of their own.
-            Tick::Due(Due::Idle) if matches!(self.upstream, Connection::Refusing(_)) => {
+            TimerTick::Due(DueAction::Idle) if matches!(self.upstream, UpstreamState::Refusing(_)) => {
                 self.quiet.hear();
-                return Progress::Ping;
+                return LiveProgress::Ping;
             }
-            Tick::Answered(Ok(reply)) => self.take_reply(reply),
-            Tick::Answered(Err(fault)) | Tick::Failed(fault) => self.fail(&fault),
-            Tick::Refused(refusal) => {
-                self.upstream = Connection::None;
+            TimerTick::Answered(Ok(reply)) => self.take_reply(reply),
+            TimerTick::Answered(Err(fault)) | TimerTick::Failed(fault) => self.fail(&fault),
+            TimerTick::Refused(refusal) => {
+                self.upstream = UpstreamState::None;
                 self.exchange.refuse(&refusal);
             }
-            Tick::Bytes(bytes) => {
+            TimerTick::Bytes(bytes) => {
                 let began = Instant::now();
                 if let Some(recording) = &mut self.recording {
                     recording.write(&bytes);
@@ -155,30 +155,30 @@ impl Live {
                 self.worked += took;
                 self.gateway.metrics.chunk(took);
             }
-            Tick::End => self.exchange.finish(),
-            Tick::Due(Due::Grace) => self.exchange.silence(),
-            Tick::Due(Due::Idle) => {
+            TimerTick::End => self.exchange.finish(),
+            TimerTick::Due(DueAction::Grace) => self.exchange.silence(),
+            TimerTick::Due(DueAction::Idle) => {
                 let timeouts = &self.gateway.config.timeouts;
                 let fault = match self.upstream {
-                    Connection::Asking(_) => UpstreamFault::late("did not answer", timeouts.first_byte),
+                    UpstreamState::Asking(_) => UpstreamFault::late("did not answer", timeouts.first_byte),
                     _ => UpstreamFault::late("sent nothing more", timeouts.idle),
                 };
                 self.fail(&fault);
             }
-            Tick::Due(Due::Over) => {
+            TimerTick::Due(DueAction::Over) => {
                 let waited = self.gateway.config.timeouts.answer;
                 self.fail(&UpstreamFault::late("did not come to the end of its answer", waited));
             }
-            Tick::Closing => self.exchange.abort(*Failure::shutting_down().error),
+            TimerTick::Closing => self.exchange.abort(*RequestFailure::shutting_down().error),
         }
         self.count_calls();
         self.progress()
     }
 
-    fn progress(&self) -> Progress {
+    fn progress(&self) -> LiveProgress {
         match self.exchange.next() {
-            Next::Over | Next::Interrupt => Progress::Over,
-            Next::Send | Next::Read(_) => Progress::Heard,
+            NextStep::Over | NextStep::Interrupt => LiveProgress::Over,
+            NextStep::Send | NextStep::Read(_) => LiveProgress::Heard,
         }
     }
 
@@ -188,31 +188,31 @@ impl Live {
         let outgoing = heavy::run(self.asked.request.size(), || self.exchange.take_outgoing());
         self.worked += began.elapsed();
         self.quiet.wait_for(self.gateway.config.timeouts.first_byte);
-        let Some(Outgoing::Request(request)) = outgoing else { return };
+        let Some(OutgoingRequest::Request(request)) = outgoing else { return };
         self.log_losses();
         self.recording = self.gateway.recorder.begin(&self.asked.id, request.body.as_ref());
         let (gateway, upstream) = (Arc::clone(&self.gateway), Arc::clone(&self.target.upstream));
         let headers = self.asked.upstream_headers();
         let asking = async move { upstream.ask(&gateway.client, &request, headers).await };
-        self.upstream = Connection::Asking(Box::pin(asking));
+        self.upstream = UpstreamState::Asking(Box::pin(asking));
     }
 
     /// Takes the beginning of a response.
-    fn take_reply(&mut self, mut reply: Reply) {
+    fn take_reply(&mut self, mut reply: UpstreamReply) {
         let idle = self.gateway.config.timeouts.idle;
         self.quiet.wait_for(idle);
         self.upstream = if reply.status >= 300 {
-            Connection::Refusing(Box::pin(async move { reply.refusal(idle).await }))
+            UpstreamState::Refusing(Box::pin(async move { reply.refusal(idle).await }))
         } else {
             // Taken, since they keep the buffer that the response was read into.
             let headers = std::mem::take(&mut reply.headers);
             self.exchange.accept(headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes())));
-            Connection::Reading(reply)
+            UpstreamState::Reading(reply)
         };
     }
 
     fn fail(&mut self, fault: &UpstreamFault) {
-        self.upstream = Connection::None;
+        self.upstream = UpstreamState::None;
         self.exchange.fail(fault);
     }
 
@@ -237,9 +237,9 @@ impl Live {
     /// Reads the upstream's last bytes, so that its connection can serve the next request. A response that is over ends
     /// with its end marker, and the end of the connection's body follows at once, or never.
     pub(crate) async fn drain(&mut self) {
-        let connection = std::mem::replace(&mut self.upstream, Connection::None);
-        if let Connection::Reading(mut reply) = connection
-            && self.exchange.next() == Next::Over
+        let connection = std::mem::replace(&mut self.upstream, UpstreamState::None);
+        if let UpstreamState::Reading(mut reply) = connection
+            && self.exchange.next() == NextStep::Over
             && self.exchange.error().is_none()
         {
             let rest = async { while let Some(Ok(_)) = reply.next().await {} };
@@ -250,38 +250,38 @@ impl Live {
 
 /// Waits for what comes next.
 async fn tick(
-    connection: &mut Connection,
-    quiet: &mut Quiet,
+    connection: &mut UpstreamState,
+    quiet: &mut IdleTimer,
     closing: &mut Pin<Box<dyn Future<Output = ()> + Send>>,
-) -> Tick {
+) -> TimerTick {
     let mut next = pin!(connection.next());
     let tick = poll_fn(|context| {
         if let Poll::Ready(tick) = next.as_mut().poll(context) {
             return Poll::Ready(tick);
         }
         if let Poll::Ready(due) = quiet.poll_due(context) {
-            return Poll::Ready(Tick::Due(due));
+            return Poll::Ready(TimerTick::Due(due));
         }
-        closing.as_mut().poll(context).map(|()| Tick::Closing)
+        closing.as_mut().poll(context).map(|()| TimerTick::Closing)
     })
     .await;
-    if matches!(tick, Tick::Bytes(_)) {
+    if matches!(tick, TimerTick::Bytes(_)) {
         quiet.hear();
     }
     tick
 }
 
-impl Connection {
+impl UpstreamState {
     /// The next of the upstream.
-    async fn next(&mut self) -> Tick {
+    async fn next(&mut self) -> TimerTick {
         match self {
-            Self::None => Tick::End,
-            Self::Asking(asking) => Tick::Answered(asking.await),
-            Self::Refusing(refusing) => Tick::Refused(refusing.await),
+            Self::None => TimerTick::End,
+            Self::Asking(asking) => TimerTick::Answered(asking.await),
+            Self::Refusing(refusing) => TimerTick::Refused(refusing.await),
             Self::Reading(reply) => match reply.next().await {
-                Some(Ok(bytes)) => Tick::Bytes(bytes),
-                Some(Err(fault)) => Tick::Failed(fault),
-                None => Tick::End,
+                Some(Ok(bytes)) => TimerTick::Bytes(bytes),
+                Some(Err(fault)) => TimerTick::Failed(fault),
+                None => TimerTick::End,
             },
         }
     }

@@ -34,11 +34,11 @@ pub fn lost() -> u64 {
 /// # Ok::<(), std::io::Error>(())
 /// ```
 #[derive(Clone)]
-pub struct LogWriter(Arc<Shared>);
+pub struct LogWriter(Arc<SharedLog>);
 
 #[derive(Default)]
-struct Shared {
-    state: Mutex<State>,
+struct SharedLog {
+    state: Mutex<LogState>,
     /// There is something to write.
     filled: Condvar,
     /// All is written.
@@ -46,7 +46,7 @@ struct Shared {
 }
 
 #[derive(Default)]
-struct State {
+struct LogState {
     waiting: Vec<u8>,
     /// Whether the thread writes, or rests after that.
     is_writing: bool,
@@ -54,8 +54,8 @@ struct State {
     is_awaited: bool,
 }
 
-impl Shared {
-    fn state(&self) -> MutexGuard<'_, State> {
+impl SharedLog {
+    fn state(&self) -> MutexGuard<'_, LogState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -67,7 +67,7 @@ impl LogWriter {
     }
 
     fn resting(rest: Duration, sink: impl Write + Send + 'static) -> io::Result<Self> {
-        let shared = Arc::new(Shared::default());
+        let shared = Arc::new(SharedLog::default());
         let own = Arc::clone(&shared);
         std::thread::Builder::new().name("log".to_owned()).spawn(move || write_all(&own, rest, sink))?;
         Ok(Self(shared))
@@ -75,7 +75,7 @@ impl LogWriter {
 
     /// Waits until all is written, but not for long; says whether it is.
     pub fn finish(&self, patience: Duration) -> bool {
-        let is_busy = |state: &mut State| state.is_writing || !state.waiting.is_empty();
+        let is_busy = |state: &mut LogState| state.is_writing || !state.waiting.is_empty();
         let mut state = self.0.state();
         state.is_awaited = true;
         self.0.filled.notify_one();
@@ -106,7 +106,7 @@ impl Write for LogWriter {
 }
 
 /// Writes what waits, again and again, and rests in between.
-fn write_all(shared: &Shared, rest: Duration, mut sink: impl Write) {
+fn write_all(shared: &SharedLog, rest: Duration, mut sink: impl Write) {
     let mut lines = Vec::new();
     let mut state = shared.state();
     loop {
@@ -153,9 +153,9 @@ mod tests {
     const LONG: Duration = Duration::from_secs(20);
 
     /// Waits before each write until somebody lets it, and tells what was written.
-    struct Slow(Receiver<()>, Sender<Vec<u8>>);
+    struct SlowWriter(Receiver<()>, Sender<Vec<u8>>);
 
-    impl Write for Slow {
+    impl Write for SlowWriter {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
             self.0.recv().map_err(io::Error::other)?;
             self.1.send(bytes.to_vec()).map_err(io::Error::other)?;
@@ -172,7 +172,7 @@ mod tests {
     fn lines_of_a_busy_time_are_written_together() {
         let (go, wait) = channel();
         let (tell, told) = channel();
-        let mut log = LogWriter::resting(10 * LONG, Slow(wait, tell)).expect("a thread");
+        let mut log = LogWriter::resting(10 * LONG, SlowWriter(wait, tell)).expect("a thread");
         let mut write = |line: &str| log.write_all(line.as_bytes()).expect("no write fails");
         write("a\n");
         go.send(()).expect("a thread");
@@ -190,7 +190,7 @@ mod tests {
     fn lines_are_lost_and_counted_where_nobody_takes_them() {
         let (go, wait) = channel();
         let (tell, told) = channel();
-        let mut log = LogWriter::to(Slow(wait, tell)).expect("a thread");
+        let mut log = LogWriter::to(SlowWriter(wait, tell)).expect("a thread");
         let line = [b"x".repeat(1023), b"\n".to_vec()].concat();
         let before = lost();
         // Nobody takes anything: no write waits, the memory is bounded, and all that has no room is counted.

@@ -7,15 +7,15 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use crate::account::beginning;
-use callweave::exchange::Outcome;
+use callweave::exchange::CallResolution;
 
 /// Everything that is counted.
 #[derive(Default)]
-pub(crate) struct Metrics {
-    calls: Counts<4>,
-    requests: Counts<3>,
-    tokens: Counts<3>,
-    losses: Counts<1>,
+pub(crate) struct GatewayMetrics {
+    calls: LabelledCounts<4>,
+    requests: LabelledCounts<3>,
+    tokens: LabelledCounts<3>,
+    losses: LabelledCounts<1>,
     retries: AtomicU64,
     active: AtomicI64,
     /// How long the gateway itself worked on a request, apart from waiting.
@@ -27,7 +27,7 @@ pub(crate) struct Metrics {
 
 /// A count for each set of labels.
 #[derive(Default)]
-struct Counts<const N: usize>(Mutex<BTreeMap<[String; N], u64>>);
+struct LabelledCounts<const N: usize>(Mutex<BTreeMap<[String; N], u64>>);
 
 /// So many sets of labels there are at most, however many names a configuration has.
 const MOST: usize = 2000;
@@ -40,7 +40,7 @@ fn bounded(label: &str) -> String {
     beginning(label, LONGEST).to_owned()
 }
 
-impl<const N: usize> Counts<N> {
+impl<const N: usize> LabelledCounts<N> {
     fn add(&self, labels: [&str; N], count: u64) {
         let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let mut labels = labels.map(bounded);
@@ -101,9 +101,9 @@ fn head(name: &str, help: &str, kind: &str, text: &mut String) {
     let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}");
 }
 
-impl Metrics {
+impl GatewayMetrics {
     /// A call is over.
-    pub(crate) fn call(&self, outcome: Outcome, dialect: &str, upstream: &str, model: &str) {
+    pub(crate) fn call(&self, outcome: CallResolution, dialect: &str, upstream: &str, model: &str) {
         self.calls.add([outcome.name(), dialect, upstream, model], 1);
     }
 
@@ -197,8 +197,8 @@ mod tests {
 
     #[test]
     fn counts_are_told_with_their_labels() {
-        let metrics = Metrics::default();
-        metrics.call(Outcome::Repaired, "hermes", "local", "a\"b");
+        let metrics = GatewayMetrics::default();
+        metrics.call(CallResolution::Repaired, "hermes", "local", "a\"b");
         metrics.chunk(Duration::from_micros(30));
         let text = metrics.text();
         let call = r#"callweave_tool_calls_total{outcome="repaired",dialect="hermes",upstream="local",model="a\"b"} 1"#;
@@ -208,11 +208,11 @@ mod tests {
 
     #[test]
     fn labels_are_bounded() {
-        let counts = Counts::<1>::default();
+        let counts = LabelledCounts::<1>::default();
         (0..2 * MOST).for_each(|number| counts.add([&number.to_string()], 1));
         let kept = counts.0.lock().expect("unshared");
         assert_eq!((kept.len(), kept[&["other".to_owned()]]), (MOST + 1, MOST as u64));
-        let long = Counts::<1>::default();
+        let long = LabelledCounts::<1>::default();
         long.add([&"ä".repeat(100_000)], 1);
         assert!(long.0.lock().expect("unshared").keys().all(|labels| labels[0].len() == LONGEST));
     }

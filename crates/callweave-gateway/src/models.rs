@@ -17,7 +17,7 @@ use crate::upstream::{Upstream, address};
 
 /// The shapes in which clients know lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Shape {
+pub(crate) enum ModelListShape {
     OpenAi,
     Anthropic,
     Gemini,
@@ -35,7 +35,7 @@ const LONGEST: usize = 4 << 20;
 
 /// The names that upstreams listed.
 #[derive(Default)]
-pub(crate) struct Listed(Mutex<Option<(Instant, Vec<String>)>>);
+pub(crate) struct ListedModels(Mutex<Option<(Instant, Vec<String>)>>);
 
 impl Gateway {
     /// The names of models that clients can use; upstreams are asked for theirs.
@@ -156,38 +156,38 @@ pub(crate) async fn ask(
 const NO_HEADERS: [(&str, &str); 0] = [];
 
 /// A list.
-pub(crate) fn list(shape: Shape, names: &[String]) -> Value {
+pub(crate) fn list(shape: ModelListShape, names: &[String]) -> Value {
     let all = Value::from_iter(names.iter().map(|name| model(shape, name)));
     let end = |name: Option<&String>| name.map_or(Value::Null, |name| name.as_str().into());
     match shape {
-        Shape::OpenAi => Value::object([("object", "list".into()), ("data", all)]),
-        Shape::Anthropic => Value::object([
+        ModelListShape::OpenAi => Value::object([("object", "list".into()), ("data", all)]),
+        ModelListShape::Anthropic => Value::object([
             ("data", all),
             ("has_more", false.into()),
             ("first_id", end(names.first())),
             ("last_id", end(names.last())),
         ]),
-        Shape::Gemini | Shape::Ollama => Value::object([("models", all)]),
+        ModelListShape::Gemini | ModelListShape::Ollama => Value::object([("models", all)]),
     }
 }
 
 /// One model of a list.
-pub(crate) fn model(shape: Shape, name: &str) -> Value {
+pub(crate) fn model(shape: ModelListShape, name: &str) -> Value {
     let name: Value = name.into();
     match shape {
-        Shape::OpenAi => Value::object([
+        ModelListShape::OpenAi => Value::object([
             ("id", name),
             ("object", "model".into()),
             ("created", 1_735_689_600.into()),
             ("owned_by", "callweave".into()),
         ]),
-        Shape::Anthropic => Value::object([
+        ModelListShape::Anthropic => Value::object([
             ("type", "model".into()),
             ("id", name.clone()),
             ("display_name", name),
             ("created_at", LONG_AGO.into()),
         ]),
-        Shape::Gemini => {
+        ModelListShape::Gemini => {
             let methods = ["generateContent", "streamGenerateContent", "countTokens", "embedContent"];
             let full = format!("models/{}", name.as_str().unwrap_or_default());
             Value::object([
@@ -196,7 +196,7 @@ pub(crate) fn model(shape: Shape, name: &str) -> Value {
                 ("supportedGenerationMethods", Value::from_iter(methods)),
             ])
         }
-        Shape::Ollama => Value::object([
+        ModelListShape::Ollama => Value::object([
             ("name", name.clone()),
             ("model", name),
             ("modified_at", LONG_AGO.into()),
@@ -210,7 +210,7 @@ pub(crate) fn model(shape: Shape, name: &str) -> Value {
 /// The models that Ollama's clients take for loaded: those of the configuration, as nobody else is asked.
 pub(crate) fn running(names: &[String]) -> Value {
     let one = |name: &String| {
-        let mut model = model(Shape::Ollama, name);
+        let mut model = model(ModelListShape::Ollama, name);
         if let Some(members) = model.as_object_mut() {
             members.remove("modified_at");
             members.insert("expires_at", "2099-01-01T00:00:00Z");

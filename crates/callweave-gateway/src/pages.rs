@@ -8,12 +8,12 @@ use std::net::IpAddr;
 use callweave::upstream::ErrorClass;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode, header, request};
 
-use crate::body::Body;
+use crate::body::ResponseBody;
 use crate::config::{Config, ip, unmapped};
-use crate::failure::Failure;
+use crate::failure::RequestFailure;
 
 /// The hosts and pages that are let in.
-pub(crate) struct Pages {
+pub(crate) struct AllowedPages {
     hosts: Vec<String>,
     origins: Vec<String>,
     listen: IpAddr,
@@ -24,7 +24,7 @@ pub(crate) struct Pages {
 /// The longest name that is repeated to a client.
 const LONGEST: usize = 100;
 
-impl Pages {
+impl AllowedPages {
     pub(crate) fn new(config: &Config) -> Self {
         Self {
             hosts: config.allowed_hosts.iter().map(|host| host.to_ascii_lowercase()).collect(),
@@ -35,7 +35,7 @@ impl Pages {
     }
 
     /// Whether a request may be answered. If it comes from a page that may read the answer, the page's origin.
-    pub(crate) fn admit(&self, parts: &request::Parts) -> Result<Option<HeaderValue>, Failure> {
+    pub(crate) fn admit(&self, parts: &request::Parts) -> Result<Option<HeaderValue>, RequestFailure> {
         let text = |value: &HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
         if !self.has_keys {
             let named = parts.headers.get_all(header::HOST).iter().map(HeaderValue::as_bytes);
@@ -82,8 +82,8 @@ impl Pages {
     }
 
     /// The answer to that, for a page that was admitted: whoever needs a key shows it with the request itself.
-    pub(crate) fn preflight(asked: &HeaderMap) -> Response<Body> {
-        let mut response = Response::new(Body::whole(""));
+    pub(crate) fn preflight(asked: &HeaderMap) -> Response<ResponseBody> {
+        let mut response = Response::new(ResponseBody::whole(""));
         *response.status_mut() = StatusCode::NO_CONTENT;
         let headers = response.headers_mut();
         let mut put = |name: HeaderName, value: HeaderValue| headers.insert(name, value);
@@ -209,7 +209,7 @@ fn without_port(host: &str) -> &str {
     }
 }
 
-fn unknown_host(host: &str) -> Failure {
+fn unknown_host(host: &str) -> RequestFailure {
     let host: String = host.chars().take(LONGEST).collect();
     refused(format!(
         "this gateway is not known as {host:?}; if clients may ask for it by that name, put it into allowed_hosts \
@@ -217,7 +217,7 @@ fn unknown_host(host: &str) -> Failure {
     ))
 }
 
-fn unknown_origin(origin: &str) -> Failure {
+fn unknown_origin(origin: &str) -> RequestFailure {
     let origin: String = origin.chars().take(LONGEST).collect();
     refused(format!(
         "pages of {origin:?} may not ask this gateway; if they may, put that into allowed_origins of the configuration \
@@ -225,8 +225,8 @@ fn unknown_origin(origin: &str) -> Failure {
     ))
 }
 
-fn refused(what: String) -> Failure {
-    Failure::new(ErrorClass::Permission, what).with_status(StatusCode::FORBIDDEN)
+fn refused(what: String) -> RequestFailure {
+    RequestFailure::new(ErrorClass::Permission, what).with_status(StatusCode::FORBIDDEN)
 }
 
 #[cfg(test)]

@@ -1,16 +1,16 @@
 //! Text in, calls out: the parser alone, for whoever has asked the model already.
 
-use callweave::dialect::{ExtractOptions, Extraction, Extractor, Registry, Tools};
+use callweave::dialect::{DialectRegistry, ExtractOptions, Extraction, Extractor, Tools};
 use callweave::event::{Event, Sink};
-use callweave::mend::Mend;
+use callweave::mend::ArgumentStage;
 use serde::Deserialize;
 
-use crate::failure::Failure;
+use crate::failure::RequestFailure;
 
 /// What is asked.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Asked {
+struct ParsedRequest {
     text: String,
     #[serde(default)]
     dialect: Option<String>,
@@ -22,16 +22,17 @@ struct Asked {
 
 /// Reads the calls and thoughts in a text: `{"text", "dialect"?, "model"?, "tools"?}`. The schema of a tool may make so
 /// many steps of a call.
-pub(crate) fn parse(body: &[u8], steps: u64) -> Result<String, Failure> {
-    let asked: Asked = serde_json::from_slice(body).map_err(|error| Failure::invalid(error.to_string()))?;
-    let of_model = asked.model.as_deref().and_then(|model| Registry::builtin().for_model(model));
+pub(crate) fn parse(body: &[u8], steps: u64) -> Result<String, RequestFailure> {
+    let asked: ParsedRequest =
+        serde_json::from_slice(body).map_err(|error| RequestFailure::invalid(error.to_string()))?;
+    let of_model = asked.model.as_deref().and_then(|model| DialectRegistry::builtin().for_model(model));
     let options = match (&asked.dialect, of_model) {
         (Some(name), _) => ExtractOptions::new(name),
         (None, Some(dialect)) => ExtractOptions::new(&dialect.name),
         (None, None) => ExtractOptions::new("auto"),
     };
-    let mut options = options.map_err(|error| Failure::invalid(error.to_string()))?;
-    let mut mend = Mend::new().repair().budget(steps);
+    let mut options = options.map_err(|error| RequestFailure::invalid(error.to_string()))?;
+    let mut mend = ArgumentStage::new().repair().budget(steps);
     if let Some(tools) = &asked.tools {
         let tools = Tools::from_json(tools);
         options = options.tools(tools.clone());
@@ -43,7 +44,8 @@ pub(crate) fn parse(body: &[u8], steps: u64) -> Result<String, Failure> {
     extractor.push(&asked.text, &mut |event: Event<'_>| mend.push(event, &mut put));
     extractor.finish(&mut |event: Event<'_>| mend.push(event, &mut put));
     mend.finish(&mut put);
-    let mut value = callweave::Value::of(&found).map_err(|error| Failure::invalid(error.to_string()))?;
+    let mut value =
+        callweave::Value::of(&found).map_err(|error| RequestFailure::invalid(error.to_string()))?;
     if let Some(members) = value.as_object_mut() {
         members.insert("dialect", extractor.dialect().map(callweave::Value::from).unwrap_or_default());
     }

@@ -13,7 +13,7 @@ use tokio::net::TcpStream;
 use tokio::time::{Instant, Sleep, sleep};
 
 /// A connection that breaks if nothing can be written for too long.
-pub(crate) struct Patient {
+pub(crate) struct PatientConnection {
     io: TokioIo<TcpStream>,
     patience: Duration,
     /// Whether somebody has read since the last look at the peer.
@@ -23,7 +23,7 @@ pub(crate) struct Patient {
     is_waiting: bool,
 }
 
-impl Patient {
+impl PatientConnection {
     pub(crate) fn new(stream: TcpStream, patience: Duration) -> Self {
         Self { io: TokioIo::new(stream), patience, is_read: false, timer: None, is_waiting: false }
     }
@@ -57,7 +57,7 @@ impl Patient {
     }
 }
 
-impl Read for Patient {
+impl Read for PatientConnection {
     fn poll_read(
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -69,7 +69,7 @@ impl Read for Patient {
     }
 }
 
-impl Write for Patient {
+impl Write for PatientConnection {
     fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
         let written = Pin::new(&mut this.io).poll_write(context, bytes);

@@ -11,7 +11,7 @@ use tokio::time::{Instant, Sleep, sleep_until};
 
 /// What is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Due {
+pub(crate) enum DueAction {
     /// The client should hear that the answer still comes.
     Ping,
     /// Nothing more is waited for.
@@ -23,7 +23,7 @@ pub(crate) enum Due {
 }
 
 /// The clock of one answer.
-pub(crate) struct Quiet {
+pub(crate) struct IdleTimer {
     timer: Pin<Box<Sleep>>,
     /// Who is woken by the timer as it is set.
     waker: Option<Waker>,
@@ -39,7 +39,7 @@ pub(crate) struct Quiet {
     grace: Option<Instant>,
 }
 
-impl Quiet {
+impl IdleTimer {
     /// A clock that begins now, and must not go on after `end`.
     pub(crate) fn new(limit: Duration, end: Instant) -> Self {
         let now = Instant::now();
@@ -86,7 +86,7 @@ impl Quiet {
     }
 
     /// Waits until something is due.
-    pub(crate) fn poll_due(&mut self, context: &mut Context<'_>) -> Poll<Due> {
+    pub(crate) fn poll_due(&mut self, context: &mut Context<'_>) -> Poll<DueAction> {
         loop {
             // It is asked whenever bytes come, and rings rarely.
             let is_set = self.waker.as_ref().is_some_and(|waker| waker.will_wake(context.waker()));
@@ -99,11 +99,11 @@ impl Quiet {
             }
             let now = Instant::now();
             if self.grace.is_some_and(|until| until <= now) {
-                return Poll::Ready(Due::Grace);
+                return Poll::Ready(DueAction::Grace);
             }
             let idle = self.heard + self.limit;
             if self.end <= now || idle <= now {
-                return Poll::Ready(if self.end <= now { Due::Over } else { Due::Idle });
+                return Poll::Ready(if self.end <= now { DueAction::Over } else { DueAction::Idle });
             }
             let last = idle.min(self.end);
             let is_ping_due = self.ping.is_some_and(|ping| self.told + ping <= now);
@@ -113,7 +113,7 @@ impl Quiet {
             let ping = self.ping.map(|ping| self.told + ping);
             self.set([ping, self.grace].into_iter().flatten().fold(last, Instant::min));
             if is_ping_due {
-                return Poll::Ready(Due::Ping);
+                return Poll::Ready(DueAction::Ping);
             }
         }
     }
@@ -135,7 +135,7 @@ impl Quiet {
 mod tests {
     use super::*;
 
-    async fn due(quiet: &mut Quiet) -> (Due, Duration) {
+    async fn due(quiet: &mut IdleTimer) -> (DueAction, Duration) {
         let before = Instant::now();
         let due = std::future::poll_fn(|context| quiet.poll_due(context)).await;
         (due, before.elapsed())
@@ -147,8 +147,8 @@ mod tests {
         Instant::now() + 1000 * SECOND
     }
 
-    fn clock(ping: u32, limit: u32, end: Instant) -> Quiet {
-        let mut quiet = Quiet::new(limit * SECOND, end);
+    fn clock(ping: u32, limit: u32, end: Instant) -> IdleTimer {
+        let mut quiet = IdleTimer::new(limit * SECOND, end);
         quiet.ping_every(ping * SECOND);
         quiet
     }
@@ -156,24 +156,24 @@ mod tests {
     /// Nobody is told anything before the client reads, and then the next bytes are waited for as long as they may take.
     #[tokio::test(start_paused = true)]
     async fn waiting_begins_anew() {
-        let mut quiet = Quiet::new(9 * SECOND, far());
+        let mut quiet = IdleTimer::new(9 * SECOND, far());
         tokio::time::advance(8 * SECOND).await;
         quiet.wait_for(5 * SECOND);
         let (first, waited) = due(&mut quiet).await;
-        assert_eq!(first, Due::Idle);
+        assert_eq!(first, DueAction::Idle);
         assert!(waited >= 5 * SECOND && waited < 6 * SECOND, "{waited:?}");
         quiet.wait_for(5 * SECOND);
         quiet.ping_every(2 * SECOND);
-        assert_eq!(due(&mut quiet).await.0, Due::Ping);
+        assert_eq!(due(&mut quiet).await.0, DueAction::Ping);
     }
 
     #[tokio::test(start_paused = true)]
     async fn silence_is_told_of_and_then_ended() {
         let mut quiet = clock(2, 5, far());
-        assert_eq!(due(&mut quiet).await.0, Due::Ping);
-        assert_eq!(due(&mut quiet).await.0, Due::Ping);
+        assert_eq!(due(&mut quiet).await.0, DueAction::Ping);
+        assert_eq!(due(&mut quiet).await.0, DueAction::Ping);
         let (last, waited) = due(&mut quiet).await;
-        assert_eq!(last, Due::Idle);
+        assert_eq!(last, DueAction::Idle);
         assert!(waited >= SECOND && waited < 2 * SECOND, "{waited:?}");
     }
 
@@ -184,7 +184,7 @@ mod tests {
         quiet.hear();
         quiet.tell();
         let (first, waited) = due(&mut quiet).await;
-        assert_eq!(first, Due::Ping);
+        assert_eq!(first, DueAction::Ping);
         assert!(waited >= 2 * SECOND, "{waited:?}");
     }
 
@@ -193,7 +193,7 @@ mod tests {
         let mut quiet = clock(9, 9, far());
         quiet.set_grace(Some(SECOND));
         let (first, waited) = due(&mut quiet).await;
-        assert_eq!(first, Due::Grace);
+        assert_eq!(first, DueAction::Grace);
         assert!(waited < 2 * SECOND, "{waited:?}");
     }
 
@@ -206,7 +206,7 @@ mod tests {
             quiet.hear();
         }
         let (first, waited) = due(&mut quiet).await;
-        assert_eq!(first, Due::Ping);
+        assert_eq!(first, DueAction::Ping);
         assert!(waited < 2 * SECOND, "{waited:?}");
     }
 
@@ -217,7 +217,7 @@ mod tests {
         quiet.hear();
         quiet.tell();
         let (first, waited) = due(&mut quiet).await;
-        assert_eq!(first, Due::Over);
+        assert_eq!(first, DueAction::Over);
         assert!(waited < 2 * SECOND, "{waited:?}");
     }
 }

@@ -7,15 +7,15 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// Writes recordings into a folder, if there is one.
-pub(crate) struct Recorder {
+pub(crate) struct ResponseRecorder {
     folder: Option<PathBuf>,
     next: AtomicU64,
 }
 
 /// The answer of an upstream while it is written.
-pub(crate) struct Recording(File);
+pub(crate) struct OpenRecording(File);
 
-impl Recorder {
+impl ResponseRecorder {
     /// Makes the folder, if it is not there: nobody else may look into it.
     pub(crate) fn new(folder: Option<PathBuf>) -> io::Result<Self> {
         if let Some(folder) = &folder {
@@ -29,7 +29,7 @@ impl Recorder {
     }
 
     /// Writes a request, and opens a file for its answer: `0001-<id>.request.json` and `0001-<id>.answer`.
-    pub(crate) fn begin(&self, id: &str, request: &[u8]) -> Option<Recording> {
+    pub(crate) fn begin(&self, id: &str, request: &[u8]) -> Option<OpenRecording> {
         let folder = self.folder.as_ref()?;
         let plain: String =
             id.chars().filter(|own| own.is_ascii_alphanumeric() || *own == '-').take(64).collect();
@@ -44,7 +44,7 @@ impl Recorder {
         };
         let begun = open("request.json").and_then(|mut file| file.write_all(request));
         match begun.and_then(|()| open("answer")) {
-            Ok(file) => Some(Recording(file)),
+            Ok(file) => Some(OpenRecording(file)),
             Err(error) => {
                 tracing::warn!(%error, "a recording cannot be written");
                 None
@@ -53,7 +53,7 @@ impl Recorder {
     }
 }
 
-impl Recording {
+impl OpenRecording {
     pub(crate) fn write(&mut self, bytes: &[u8]) {
         // Whoever serves must not fail because a disk is full.
         let _ = self.0.write_all(bytes);

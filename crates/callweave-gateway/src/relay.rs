@@ -15,30 +15,31 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
 
 use crate::account::beginning;
-use crate::body::{Body, Slot};
-use crate::config::Timeouts;
-use crate::failure::Failure;
+use crate::body::{PieceSlot, ResponseBody};
+use crate::config::TimeoutsConfig;
+use crate::failure::RequestFailure;
 use crate::gateway::Gateway;
 use crate::handle::read_json;
-use crate::router::Relayed;
-use crate::routes::Target;
-use crate::trace::Trace;
-use crate::upstream::{Reply, Upstream, address, passed_on};
+use crate::router::RelayKind;
+use crate::routes::RouteTarget;
+use crate::trace::TraceContext;
+use crate::upstream::{Upstream, UpstreamReply, address, passed_on};
 
 /// A body, and the model that the path names.
-pub(crate) struct Named {
+pub(crate) struct NamedBody {
     pub(crate) bytes: Bytes,
     pub(crate) model: Option<String>,
 }
 
-impl Named {
+impl NamedBody {
     /// The body, and the model that it or the path names.
-    fn read(&self, gateway: &Gateway) -> Result<(Value, String), Failure> {
+    fn read(&self, gateway: &Gateway) -> Result<(Value, String), RequestFailure> {
         let body = read_json(&self.bytes, &gateway.config.limits)?;
         let named = || Some(body.get("model")?.as_str()?.to_owned());
         let model = self.model.clone().or_else(named);
-        let model =
-            model.filter(|model| !model.is_empty()).ok_or_else(|| Failure::invalid("model is missing"))?;
+        let model = model
+            .filter(|model| !model.is_empty())
+            .ok_or_else(|| RequestFailure::invalid("model is missing"))?;
         Ok((body, model))
     }
 }
@@ -49,7 +50,7 @@ fn able(
     model: &str,
     what: &str,
     protocols: &[&'static Protocol],
-) -> Result<(Target, &'static HttpWire), Failure> {
+) -> Result<(RouteTarget, &'static HttpWire), RequestFailure> {
     let targets = gateway.routes.find(model)?;
     let found = targets.iter().find_map(|target| {
         let mut wires = protocols.iter().filter_map(|own| target.upstream.wire_for(&target.model, own).ok());
@@ -60,25 +61,25 @@ fn able(
         let names: Vec<_> = targets.iter().map(|target| format!("{:?}", target.upstream.name)).collect();
         let what =
             format!("upstream {} of the model {:?} has no {what}", names.join(", "), beginning(model, 200));
-        Failure::new(ErrorClass::NotFound, what).with_code("unknown_url")
+        RequestFailure::new(ErrorClass::NotFound, what).with_code("unknown_url")
     })
 }
 
 /// Sends a body to the upstream of its model, under another name if need be, and its answer back.
 pub(crate) async fn relay(
     gateway: &Arc<Gateway>,
-    what: Relayed,
-    named: Named,
+    what: RelayKind,
+    named: NamedBody,
     headers: &HeaderMap,
     key: Option<String>,
     room: OwnedSemaphorePermit,
-) -> Result<Response<Body>, Failure> {
+) -> Result<Response<ResponseBody>, RequestFailure> {
     let (body, model) = named.read(gateway)?;
     let (path, title, protocols): (_, _, &[&Protocol]) = match what {
-        Relayed::Completions => {
+        RelayKind::Completions => {
             ("/completions", "completions of a prompt", &[&OPENAI_CHAT, &OPENAI_RESPONSES])
         }
-        Relayed::Compaction => ("/responses/compact", "compaction", &[&OPENAI_RESPONSES]),
+        RelayKind::Compaction => ("/responses/compact", "compaction", &[&OPENAI_RESPONSES]),
     };
     let (target, wire) = able(gateway, &model, title, protocols)?;
     let body = renamed(body, named.bytes, &target.model);
@@ -90,11 +91,11 @@ pub(crate) async fn relay(
 pub(crate) async fn embed(
     gateway: &Arc<Gateway>,
     client: EmbeddingApi,
-    named: Named,
+    named: NamedBody,
     headers: &HeaderMap,
     key: Option<String>,
     room: OwnedSemaphorePermit,
-) -> Result<Response<Body>, Failure> {
+) -> Result<Response<ResponseBody>, RequestFailure> {
     let (body, model) = named.read(gateway)?;
     let is_able = |protocol: &&'static Protocol| EmbeddingApi::of_upstream(protocol).is_some();
     let others = callweave::protocol::TABLE.iter().copied().filter(is_able);
@@ -125,7 +126,8 @@ pub(crate) async fn embed(
     let embeddings = embeddings.filter(|own| own.vectors.len() == request.inputs.len());
     let embeddings = embeddings
         .ok_or_else(|| target.failure(&UpstreamFault::unusable("sent embeddings that cannot be read")))?;
-    let mut response = Response::new(Body::whole(client.write_response(&embeddings, &request).to_string()));
+    let mut response =
+        Response::new(ResponseBody::whole(client.write_response(&embeddings, &request).to_string()));
     *response.headers_mut() = passed_on(&reply.headers);
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, crate::failure::JSON);
@@ -142,7 +144,7 @@ pub(crate) async fn of_response(
     gateway: &Gateway,
     parts: &request::Parts,
     key: Option<&str>,
-) -> Option<Result<Response<Body>, Failure>> {
+) -> Option<Result<Response<ResponseBody>, RequestFailure>> {
     let of_protocol = |upstream: &&Arc<Upstream>| {
         upstream.engine().speaks(&OPENAI_RESPONSES) && upstream.engine().keeps_responses()
     };
@@ -154,7 +156,7 @@ pub(crate) async fn of_response(
     let escaped: Vec<String> = path.split('/').map(escaped_model).collect::<Result<_, _>>().ok()?;
     let path = format!("/responses/{}{query}", escaped.join("/"));
     let mut sent = HeaderMap::new();
-    Trace::of(&parts.headers).put(&mut sent);
+    TraceContext::of(&parts.headers).put(&mut sent);
     upstream.sign(wire, key, &mut sent);
     let end = Instant::now() + gateway.config.timeouts.answer;
     let target = gateway.routes.first(&format!("{}/-", upstream.name))?;
@@ -165,7 +167,7 @@ pub(crate) async fn of_response(
         let mut reply = accepted(sent, &target, gateway.config.timeouts.idle).await?;
         let limit = usize::try_from(gateway.config.limits.answer).unwrap_or(usize::MAX);
         let rest = reply.rest(limit, gateway.config.timeouts.idle).await;
-        let mut response = Response::new(Body::whole(rest.map_err(|fault| target.failure(&fault))?));
+        let mut response = Response::new(ResponseBody::whole(rest.map_err(|fault| target.failure(&fault))?));
         *response.headers_mut() = passed_on(&reply.headers);
         let kind = reply.headers.get(header::CONTENT_TYPE).cloned().unwrap_or(crate::failure::JSON);
         response.headers_mut().insert(header::CONTENT_TYPE, kind);
@@ -177,12 +179,12 @@ pub(crate) async fn of_response(
 /// Asks an upstream that can count.
 pub(crate) async fn count_tokens(
     gateway: &Gateway,
-    target: &Target,
+    target: &RouteTarget,
     body: &Value,
     wire: &'static HttpWire,
     headers: &HeaderMap,
     key: Option<String>,
-) -> Result<Response<Body>, Failure> {
+) -> Result<Response<ResponseBody>, RequestFailure> {
     let named = |path: &str| (path.to_owned(), renamed(body.clone(), Bytes::new(), &target.model));
     let (path, body) = match () {
         () if *wire.protocol == ANTHROPIC_MESSAGES => named("/messages/count_tokens"),
@@ -198,19 +200,19 @@ pub(crate) async fn count_tokens(
     if serde_json::from_slice::<serde::de::IgnoredAny>(&bytes).is_err() {
         return Err(target.failure(&UpstreamFault::unusable("sent a count that is no JSON")));
     }
-    let mut response = Response::new(Body::whole(bytes));
+    let mut response = Response::new(ResponseBody::whole(bytes));
     *response.headers_mut() = passed_on(&reply.headers);
     response.headers_mut().insert(header::CONTENT_TYPE, crate::failure::JSON);
     Ok(response)
 }
 
 /// The failure of a response with another status than success.
-async fn refused(reply: &mut Reply, target: &Target, patience: Duration) -> Failure {
+async fn refused(reply: &mut UpstreamReply, target: &RouteTarget, patience: Duration) -> RequestFailure {
     let refusal = reply.refusal(patience).await;
     let error = target.of_exchange().map(|target| refusal.error(&target));
     error.map_or_else(
         |failure| failure,
-        |error| Failure { headers: passed_on(&reply.headers), ..Failure::of(error) },
+        |error| RequestFailure { headers: passed_on(&reply.headers), ..RequestFailure::of(error) },
     )
 }
 
@@ -227,13 +229,13 @@ fn renamed(mut body: Value, original: Bytes, model: &str) -> Bytes {
 
 async fn send(
     gateway: &Gateway,
-    target: &Target,
+    target: &RouteTarget,
     wire: &'static HttpWire,
     path: &str,
     body: Bytes,
     headers: &HeaderMap,
     key: Option<String>,
-) -> Result<Reply, Failure> {
+) -> Result<UpstreamReply, RequestFailure> {
     let mut sent = HeaderMap::new();
     for name in wire.forwarded_headers {
         for value in headers.get_all(*name) {
@@ -245,7 +247,7 @@ async fn send(
     {
         sent.insert(name, http::HeaderValue::from_static(value));
     }
-    Trace::of(headers).put(&mut sent);
+    TraceContext::of(headers).put(&mut sent);
     target.upstream.sign(wire, key.as_deref(), &mut sent);
     let posted = match address(&wire.under(&target.upstream.config.url, path)) {
         Ok(address) => {
@@ -258,10 +260,10 @@ async fn send(
 
 /// A response with success, or the failure that another one is.
 async fn accepted(
-    sent: Result<Reply, UpstreamFault>,
-    target: &Target,
+    sent: Result<UpstreamReply, UpstreamFault>,
+    target: &RouteTarget,
     patience: Duration,
-) -> Result<Reply, Failure> {
+) -> Result<UpstreamReply, RequestFailure> {
     let mut reply = sent.map_err(|fault| target.failure(&fault))?;
     match reply.status {
         ..300 => Ok(reply),
@@ -269,14 +271,18 @@ async fn accepted(
     }
 }
 
-fn response(reply: Reply, gateway: &Arc<Gateway>, room: OwnedSemaphorePermit) -> Response<Body> {
-    let Timeouts { idle, answer, .. } = gateway.config.timeouts;
+fn response(
+    reply: UpstreamReply,
+    gateway: &Arc<Gateway>,
+    room: OwnedSemaphorePermit,
+) -> Response<ResponseBody> {
+    let TimeoutsConfig { idle, answer, .. } = gateway.config.timeouts;
     let (end, closing) = (Instant::now() + answer, gateway.closing());
     let (status, mut headers) = (reply.status, passed_on(&reply.headers));
     if let Some(kind) = reply.headers.get(header::CONTENT_TYPE) {
         headers.insert(header::CONTENT_TYPE, kind.clone());
     }
-    let body = Body::made(move |slot| async move {
+    let body = ResponseBody::made(move |slot| async move {
         let _room = room;
         // All that can be told of a body that passes through is that it broke off.
         tokio::select! {
@@ -292,7 +298,7 @@ fn response(reply: Reply, gateway: &Arc<Gateway>, room: OwnedSemaphorePermit) ->
     response
 }
 
-async fn pass(mut reply: Reply, slot: Slot, idle: Duration) -> std::io::Result<()> {
+async fn pass(mut reply: UpstreamReply, slot: PieceSlot, idle: Duration) -> std::io::Result<()> {
     while let Some(bytes) = tokio::time::timeout(idle, reply.next()).await? {
         match bytes {
             Ok(bytes) => slot.put(bytes).await,

@@ -24,7 +24,7 @@ pub(crate) fn wait(attempt: u32, asked_for: Option<Duration>) -> Option<Duration
 /// How many requests may be sent again: a share of all, so that an upstream that is down is not asked many times as
 /// much as one that is up.
 #[derive(Debug)]
-pub(crate) struct Budget {
+pub(crate) struct RetryBudget {
     /// What each request adds, in thousandths of a try.
     share: u32,
     left: AtomicU32,
@@ -35,7 +35,7 @@ const TRY: u32 = 1000;
 /// So many tries are always saved up at the beginning, and at most later.
 const SAVED: u32 = 10 * TRY;
 
-impl Budget {
+impl RetryBudget {
     pub(crate) fn new(share: f64) -> Self {
         // Numbers that are none are nothing.
         Self { share: (share.clamp(0.0, 10.0) * f64::from(TRY)) as u32, left: AtomicU32::new(SAVED) }
@@ -80,7 +80,7 @@ mod tests {
 
     #[test]
     fn tries_are_a_share_of_requests() {
-        let budget = Budget::new(0.2);
+        let budget = RetryBudget::new(0.2);
         assert_eq!((0..100).filter(|_| budget.take()).count(), 10);
         assert_eq!(
             (0..100)
@@ -95,7 +95,7 @@ mod tests {
             budget.add();
         }
         assert_eq!((0..100).filter(|_| budget.take()).count(), 10);
-        let none = Budget::new(f64::NAN);
+        let none = RetryBudget::new(f64::NAN);
         assert!((0..10).all(|_| none.take()));
         none.add();
         assert!(!none.take());

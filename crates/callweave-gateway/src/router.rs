@@ -1,23 +1,23 @@
 //! From the path of a request to who answers it.
 
 use callweave::exchange::embedding::EmbeddingApi;
-use callweave::exchange::http::{ClientRoute, unescaped};
+use callweave::exchange::http::{ClientEndpoint, unescaped};
 use callweave::protocol::{self, Protocol};
 use http::{HeaderMap, Method};
 
-use crate::models::Shape;
+use crate::models::ModelListShape;
 
 /// What a client wants.
 #[derive(Debug, PartialEq)]
-pub(crate) enum Route {
+pub(crate) enum ClientRoute {
     /// A response of a model.
-    Answer(ClientRoute),
+    Answer(ClientEndpoint),
     /// The number of tokens of a request.
     CountTokens(&'static Protocol, Option<String>),
     /// Embeddings, of the model that the path names.
     Embed(EmbeddingApi, Option<String>),
     /// Something that upstreams of OpenAI's protocols are asked as it is.
-    Relay(Relayed, Option<String>),
+    Relay(RelayKind, Option<String>),
     /// A kept response.
     Kept(String),
     /// The input of a kept response.
@@ -25,9 +25,9 @@ pub(crate) enum Route {
     /// The end of a kept response that may still be made.
     Cancel(String),
     /// The models that there are.
-    Models(Shape),
+    Models(ModelListShape),
     /// One of them.
-    Model(Shape, String),
+    Model(ModelListShape, String),
     /// The models that Ollama's clients take for loaded.
     Running,
     /// What Ollama's clients ask of a model.
@@ -48,7 +48,7 @@ pub(crate) enum Route {
 
 /// What is passed through.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Relayed {
+pub(crate) enum RelayKind {
     /// Completions of a prompt, which servers of Chat have.
     Completions,
     /// A conversation in short, which servers of Responses have.
@@ -67,22 +67,22 @@ const GOOGLE: &[&str] = &["x-goog-api-key", "x-goog-api-client"];
 
 /// The methods of routes. HEAD is answered as GET is.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Verb {
+enum RouteMethod {
     Get,
     Post,
     Delete,
 }
-use Verb::{Delete, Get, Post};
+use RouteMethod::{Delete, Get, Post};
 
 /// The parts of a path that decide more than the route.
-struct Place {
+struct PathParts {
     /// The `{model}` or `{id}` of the pattern, without escapes.
     name: Option<String>,
     /// The shape in which the client knows models.
-    shape: Shape,
+    shape: ModelListShape,
 }
 
-impl Place {
+impl PathParts {
     fn name(self) -> String {
         self.name.unwrap_or_default()
     }
@@ -90,96 +90,100 @@ impl Place {
 
 /// A route: its method, its path without prefix and version, and what it is for. `{model}` may have slashes in it, other
 /// names have none.
-type Row = (Verb, &'static str, Make);
-type Make = fn(Place) -> Route;
+type RouteRow = (RouteMethod, &'static str, RouteMaker);
+type RouteMaker = fn(PathParts) -> ClientRoute;
 
 /// A response that is streamed if the path says so.
-fn generated(place: Place, is_streamed: bool) -> Route {
+fn generated(place: PathParts, is_streamed: bool) -> ClientRoute {
     in_path(&protocol::GEMINI_GENERATE_CONTENT, place, Some(is_streamed))
 }
 
-fn predicted(place: Place, is_streamed: bool) -> Route {
+fn predicted(place: PathParts, is_streamed: bool) -> ClientRoute {
     in_path(&protocol::ANTHROPIC_MESSAGES, place, Some(is_streamed))
 }
 
-fn in_path(protocol: &'static Protocol, place: Place, is_streamed: Option<bool>) -> Route {
-    let mut route = ClientRoute::new(protocol);
+fn in_path(protocol: &'static Protocol, place: PathParts, is_streamed: Option<bool>) -> ClientRoute {
+    let mut route = ClientEndpoint::new(protocol);
     (route.model, route.is_streamed) = (place.name, is_streamed);
-    Route::Answer(route)
+    ClientRoute::Answer(route)
 }
 
-fn counted(place: Place) -> Route {
-    Route::CountTokens(&protocol::GEMINI_GENERATE_CONTENT, place.name)
+fn counted(place: PathParts) -> ClientRoute {
+    ClientRoute::CountTokens(&protocol::GEMINI_GENERATE_CONTENT, place.name)
 }
 
 /// Every route.
-static ROWS: &[Row] = &[
-    (Post, "/chat/completions", |_| Route::Answer(ClientRoute::new(&protocol::OPENAI_CHAT))),
-    (Post, "/responses", |_| Route::Answer(ClientRoute::new(&protocol::OPENAI_RESPONSES))),
-    (Post, "/messages", |_| Route::Answer(ClientRoute::new(&protocol::ANTHROPIC_MESSAGES))),
-    (Post, "/api/chat", |_| Route::Answer(ClientRoute::new(&protocol::OLLAMA))),
+static ROWS: &[RouteRow] = &[
+    (Post, "/chat/completions", |_| ClientRoute::Answer(ClientEndpoint::new(&protocol::OPENAI_CHAT))),
+    (Post, "/responses", |_| ClientRoute::Answer(ClientEndpoint::new(&protocol::OPENAI_RESPONSES))),
+    (Post, "/messages", |_| ClientRoute::Answer(ClientEndpoint::new(&protocol::ANTHROPIC_MESSAGES))),
+    (Post, "/api/chat", |_| ClientRoute::Answer(ClientEndpoint::new(&protocol::OLLAMA))),
     (Post, "/api/generate", |_| {
-        let mut route = ClientRoute::new(&protocol::OLLAMA);
+        let mut route = ClientEndpoint::new(&protocol::OLLAMA);
         route.is_prompt = true;
-        Route::Answer(route)
+        ClientRoute::Answer(route)
     }),
     (Post, "/models/{model}:generateContent", |place| generated(place, false)),
     (Post, "/models/{model}:streamGenerateContent", |place| generated(place, true)),
-    (Post, "/messages/count_tokens", |_| Route::CountTokens(&protocol::ANTHROPIC_MESSAGES, None)),
-    (Post, "/responses/input_tokens", |_| Route::CountTokens(&protocol::OPENAI_RESPONSES, None)),
+    (Post, "/messages/count_tokens", |_| ClientRoute::CountTokens(&protocol::ANTHROPIC_MESSAGES, None)),
+    (Post, "/responses/input_tokens", |_| ClientRoute::CountTokens(&protocol::OPENAI_RESPONSES, None)),
     (Post, "/models/{model}:countTokens", counted),
-    (Post, "/responses/compact", |_| Route::Relay(Relayed::Compaction, None)),
-    (Get, "/responses/{id}", |place| Route::Kept(place.name())),
-    (Delete, "/responses/{id}", |place| Route::Kept(place.name())),
-    (Get, "/responses/{id}/input_items", |place| Route::InputItems(place.name())),
-    (Post, "/responses/{id}/cancel", |place| Route::Cancel(place.name())),
-    (Post, "/embeddings", |_| Route::Embed(EmbeddingApi::OpenAi, None)),
-    (Post, "/models/{model}:embedContent", |place| Route::Embed(EmbeddingApi::Gemini, place.name)),
-    (Post, "/models/{model}:batchEmbedContents", |place| Route::Embed(EmbeddingApi::GeminiBatch, place.name)),
-    (Post, "/api/embed", |_| Route::Embed(EmbeddingApi::Ollama, None)),
-    (Post, "/api/embeddings", |_| Route::Embed(EmbeddingApi::OllamaPrompt, None)),
-    (Post, "/completions", |_| Route::Relay(Relayed::Completions, None)),
-    (Get, "/models", |place| Route::Models(place.shape)),
-    (Get, "/models/{model}", |place| Route::Model(place.shape, place.name.unwrap_or_default())),
-    (Get, "/api/tags", |_| Route::Models(Shape::Ollama)),
-    (Get, "/api/ps", |_| Route::Running),
-    (Get, "/api/version", |_| Route::Version),
-    (Post, "/api/show", |_| Route::Show),
-    (Post, "/tools/parse", |_| Route::Parse),
-    (Get, "/healthz", |_| Route::Healthy),
-    (Get, "/health", |_| Route::Healthy),
-    (Get, "/livez", |_| Route::Healthy),
-    (Get, "/readyz", |_| Route::Ready),
-    (Get, "/metrics", |_| Route::Metrics),
-    (Get, "", |_| Route::Greeting),
+    (Post, "/responses/compact", |_| ClientRoute::Relay(RelayKind::Compaction, None)),
+    (Get, "/responses/{id}", |place| ClientRoute::Kept(place.name())),
+    (Delete, "/responses/{id}", |place| ClientRoute::Kept(place.name())),
+    (Get, "/responses/{id}/input_items", |place| ClientRoute::InputItems(place.name())),
+    (Post, "/responses/{id}/cancel", |place| ClientRoute::Cancel(place.name())),
+    (Post, "/embeddings", |_| ClientRoute::Embed(EmbeddingApi::OpenAi, None)),
+    (Post, "/models/{model}:embedContent", |place| ClientRoute::Embed(EmbeddingApi::Gemini, place.name)),
+    (Post, "/models/{model}:batchEmbedContents", |place| {
+        ClientRoute::Embed(EmbeddingApi::GeminiBatch, place.name)
+    }),
+    (Post, "/api/embed", |_| ClientRoute::Embed(EmbeddingApi::Ollama, None)),
+    (Post, "/api/embeddings", |_| ClientRoute::Embed(EmbeddingApi::OllamaPrompt, None)),
+    (Post, "/completions", |_| ClientRoute::Relay(RelayKind::Completions, None)),
+    (Get, "/models", |place| ClientRoute::Models(place.shape)),
+    (Get, "/models/{model}", |place| ClientRoute::Model(place.shape, place.name.unwrap_or_default())),
+    (Get, "/api/tags", |_| ClientRoute::Models(ModelListShape::Ollama)),
+    (Get, "/api/ps", |_| ClientRoute::Running),
+    (Get, "/api/version", |_| ClientRoute::Version),
+    (Post, "/api/show", |_| ClientRoute::Show),
+    (Post, "/tools/parse", |_| ClientRoute::Parse),
+    (Get, "/healthz", |_| ClientRoute::Healthy),
+    (Get, "/health", |_| ClientRoute::Healthy),
+    (Get, "/livez", |_| ClientRoute::Healthy),
+    (Get, "/readyz", |_| ClientRoute::Ready),
+    (Get, "/metrics", |_| ClientRoute::Metrics),
+    (Get, "", |_| ClientRoute::Greeting),
     // Azure names the model as a deployment.
     (Post, "/deployments/{model}/chat/completions", |place| in_path(&protocol::OPENAI_CHAT, place, None)),
-    (Post, "/deployments/{model}/completions", |place| Route::Relay(Relayed::Completions, place.name)),
-    (Post, "/deployments/{model}/embeddings", |place| Route::Embed(EmbeddingApi::OpenAi, place.name)),
+    (Post, "/deployments/{model}/completions", |place| {
+        ClientRoute::Relay(RelayKind::Completions, place.name)
+    }),
+    (Post, "/deployments/{model}/embeddings", |place| ClientRoute::Embed(EmbeddingApi::OpenAi, place.name)),
     // Vertex AI names who made the model, behind a project or not.
     (Post, "/publishers/{publisher}/models/{model}:generateContent", |place| generated(place, false)),
     (Post, "/publishers/{publisher}/models/{model}:streamGenerateContent", |place| generated(place, true)),
     (Post, "/publishers/{publisher}/models/{model}:countTokens", counted),
     (Post, "/publishers/{publisher}/models/{model}:embedContent", |place| {
-        Route::Embed(EmbeddingApi::Gemini, place.name)
+        ClientRoute::Embed(EmbeddingApi::Gemini, place.name)
     }),
     (Post, "/publishers/{publisher}/models/{model}:predict", |place| {
-        Route::Embed(EmbeddingApi::VertexPredict, place.name)
+        ClientRoute::Embed(EmbeddingApi::VertexPredict, place.name)
     }),
     (Post, "/publishers/anthropic/models/count-tokens:rawPredict", |_| {
-        Route::CountTokens(&protocol::ANTHROPIC_MESSAGES, None)
+        ClientRoute::CountTokens(&protocol::ANTHROPIC_MESSAGES, None)
     }),
     (Post, "/publishers/anthropic/models/{model}:rawPredict", |place| predicted(place, false)),
     (Post, "/publishers/anthropic/models/{model}:streamRawPredict", |place| predicted(place, true)),
     (Post, "/endpoints/openapi/chat/completions", |_| {
-        Route::Answer(ClientRoute::new(&protocol::OPENAI_CHAT))
+        ClientRoute::Answer(ClientEndpoint::new(&protocol::OPENAI_CHAT))
     }),
     // The AI SDK leaves the word before a model's name out if that has a slash.
     (Post, "/{model}:generateContent", |place| generated(place, false)),
     (Post, "/{model}:streamGenerateContent", |place| generated(place, true)),
     (Post, "/{model}:countTokens", counted),
-    (Post, "/{model}:embedContent", |place| Route::Embed(EmbeddingApi::Gemini, place.name)),
-    (Post, "/{model}:batchEmbedContents", |place| Route::Embed(EmbeddingApi::GeminiBatch, place.name)),
+    (Post, "/{model}:embedContent", |place| ClientRoute::Embed(EmbeddingApi::Gemini, place.name)),
+    (Post, "/{model}:batchEmbedContents", |place| ClientRoute::Embed(EmbeddingApi::GeminiBatch, place.name)),
 ];
 
 /// Paths at which others answer, and what can be done here instead.
@@ -196,14 +200,14 @@ const ELSEWHERE: &[(&str, &str)] = &[
 
 /// The names in a path that fits a pattern.
 #[derive(Clone, Copy, Default)]
-struct Captured<'p> {
+struct PathCaptures<'p> {
     /// The name of who made the model, where that is not Google.
     publisher: Option<&'p str>,
     /// The last name of the pattern.
     name: Option<&'p str>,
 }
 
-impl Captured<'_> {
+impl PathCaptures<'_> {
     /// The name without escapes. Google's client takes what stands before a slash in the name of a model for its publisher.
     fn unescaped(self) -> Option<String> {
         let name = unescaped(self.name?);
@@ -215,8 +219,8 @@ impl Captured<'_> {
 }
 
 /// The names in a path, if it fits a pattern.
-fn captured<'p>(mut pattern: &str, mut path: &'p str) -> Option<Captured<'p>> {
-    let mut captured = Captured::default();
+fn captured<'p>(mut pattern: &str, mut path: &'p str) -> Option<PathCaptures<'p>> {
+    let mut captured = PathCaptures::default();
     while let Some((before, rest)) = pattern.split_once('{') {
         let (word, rest) = rest.split_once('}')?;
         path = path.strip_prefix(before)?;
@@ -263,7 +267,7 @@ fn without_project(path: &str) -> Option<&str> {
     (!project.is_empty() && !project.contains('/') && location > 0).then(|| &rest[location..])
 }
 
-impl Route {
+impl ClientRoute {
     /// What a request is for; none if nobody answers there.
     pub(crate) fn find(method: &Method, path: &str, headers: &HeaderMap) -> Option<Self> {
         let verb = match *method {
@@ -275,9 +279,9 @@ impl Route {
         let (path, is_gemini) = stripped(path);
         let has = |own: &[&str]| own.iter().any(|name| headers.contains_key(*name));
         let shape = match () {
-            () if is_gemini || has(GOOGLE) => Shape::Gemini,
-            () if has(ANTHROPIC) => Shape::Anthropic,
-            () => Shape::OpenAi,
+            () if is_gemini || has(GOOGLE) => ModelListShape::Gemini,
+            () if has(ANTHROPIC) => ModelListShape::Anthropic,
+            () => ModelListShape::OpenAi,
         };
         // Names may have colons in them; what is asked for behind one is no name.
         let is_verb = |name: &str| {
@@ -288,7 +292,7 @@ impl Route {
         let name = name.unescaped();
         match name.as_deref().is_some_and(is_verb) {
             true => None,
-            false => Some(make(Place { name, shape })),
+            false => Some(make(PathParts { name, shape })),
         }
     }
 
@@ -325,16 +329,16 @@ impl Route {
     /// The protocol in which the client expects an error.
     pub(crate) fn protocol(&self) -> &'static Protocol {
         match self {
-            Self::Answer(ClientRoute { protocol, .. }) | Self::CountTokens(protocol, _) => protocol,
+            Self::Answer(ClientEndpoint { protocol, .. }) | Self::CountTokens(protocol, _) => protocol,
             Self::Models(shape) | Self::Model(shape, _) => match shape {
-                Shape::OpenAi => &protocol::OPENAI_CHAT,
-                Shape::Anthropic => &protocol::ANTHROPIC_MESSAGES,
-                Shape::Gemini => &protocol::GEMINI_GENERATE_CONTENT,
-                Shape::Ollama => &protocol::OLLAMA,
+                ModelListShape::OpenAi => &protocol::OPENAI_CHAT,
+                ModelListShape::Anthropic => &protocol::ANTHROPIC_MESSAGES,
+                ModelListShape::Gemini => &protocol::GEMINI_GENERATE_CONTENT,
+                ModelListShape::Ollama => &protocol::OLLAMA,
             },
             Self::Embed(api, _) => api.protocol(),
             Self::Show | Self::Version | Self::Running => &protocol::OLLAMA,
-            Self::Kept(_) | Self::InputItems(_) | Self::Cancel(_) | Self::Relay(Relayed::Compaction, _) => {
+            Self::Kept(_) | Self::InputItems(_) | Self::Cancel(_) | Self::Relay(RelayKind::Compaction, _) => {
                 &protocol::OPENAI_RESPONSES
             }
             _ => &protocol::OPENAI_CHAT,
@@ -347,7 +351,7 @@ impl Route {
     }
 }
 
-fn find_row(verb: Verb, path: &str) -> Option<(Make, Captured<'_>)> {
+fn find_row(verb: RouteMethod, path: &str) -> Option<(RouteMaker, PathCaptures<'_>)> {
     let of_verb = ROWS.iter().filter(|(own, ..)| *own == verb);
     of_verb
         .map(|(_, pattern, make)| (captured(pattern, path), *make))
@@ -394,7 +398,7 @@ mod tests {
         for (method, path) in &documented {
             let asked = path.replace("{model}", "a/b").replace("{id}", "resp_1").replace(['{', '}'], "");
             let asked = asked.split('?').next().expect("a path");
-            assert!(Route::find(method, asked, &HeaderMap::new()).is_some(), "{method} {path}");
+            assert!(ClientRoute::find(method, asked, &HeaderMap::new()).is_some(), "{method} {path}");
         }
         for (verb, pattern, _) in ROWS {
             let is_told = |(method, path): &(Method, String)| {
@@ -428,38 +432,38 @@ mod tests {
             ("/v1beta/models/:generateContent", None),
             ("/v1/responses/a/b/cancel", None),
         ] {
-            let found = Route::find(&Method::POST, path, &HeaderMap::new());
+            let found = ClientRoute::find(&Method::POST, path, &HeaderMap::new());
             let model = match found {
-                Some(Route::Answer(ClientRoute { model, .. })) => model,
+                Some(ClientRoute::Answer(ClientEndpoint { model, .. })) => model,
                 _ => None,
             };
             assert_eq!(model.as_deref(), name, "{path}");
         }
-        let get = |path| Route::find(&Method::GET, path, &HeaderMap::new());
+        let get = |path| ClientRoute::find(&Method::GET, path, &HeaderMap::new());
         assert_eq!(get("/v1/responses/a/b"), None);
         assert_eq!(get("/v1/models/a:generateContent"), None);
-        assert_eq!(get("/v1/models/a:b"), Some(Route::Model(Shape::OpenAi, "a:b".to_owned())));
-        assert_eq!(get("/v1beta/openai/models"), Some(Route::Models(Shape::OpenAi)));
+        assert_eq!(get("/v1/models/a:b"), Some(ClientRoute::Model(ModelListShape::OpenAi, "a:b".to_owned())));
+        assert_eq!(get("/v1beta/openai/models"), Some(ClientRoute::Models(ModelListShape::OpenAi)));
         for (header, shape) in [
-            ("x-goog-api-key", Shape::Gemini),
-            ("x-goog-api-client", Shape::Gemini),
-            ("x-api-key", Shape::Anthropic),
-            ("api-key", Shape::OpenAi),
+            ("x-goog-api-key", ModelListShape::Gemini),
+            ("x-goog-api-client", ModelListShape::Gemini),
+            ("x-api-key", ModelListShape::Anthropic),
+            ("api-key", ModelListShape::OpenAi),
         ] {
             let headers =
                 HeaderMap::from_iter([(header.parse().expect("a name"), HeaderValue::from_static("k"))]);
-            let found = Route::find(&Method::GET, "/v1/models", &headers);
-            assert_eq!(found, Some(Route::Models(shape)), "{header}");
+            let found = ClientRoute::find(&Method::GET, "/v1/models", &headers);
+            assert_eq!(found, Some(ClientRoute::Models(shape)), "{header}");
         }
         assert_eq!(
-            Route::find(&Method::POST, "/v1/responses/compact", &HeaderMap::new()),
-            Some(Route::Relay(Relayed::Compaction, None))
+            ClientRoute::find(&Method::POST, "/v1/responses/compact", &HeaderMap::new()),
+            Some(ClientRoute::Relay(RelayKind::Compaction, None))
         );
     }
 
     fn protocol_of(path: &str) -> Option<&'static str> {
-        match Route::find(&Method::POST, path, &HeaderMap::new())? {
-            Route::Answer(answer) => Some(answer.protocol.name),
+        match ClientRoute::find(&Method::POST, path, &HeaderMap::new())? {
+            ClientRoute::Answer(answer) => Some(answer.protocol.name),
             _ => None,
         }
     }
@@ -479,25 +483,25 @@ mod tests {
             assert_eq!(protocol_of(path), Some(protocol), "{path}");
         }
         assert_eq!(protocol_of("/v1/nothing"), None);
-        assert_eq!(Route::find(&Method::GET, "/v1/chat/completions", &HeaderMap::new()), None);
+        assert_eq!(ClientRoute::find(&Method::GET, "/v1/chat/completions", &HeaderMap::new()), None);
     }
 
     #[test]
     fn gemini_names_the_model_in_the_path() {
         let path = "/v1beta/models/demo%2Fa:b:streamGenerateContent";
-        let found = Route::find(&Method::POST, path, &HeaderMap::new());
-        let Some(Route::Answer(answer)) = found else { panic!("{found:?}") };
+        let found = ClientRoute::find(&Method::POST, path, &HeaderMap::new());
+        let Some(ClientRoute::Answer(answer)) = found else { panic!("{found:?}") };
         assert_eq!((answer.model.as_deref(), answer.is_streamed), (Some("demo/a:b"), Some(true)));
     }
 
     #[test]
     fn lists_have_the_shape_of_whoever_asks() {
-        let get = |path, headers: &HeaderMap| Route::find(&Method::GET, path, headers);
+        let get = |path, headers: &HeaderMap| ClientRoute::find(&Method::GET, path, headers);
         let mut headers = HeaderMap::new();
-        assert_eq!(get("/v1/models", &headers), Some(Route::Models(Shape::OpenAi)));
-        assert_eq!(get("/v1beta/models", &headers), Some(Route::Models(Shape::Gemini)));
-        assert_eq!(get("/api/tags", &headers), Some(Route::Models(Shape::Ollama)));
+        assert_eq!(get("/v1/models", &headers), Some(ClientRoute::Models(ModelListShape::OpenAi)));
+        assert_eq!(get("/v1beta/models", &headers), Some(ClientRoute::Models(ModelListShape::Gemini)));
+        assert_eq!(get("/api/tags", &headers), Some(ClientRoute::Models(ModelListShape::Ollama)));
         headers.insert("anthropic-version", http::HeaderValue::from_static("2023-06-01"));
-        assert_eq!(get("/v1/models", &headers), Some(Route::Models(Shape::Anthropic)));
+        assert_eq!(get("/v1/models", &headers), Some(ClientRoute::Models(ModelListShape::Anthropic)));
     }
 }

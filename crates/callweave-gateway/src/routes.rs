@@ -3,26 +3,26 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use callweave::exchange::{self, Shared, UpstreamFault};
+use callweave::exchange::{self, SharedState, UpstreamFault};
 use callweave::upstream::ErrorClass;
 
 use crate::account::beginning;
-use crate::config::{Config, Environment, Model, Named, Names};
+use crate::config::{Config, Environment, ModelConfig, NameTable, NamedTarget};
 use crate::demo;
-use crate::failure::Failure;
+use crate::failure::RequestFailure;
 use crate::upstream::Upstream;
 
 /// Who answers, and what it calls the model.
 #[derive(Clone)]
-pub(crate) struct Target {
+pub(crate) struct RouteTarget {
     pub(crate) upstream: Arc<Upstream>,
     pub(crate) model: String,
-    label: Label,
+    label: ModelLabel,
 }
 
 /// How the model of a target is called in metrics: clients may invent any number of names.
 #[derive(Clone)]
-enum Label {
+enum ModelLabel {
     /// As the upstream calls it, since it stands in the configuration.
     Model,
     /// As the row that it fits.
@@ -31,16 +31,16 @@ enum Label {
     Other,
 }
 
-impl Target {
+impl RouteTarget {
     /// The target of an exchange.
-    pub(crate) fn of_exchange(&self) -> Result<exchange::Target, Failure> {
+    pub(crate) fn of_exchange(&self) -> Result<exchange::ExchangeTarget, RequestFailure> {
         self.upstream.target(&self.model)
     }
 
     /// A fault of the upstream, as a failure that names it.
-    pub(crate) fn failure(&self, fault: &UpstreamFault) -> Failure {
+    pub(crate) fn failure(&self, fault: &UpstreamFault) -> RequestFailure {
         match self.of_exchange() {
-            Ok(target) => Failure::of(fault.error(&target.shown())),
+            Ok(target) => RequestFailure::of(fault.error(&target.shown())),
             Err(failure) => failure,
         }
     }
@@ -48,17 +48,17 @@ impl Target {
     /// What the model is called in metrics: a name of the configuration's, or `other`.
     pub(crate) fn label(&self) -> &str {
         match &self.label {
-            Label::Model => &self.model,
-            Label::Row(name) => name,
-            Label::Other => "other",
+            ModelLabel::Model => &self.model,
+            ModelLabel::Row(name) => name,
+            ModelLabel::Other => "other",
         }
     }
 }
 
 /// The names that are known, and those who are meant.
-pub(crate) struct Routes {
+pub(crate) struct RouteTable {
     upstreams: BTreeMap<String, Arc<Upstream>>,
-    names: Names,
+    names: NameTable,
 }
 
 /// So many bytes of a name are repeated to whoever asked for it.
@@ -67,22 +67,22 @@ const LONGEST: usize = 200;
 /// So many are tried for one request at most, however the names refer to each other.
 const MOST: usize = 16;
 
-impl Routes {
+impl RouteTable {
     pub(crate) fn new(
         config: &Config,
         environment: &Environment<'_>,
-        shared: &Arc<Shared>,
+        shared: &Arc<SharedState>,
     ) -> Result<Self, callweave::Error> {
         let mut upstreams = BTreeMap::new();
         for (name, upstream) in &config.upstreams {
             let ready = Upstream::new(name, upstream, environment, &config.limits, shared)?;
             upstreams.insert(name.clone(), Arc::new(ready));
         }
-        Ok(Self { upstreams, names: Names::new(config) })
+        Ok(Self { upstreams, names: NameTable::new(config) })
     }
 
     /// Those who can answer, in the order in which they are asked.
-    pub(crate) fn find(&self, name: &str) -> Result<Vec<Target>, Failure> {
+    pub(crate) fn find(&self, name: &str) -> Result<Vec<RouteTarget>, RequestFailure> {
         let mut found = Vec::new();
         let mut names = vec![name.to_owned()];
         let mut at = 0;
@@ -106,22 +106,22 @@ impl Routes {
     }
 
     /// Who is asked first.
-    pub(crate) fn first(&self, name: &str) -> Option<Target> {
+    pub(crate) fn first(&self, name: &str) -> Option<RouteTarget> {
         self.target(name).map(|(target, _)| target)
     }
 
-    fn target(&self, name: &str) -> Option<(Target, Option<&Model>)> {
-        let Named { upstream, model, row, is_configured } = self.names.find(name)?;
+    fn target(&self, name: &str) -> Option<(RouteTarget, Option<&ModelConfig>)> {
+        let NamedTarget { upstream, model, row, is_configured } = self.names.find(name)?;
         let label = match row {
-            _ if is_configured => Label::Model,
-            Some(row) => Label::Row(row.name.as_str().into()),
-            None => Label::Other,
+            _ if is_configured => ModelLabel::Model,
+            Some(row) => ModelLabel::Row(row.name.as_str().into()),
+            None => ModelLabel::Other,
         };
         let upstream = Arc::clone(self.upstreams.get(upstream)?);
-        Some((Target { upstream, model, label }, row))
+        Some((RouteTarget { upstream, model, label }, row))
     }
 
-    fn unknown(&self, name: &str) -> Failure {
+    fn unknown(&self, name: &str) -> RequestFailure {
         let name = beginning(name, LONGEST);
         let hint = match self.names.default() {
             Some(_) => "",
@@ -131,7 +131,7 @@ impl Routes {
             "there is no model {name:?}; GET /v1/models lists those that there are, UPSTREAM/MODEL asks an upstream \
              by its name{hint}"
         );
-        Failure::new(ErrorClass::NotFound, what).with_code("model_not_found")
+        RequestFailure::new(ErrorClass::NotFound, what).with_code("model_not_found")
     }
 
     /// Every upstream.
@@ -161,12 +161,12 @@ impl Routes {
 mod tests {
     use super::*;
 
-    fn routes(text: &str) -> Routes {
+    fn routes(text: &str) -> RouteTable {
         let config = Config::read(text).expect("valid");
-        Routes::new(&config, &Environment::of(|_| None), &Arc::default()).expect("valid")
+        RouteTable::new(&config, &Environment::of(|_| None), &Arc::default()).expect("valid")
     }
 
-    fn found(routes: &Routes, name: &str) -> Vec<String> {
+    fn found(routes: &RouteTable, name: &str) -> Vec<String> {
         let targets = routes.find(name).unwrap_or_default();
         targets.iter().map(|target| format!("{}:{}", target.upstream.name, target.model)).collect()
     }

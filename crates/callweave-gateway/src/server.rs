@@ -14,8 +14,8 @@ use hyper_util::server::graceful::GracefulShutdown;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use crate::gateway::{Gateway, Stage};
-use crate::patient::Patient;
+use crate::gateway::{Gateway, ShutdownStage};
+use crate::patient::PatientConnection;
 
 /// A gateway that listens.
 pub struct Server {
@@ -75,7 +75,7 @@ impl Server {
             }
         }
         drop(listener);
-        gateway.enter(Stage::Draining);
+        gateway.enter(ShutdownStage::Draining);
         let mut drained = std::pin::pin!(graceful.shutdown());
         tokio::select! {
             biased;
@@ -83,7 +83,7 @@ impl Server {
             () = hurry => {}
             () = tokio::time::sleep(gateway.config.timeouts.shutdown) => {}
         }
-        gateway.enter(Stage::Closing);
+        gateway.enter(ShutdownStage::Closing);
         let _ = tokio::time::timeout(FAREWELL, drained).await;
     }
 }
@@ -118,7 +118,7 @@ fn serve(
         .timer(TokioTimer::new())
         .header_read_timeout(gateway.config.timeouts.request)
         .max_headers(gateway.config.limits.headers)
-        .serve_connection(Patient::new(stream, gateway.config.timeouts.idle), service);
+        .serve_connection(PatientConnection::new(stream, gateway.config.timeouts.idle), service);
     let watched = graceful.watch(connection);
     tokio::spawn(async move {
         // Clients leave when they like: nobody hears how it ended.

@@ -7,7 +7,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use callweave::exchange::store::{Scope, Store, StoredResponse, StoredTurn};
+use callweave::exchange::store::{ExchangeStore, StoreScope, StoredResponse, StoredTurn};
 use callweave::request::{TurnCache, TurnKey, TurnStore};
 use tokio::time::Instant;
 
@@ -17,32 +17,32 @@ use crate::config;
 ///
 /// An answer that is forgotten takes its turns with it, unless a later answer of the same conversation is still kept:
 /// that one can be followed as before. An answer whose conversation alone is larger than the store is not kept.
-pub struct Memory {
-    limits: config::Store,
-    state: Mutex<State>,
+pub struct MemoryStore {
+    limits: config::StoreConfig,
+    state: Mutex<StoreState>,
     seals: TurnCache,
 }
 
-type Key = (Scope, String);
+type StoreKey = (StoreScope, String);
 
 #[derive(Default)]
-struct State {
-    kept: HashMap<Key, (u64, Arc<StoredResponse>)>,
+struct StoreState {
+    kept: HashMap<StoreKey, (u64, Arc<StoredResponse>)>,
     /// In the order in which they were kept: the number of each, and when that was.
-    order: VecDeque<(u64, Instant, Key)>,
+    order: VecDeque<(u64, Instant, StoreKey)>,
     /// By how many kept answers and turns each turn is held. A turn is known by where it stands: while it is held it
     /// stays there.
     turns: HashMap<usize, usize>,
     bytes: usize,
     next: u64,
 }
-impl Memory {
+impl MemoryStore {
     /// A store that keeps so much at most.
-    pub fn new(limits: config::Store) -> Self {
+    pub fn new(limits: config::StoreConfig) -> Self {
         Self { seals: TurnCache::new(limits.seal_bytes, MAX_SEALED_TURNS), limits, state: Mutex::default() }
     }
 
-    fn state(&self) -> std::sync::MutexGuard<'_, State> {
+    fn state(&self) -> std::sync::MutexGuard<'_, StoreState> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.expire(self.limits.expiry);
         state
@@ -52,7 +52,7 @@ impl Memory {
 /// The number of turns whose seals are kept.
 const MAX_SEALED_TURNS: usize = 100_000;
 
-impl TurnStore for Memory {
+impl TurnStore for MemoryStore {
     fn put(&self, keys: &[TurnKey], value: &[u8]) {
         self.seals.put(keys, value);
     }
@@ -62,13 +62,13 @@ impl TurnStore for Memory {
     }
 }
 
-impl Store for Memory {
-    fn response(&self, client: &Scope, id: &str) -> Option<Arc<StoredResponse>> {
+impl ExchangeStore for MemoryStore {
+    fn response(&self, client: &StoreScope, id: &str) -> Option<Arc<StoredResponse>> {
         let state = self.state();
         state.kept.get(&(*client, id.to_owned())).map(|(_, kept)| Arc::clone(kept))
     }
 
-    fn put_response(&self, client: &Scope, id: &str, kept: StoredResponse) {
+    fn put_response(&self, client: &StoreScope, id: &str, kept: StoredResponse) {
         let key = (*client, id.to_owned());
         if size_of_answer(&key, &kept) + kept.turn.total_size() > self.limits.bytes {
             return;
@@ -86,12 +86,12 @@ impl Store for Memory {
         }
     }
 
-    fn remove_response(&self, client: &Scope, id: &str) -> bool {
+    fn remove_response(&self, client: &StoreScope, id: &str) -> bool {
         self.state().remove(&(*client, id.to_owned()))
     }
 }
 
-impl State {
+impl StoreState {
     /// Counts a turn, and those before it, unless they are counted already.
     fn hold(&mut self, turn: &Arc<StoredTurn>) {
         let mut next = Some(turn);
@@ -136,7 +136,7 @@ impl State {
         }
     }
 
-    fn remove(&mut self, key: &(Scope, String)) -> bool {
+    fn remove(&mut self, key: &(StoreScope, String)) -> bool {
         let removed = self.kept.remove(key);
         if let Some((_, kept)) = &removed {
             self.bytes -= size_of_answer(key, kept);
@@ -152,9 +152,11 @@ impl State {
 }
 
 /// How much memory an answer takes, without its conversation.
-fn size_of_answer((_, id): &Key, kept: &StoredResponse) -> usize {
+fn size_of_answer((_, id): &StoreKey, kept: &StoredResponse) -> usize {
     // Its key stands in two tables.
-    kept.body.len() + 2 * (size_of::<Key>() + id.len() + StoredTurn::OVERHEAD) + size_of::<StoredResponse>()
+    kept.body.len()
+        + 2 * (size_of::<StoreKey>() + id.len() + StoredTurn::OVERHEAD)
+        + size_of::<StoredResponse>()
 }
 
 #[cfg(test)]
@@ -164,7 +166,7 @@ mod tests {
     /// What an answer of nothing takes.
     fn empty() -> usize {
         let kept = kept(0);
-        size_of_answer(&(Scope::default(), "a".to_owned()), &kept) + kept.turn.size()
+        size_of_answer(&(StoreScope::default(), "a".to_owned()), &kept) + kept.turn.size()
     }
 
     fn kept(size: usize) -> StoredResponse {
@@ -180,18 +182,18 @@ mod tests {
         StoredResponse { turn: Arc::new(turn), body: Arc::default() }
     }
 
-    fn memory(answers: usize, bytes: usize) -> Memory {
-        Memory::new(config::Store {
+    fn memory(answers: usize, bytes: usize) -> MemoryStore {
+        MemoryStore::new(config::StoreConfig {
             answers,
             bytes,
             expiry: Duration::from_secs(60),
-            ..config::Store::default()
+            ..config::StoreConfig::default()
         })
     }
 
     #[tokio::test(start_paused = true)]
     async fn answers_are_their_clients_alone_and_leave_with_time() {
-        let (store, one, two) = (memory(9, 9999), Scope([1; 32]), Scope([2; 32]));
+        let (store, one, two) = (memory(9, 9999), StoreScope([1; 32]), StoreScope([2; 32]));
         store.put_response(&one, "a", kept(1));
         assert!(store.response(&one, "a").is_some() && store.response(&two, "a").is_none());
         tokio::time::advance(Duration::from_secs(61)).await;
@@ -200,7 +202,7 @@ mod tests {
 
     #[tokio::test]
     async fn the_oldest_make_room() {
-        let (store, client) = (memory(2, 2 * empty() + 10), Scope([1; 32]));
+        let (store, client) = (memory(2, 2 * empty() + 10), StoreScope([1; 32]));
         for (id, size) in [("a", 1), ("b", 1), ("c", 1)] {
             store.put_response(&client, id, kept(size));
         }
@@ -215,7 +217,7 @@ mod tests {
 
     #[tokio::test]
     async fn keeping_the_same_again_does_not_grow() {
-        let (store, client) = (memory(100, 1 << 20), Scope([1; 32]));
+        let (store, client) = (memory(100, 1 << 20), StoreScope([1; 32]));
         for _ in 0..500 {
             store.put_response(&client, "a", kept(10));
         }
@@ -231,7 +233,7 @@ mod tests {
     /// The first answer leaves, and what its successors need of it stays and is counted, once.
     #[tokio::test]
     async fn a_conversation_is_held_and_counted_as_long_as_one_of_its_answers_is_kept() {
-        let (store, client) = (memory(2, 1 << 20), Scope([1; 32]));
+        let (store, client) = (memory(2, 1 << 20), StoreScope([1; 32]));
         let first = kept(1000);
         let (second, other) = (following(Some(&first), 500), following(Some(&first), 300));
         for (id, kept) in [("a", first), ("b", second), ("c", other)] {
@@ -249,7 +251,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_conversation_that_is_larger_than_the_store_is_not_kept() {
-        let (store, client) = (memory(100, 50_000), Scope([1; 32]));
+        let (store, client) = (memory(100, 50_000), StoreScope([1; 32]));
         let mut last = kept(10_000);
         for number in 0..100 {
             store.put_response(&client, &number.to_string(), last.clone());

@@ -50,7 +50,7 @@ pub(crate) fn random() -> u64 {
 
 /// Where a request stands in a trace.
 #[derive(Clone, Debug)]
-pub(crate) struct Trace {
+pub(crate) struct TraceContext {
     /// The trace.
     pub(crate) id: String,
     /// Our own span.
@@ -61,7 +61,7 @@ pub(crate) struct Trace {
     via: Option<HeaderValue>,
 }
 
-impl Trace {
+impl TraceContext {
     /// The trace that the client began, or a new one.
     pub(crate) fn of(headers: &HeaderMap) -> Self {
         let parent = headers.get("traceparent").and_then(|value| value.to_str().ok()).and_then(parse);
@@ -113,7 +113,7 @@ mod tests {
         let mut headers = HeaderMap::new();
         let parent = format!("00-{id}-00f067aa0ba902b7-01");
         headers.insert("traceparent", parent.parse().expect("a header"));
-        let trace = Trace::of(&headers);
+        let trace = TraceContext::of(&headers);
         let mut sent = HeaderMap::new();
         trace.put(&mut sent);
         assert_eq!(sent["traceparent"], format!("00-{id}-{}-01", trace.span).as_str());
@@ -139,6 +139,6 @@ mod tests {
         for text in ["", "00-0-0-0", "ff-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"] {
             assert_eq!(parse(text), None, "{text}");
         }
-        assert_ne!(Trace::of(&HeaderMap::new()).id, Trace::of(&HeaderMap::new()).id);
+        assert_ne!(TraceContext::of(&HeaderMap::new()).id, TraceContext::of(&HeaderMap::new()).id);
     }
 }

@@ -9,39 +9,41 @@ use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use callweave::exchange::http::{HttpWire, is_forwarded_to_client};
-use callweave::exchange::{Engine, HttpRequest, Policy, Refusal, Shared, Target, UpstreamFault};
+use callweave::exchange::{
+    ExchangeEngine, ExchangePolicy, ExchangeTarget, HttpRequest, SharedState, UpstreamFault, UpstreamRefusal,
+};
 use callweave::protocol::Protocol;
 use callweave::provider::Provider;
 use callweave::upstream::ErrorClass;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri, header};
 use hyper::body::Incoming;
 
-use crate::config::{self, Environment, Limits};
+use crate::config::{self, Environment, LimitsConfig};
 use crate::demo;
-use crate::failure::Failure;
-use crate::retry::Budget;
-pub(crate) use http_client::{Client, authorities};
-use script::Player;
-use unpack::Unpack;
+use crate::failure::RequestFailure;
+use crate::retry::RetryBudget;
+pub(crate) use http_client::{HttpClient, authorities};
+use script::ScriptPlayer;
+use unpack::UnpackedBody;
 
 /// An upstream that is ready to be asked.
 pub(crate) struct Upstream {
     /// Its name.
     pub(crate) name: String,
     /// Its configuration.
-    pub(crate) config: config::Upstream,
+    pub(crate) config: config::UpstreamConfig,
     /// The number of requests that may be sent to it again.
-    pub(crate) budget: Budget,
+    pub(crate) budget: RetryBudget,
     /// How it is asked, by its configuration.
-    configured: Access,
+    configured: UpstreamAccess,
     /// How it is asked since its model list told whose server it is.
-    found: OnceLock<Access>,
+    found: OnceLock<UpstreamAccess>,
 }
 
 /// How an upstream is asked.
-struct Access {
+struct UpstreamAccess {
     /// Its policy, ready.
-    engine: Arc<Engine>,
+    engine: Arc<ExchangeEngine>,
     /// The row of its usual protocol.
     wire: Option<&'static HttpWire>,
     /// The addresses of non-streaming and streaming requests, unless they depend on the model.
@@ -49,46 +51,46 @@ struct Access {
 }
 
 /// The response of an upstream.
-pub(crate) struct Reply {
+pub(crate) struct UpstreamReply {
     /// Its status.
     pub(crate) status: u16,
     /// Its headers.
     pub(crate) headers: HeaderMap,
     body: ReplyBody,
     /// The decompression of the body, if it is compressed.
-    unpack: Option<Box<Unpack>>,
+    unpack: Option<Box<UnpackedBody>>,
 }
 
 enum ReplyBody {
     Http(Incoming),
-    Script(Player),
+    Script(ScriptPlayer),
 }
 
 impl Upstream {
     pub(crate) fn new(
         name: &str,
-        config: &config::Upstream,
+        config: &config::UpstreamConfig,
         environment: &Environment<'_>,
-        limits: &Limits,
-        shared: &Arc<Shared>,
+        limits: &LimitsConfig,
+        shared: &Arc<SharedState>,
     ) -> Result<Self, callweave::Error> {
         let key = config.key_env.as_deref().and_then(|variable| environment.get(variable));
         let policy = config.policy(name, key, environment.stop(), limits);
         Ok(Self {
             name: name.to_owned(),
-            budget: Budget::new(config.retry_share),
-            configured: Access::new(policy, shared, config.is_demo())?,
+            budget: RetryBudget::new(config.retry_share),
+            configured: UpstreamAccess::new(policy, shared, config.is_demo())?,
             found: OnceLock::new(),
             config: config.clone(),
         })
     }
 
     /// Its policy, ready.
-    pub(crate) fn engine(&self) -> &Arc<Engine> {
+    pub(crate) fn engine(&self) -> &Arc<ExchangeEngine> {
         &self.access().engine
     }
 
-    fn access(&self) -> &Access {
+    fn access(&self) -> &UpstreamAccess {
         self.found.get().unwrap_or(&self.configured)
     }
 
@@ -102,8 +104,9 @@ impl Upstream {
         if !self.is_unknown() || !provider.is_told_by_list {
             return;
         }
-        let config = config::Upstream { provider: Some(provider.name.to_owned()), ..self.config.clone() };
-        let Access { engine, wire, .. } = &self.configured;
+        let config =
+            config::UpstreamConfig { provider: Some(provider.name.to_owned()), ..self.config.clone() };
+        let UpstreamAccess { engine, wire, .. } = &self.configured;
         let mut policy = engine.policy().clone();
         let mut spoken = config.spoken();
         // The address leads to the usual protocol, whose list was found there.
@@ -119,7 +122,7 @@ impl Upstream {
         if self.has_key() && header(policy.protocol.and_then(HttpWire::of)) != header(*wire) {
             return;
         }
-        if let Ok(access) = Access::new(policy, engine.shared(), false)
+        if let Ok(access) = UpstreamAccess::new(policy, engine.shared(), false)
             && self.found.set(access).is_ok()
         {
             tracing::info!(upstream = self.name, provider = provider.name, "known by its model list");
@@ -131,40 +134,42 @@ impl Upstream {
         &self,
         model: &str,
         client: &'static Protocol,
-    ) -> Result<&'static HttpWire, Failure> {
+    ) -> Result<&'static HttpWire, RequestFailure> {
         let protocol = match self.config.is_demo() {
             true => demo::protocol(model),
             false => Some(self.engine().protocol_for(client)),
         };
         let wire = protocol.and_then(HttpWire::of);
-        wire.ok_or_else(|| Failure::new(ErrorClass::NotFound, format!("there is no model {model:?}")))
+        wire.ok_or_else(|| RequestFailure::new(ErrorClass::NotFound, format!("there is no model {model:?}")))
     }
 
     /// The target of an exchange with a model of it.
-    pub(crate) fn target(&self, model: &str) -> Result<Target, Failure> {
-        let target = Target::new(self.engine(), model);
+    pub(crate) fn target(&self, model: &str) -> Result<ExchangeTarget, RequestFailure> {
+        let target = ExchangeTarget::new(self.engine(), model);
         if !self.config.is_demo() {
             return Ok(target);
         }
         match demo::protocol(model) {
             Some(protocol) => Ok(target.speaking(protocol)),
-            None => Err(Failure::new(ErrorClass::NotFound, format!("there is no model {model:?}"))),
+            None => Err(RequestFailure::new(ErrorClass::NotFound, format!("there is no model {model:?}"))),
         }
     }
 
     /// Sends a request. The response has begun when this returns: its status and headers are there.
     pub(crate) async fn ask(
         &self,
-        client: &Client,
+        client: &HttpClient,
         request: &HttpRequest,
         more_headers: HeaderMap,
-    ) -> Result<Reply, UpstreamFault> {
+    ) -> Result<UpstreamReply, UpstreamFault> {
         if self.config.is_demo() {
             let script = demo::answer(&request.model, request.body.as_ref(), request.is_streamed);
-            return Ok(Player::reply(script.ok_or_else(|| UpstreamFault::unusable("has no such model"))?));
+            return Ok(ScriptPlayer::reply(
+                script.ok_or_else(|| UpstreamFault::unusable("has no such model"))?,
+            ));
         }
         let wire = HttpWire::of(request.protocol);
-        let Access { wire: usual, addresses, .. } = self.access();
+        let UpstreamAccess { wire: usual, addresses, .. } = self.access();
         let is_usual = usual.is_some_and(|wire| wire.protocol == request.protocol);
         let address = match addresses.as_ref().filter(|_| is_usual) {
             Some(addresses) => addresses[usize::from(request.is_streamed)].clone(),
@@ -189,7 +194,7 @@ impl Upstream {
 
     /// Puts the key into headers: the configured one, or else the client's own.
     pub(crate) fn sign(&self, wire: &HttpWire, client_key: Option<&str>, headers: &mut HeaderMap) {
-        let Policy { api_key, forwards_client_key, .. } = self.engine().policy();
+        let ExchangePolicy { api_key, forwards_client_key, .. } = self.engine().policy();
         let client_key = client_key.filter(|_| *forwards_client_key);
         let Some(key) = api_key.as_deref().or(client_key) else { return };
         let (name, before) = wire.key_header;
@@ -205,18 +210,22 @@ impl Upstream {
     }
 }
 
-impl Access {
-    fn new(policy: Policy, shared: &Arc<Shared>, is_demo: bool) -> Result<Self, callweave::Error> {
+impl UpstreamAccess {
+    fn new(
+        policy: ExchangePolicy,
+        shared: &Arc<SharedState>,
+        is_demo: bool,
+    ) -> Result<Self, callweave::Error> {
         let wire = policy.protocol.and_then(HttpWire::of);
         let address =
             |wire: &HttpWire, is_streamed| wire.address(&policy.base_url, "", is_streamed).ok()?.parse().ok();
         let fixed = wire.filter(|wire| !wire.names_model() && !is_demo);
         let addresses = fixed.and_then(|wire| Some([address(wire, false)?, address(wire, true)?]));
-        Ok(Self { engine: Engine::with_shared(policy, Arc::clone(shared))?, wire, addresses })
+        Ok(Self { engine: ExchangeEngine::with_shared(policy, Arc::clone(shared))?, wire, addresses })
     }
 }
 
-impl Reply {
+impl UpstreamReply {
     /// The next bytes of the body; none at its end.
     pub(crate) async fn next(&mut self) -> Option<Result<Bytes, UpstreamFault>> {
         if self.unpack.is_some() {
@@ -269,8 +278,8 @@ impl Reply {
     }
 
     /// A response with another status than success; its body is read now, within so much time.
-    pub(crate) async fn refusal(&mut self, patience: Duration) -> Refusal {
-        let mut refusal = Refusal::new(self.status);
+    pub(crate) async fn refusal(&mut self, patience: Duration) -> UpstreamRefusal {
+        let mut refusal = UpstreamRefusal::new(self.status);
         // A redirect is not followed, and says nothing else.
         if !(self.headers.contains_key(header::LOCATION) && (300..400).contains(&self.status)) {
             match self.rest(MAX_ERROR_BODY, patience).await {

@@ -1,13 +1,13 @@
 //! The scripted model says what it should, in every dialect and protocol.
 
-use callweave::dialect::{ExtractOptions, Registry};
+use callweave::dialect::{DialectRegistry, ExtractOptions};
 use callweave::doors::prompt::{PromptOptions, teach};
 use callweave::event::FinishReason;
 use callweave::json::schema::Schema;
 use callweave::protocol::Protocol;
 use callweave::request::RequestOptions;
 use callweave::{Decoder, Message, Tools, Value};
-use callweave_gateway::demo::{self, Script, Step};
+use callweave_gateway::demo::{self, DemoScript, ScriptStep};
 use serde_json::json;
 
 fn tools() -> Value {
@@ -37,7 +37,7 @@ fn request(model: &str, mut chat: Value, tools: &Value) -> Vec<u8> {
     written.body.to_string().into_bytes()
 }
 
-fn ask(model: &str, chat: serde_json::Value, tools: &Value, is_streamed: bool) -> Script {
+fn ask(model: &str, chat: serde_json::Value, tools: &Value, is_streamed: bool) -> DemoScript {
     demo::answer(model, &request(model, chat.into(), tools), is_streamed).expect("a model of the table")
 }
 
@@ -46,7 +46,7 @@ fn user(text: &str) -> serde_json::Value {
 }
 
 /// What a careful client reads.
-fn read(model: &str, script: &Script, tools: &Value) -> Message {
+fn read(model: &str, script: &DemoScript, tools: &Value) -> Message {
     let dialect = ExtractOptions::new("auto").expect("auto is always there");
     let builder = Decoder::builder().protocol(demo::protocol(model).expect("a model"));
     let builder = builder.dialect(dialect).tools(Tools::from_json(tools)).repair().coerce();
@@ -155,8 +155,8 @@ fn faults_are_on_the_wire() {
     assert!(wire("status-429", true).2.headers.contains(&("retry-after", "7".to_owned())));
     assert!(wire("error-mid-stream", true).1.trim_end().ends_with("}}"));
     for is_streamed in [true, false] {
-        assert_eq!(wire("abrupt-end", is_streamed).2.steps.last(), Some(&Step::Break));
-        assert!(wire("silence", is_streamed).2.steps.iter().any(|step| matches!(step, Step::Wait(_))));
+        assert_eq!(wire("abrupt-end", is_streamed).2.steps.last(), Some(&ScriptStep::Break));
+        assert!(wire("silence", is_streamed).2.steps.iter().any(|step| matches!(step, ScriptStep::Wait(_))));
     }
 }
 
@@ -329,7 +329,7 @@ fn without_tools_it_speaks() {
 fn what_is_taught_in_words_is_understood() {
     let chat = Protocol::named("openai-chat").expect("a protocol of that name");
     let mut count = 0;
-    for dialect in Registry::builtin().dialects() {
+    for dialect in DialectRegistry::builtin().dialects() {
         let model = dialect.name.replace('_', "-");
         let Ok(options) = PromptOptions::of(dialect) else { continue };
         if demo::protocol(&model).is_none_or(|own| own != chat) {

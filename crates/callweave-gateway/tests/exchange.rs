@@ -15,13 +15,13 @@ mod rules;
 use std::sync::Arc;
 
 use callweave::Value;
-use callweave::event::{Completion, FinishReason};
-use callweave::exchange::{Engine, HttpRequest, Policy};
+use callweave::event::{BlockCompletion, FinishReason};
+use callweave::exchange::{ExchangeEngine, ExchangePolicy, HttpRequest};
 use callweave::json::schema::Schema;
 use callweave::message::Message;
 use callweave::protocol::{OLLAMA, OPENAI_CHAT, Protocol};
 use callweave::request::RequestOptions;
-use callweave_gateway::demo::{self, Script};
+use callweave_gateway::demo::{self, DemoScript};
 use driver::{CLIENTS, Client, End, Got, Reply, Step, drive};
 use laws::cut_lists;
 use serde_json::json;
@@ -101,15 +101,15 @@ fn request(client: &Client, model: &str) -> Vec<u8> {
     written.expect("a request").body.to_string().into_bytes()
 }
 
-fn engine() -> Arc<Engine> {
-    let mut policy = Policy::default();
+fn engine() -> Arc<ExchangeEngine> {
+    let mut policy = ExchangePolicy::default();
     policy.base_url = "http://upstream/v1".to_owned();
     policy.protocol = Some(&OPENAI_CHAT);
-    Engine::new(policy).expect("a policy")
+    ExchangeEngine::new(policy).expect("a policy")
 }
 
 /// The script that a model plays for a request, and whatever is wrong with the request.
-fn script(request: &HttpRequest) -> (Script, Vec<String>) {
+fn script(request: &HttpRequest) -> (DemoScript, Vec<String>) {
     let body: Value = std::str::from_utf8(request.body.as_ref()).expect("text").parse().expect("JSON");
     let mut faults = rules::refused(request.protocol.name, &body);
     if let Err(error) = request.protocol.read_request(body) {
@@ -123,12 +123,12 @@ fn script(request: &HttpRequest) -> (Script, Vec<String>) {
 }
 
 /// The same as a reply.
-fn reply(script: Script) -> Reply {
+fn reply(script: DemoScript) -> Reply {
     let mut end = End::Finish;
     let step = |step| match step {
-        demo::Step::Send(bytes) => Some(Step::Bytes(bytes)),
-        demo::Step::Wait(_) => Some(Step::Silence),
-        demo::Step::Break => {
+        demo::ScriptStep::Send(bytes) => Some(Step::Bytes(bytes)),
+        demo::ScriptStep::Wait(_) => Some(Step::Silence),
+        demo::ScriptStep::Break => {
             end = End::Fail;
             None
         }
@@ -276,7 +276,7 @@ fn is_runnable(call: &callweave::ToolCall) -> bool {
     let arguments = call.arguments().parse::<Value>();
     let fits =
         arguments.is_ok_and(|it| Schema::new(&schema()).validate(&it).is_ok_and(|found| found.is_empty()));
-    call.completion == Completion::Whole && fits
+    call.completion == BlockCompletion::Whole && fits
 }
 
 #[test]
@@ -305,7 +305,7 @@ fn every_scenario_is_right_for_every_client() {
 }
 
 /// The bytes of a scenario for a client, and how they end; none where the model refuses.
-fn recorded(engine: &Arc<Engine>, client: &Client, model: &str) -> Option<(Vec<u8>, End)> {
+fn recorded(engine: &Arc<ExchangeEngine>, client: &Client, model: &str) -> Option<(Vec<u8>, End)> {
     let mut recorded = None;
     let incoming = client.incoming(model, &request(client, model), "scenario");
     let got = drive(engine, incoming, |request| {

@@ -6,7 +6,7 @@ mod upstream;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use callweave::event::{Completion, FinishReason};
+use callweave::event::{BlockCompletion, FinishReason};
 use callweave::json::schema::Schema;
 use callweave::protocol::{ANTHROPIC_MESSAGES, OPENAI_CHAT, OPENAI_RESPONSES, Protocol};
 use callweave::request::RequestOptions;
@@ -259,7 +259,7 @@ fn is_runnable(call: &callweave::ToolCall) -> bool {
     let arguments = call.arguments().parse::<Value>();
     let fits =
         arguments.is_ok_and(|it| Schema::new(&schema()).validate(&it).is_ok_and(|found| found.is_empty()));
-    call.completion == Completion::Whole && fits
+    call.completion == BlockCompletion::Whole && fits
 }
 
 /// A client that leaves in the middle: the upstream must learn it before it has sent much more.

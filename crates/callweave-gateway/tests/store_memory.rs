@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use allocation_counter::measure;
-use callweave::exchange::store::{Scope, Store, StoredResponse, StoredTurn};
+use callweave::exchange::store::{ExchangeStore, StoreScope, StoredResponse, StoredTurn};
 use callweave_gateway::config::Config;
-use callweave_gateway::store::Memory;
+use callweave_gateway::store::MemoryStore;
 
 const MOST: usize = 2_000_000;
 
@@ -18,9 +18,9 @@ fn kept(earlier: Option<Arc<StoredTurn>>, input: &str) -> StoredResponse {
 /// Keeps answers until old ones have left, and tells how much stays in memory, for each byte that the store may take.
 fn filled(input: &str, next: impl Fn(Option<&StoredResponse>) -> StoredResponse) -> f64 {
     let config = Config::read(&format!("[store]\nbytes = {MOST}\nanswers = 1000000")).expect("valid");
-    let (client, mut store) = (Scope([1; 32]), None);
+    let (client, mut store) = (StoreScope([1; 32]), None);
     let counted = measure(|| {
-        let memory = Memory::new(config.store.clone());
+        let memory = MemoryStore::new(config.store.clone());
         let mut last: Option<StoredResponse> = None;
         for number in 0..3 * MOST / (input.len() + 500) {
             let id = format!("resp_{number:024}");

@@ -5,11 +5,11 @@
 use std::error::Error;
 
 use callweave::accumulator::Accumulator;
-use callweave::doors::loose::Loose;
+use callweave::doors::loose::LooseDecoder;
 use callweave::json::Value;
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let (mut loose, mut answer) = (Loose::new(), Accumulator::new());
+    let (mut loose, mut answer) = (LooseDecoder::new(), Accumulator::new());
     for line in std::io::stdin().lines() {
         let fragment: Value = line?.parse()?;
         if loose.push(&fragment, &mut answer).is_none() {

@@ -4,12 +4,12 @@
 
 use std::error::Error;
 
-use callweave::doors::extract::{Capabilities, extract};
+use callweave::doors::extract::{ProviderCapabilities, extract};
 use callweave::json::Value;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let reply: Value = std::io::read_to_string(std::io::stdin())?.parse()?;
-    for found in extract(&reply, &Capabilities::default())? {
+    for found in extract(&reply, &ProviderCapabilities::default())? {
         match found.call.error_result() {
             None => println!("{}: {}({})", found.call.id, found.call.name, found.call.arguments()),
             Some(answer) => println!("{}: {answer}", found.call.id),

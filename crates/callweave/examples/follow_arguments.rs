@@ -5,24 +5,24 @@
 use std::collections::HashMap;
 use std::error::Error;
 
-use callweave::event::{BlockKind, Body};
-use callweave::json::partial::{Growing, Partial};
-use callweave::read::Events;
+use callweave::event::{BlockKind, EventKind};
+use callweave::json::partial::{PartialValue, UnfinishedValues};
+use callweave::read::EventReader;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut calls = HashMap::new();
-    for event in Events::new(std::io::stdin().lock()) {
+    for event in EventReader::new(std::io::stdin().lock()) {
         match event?.body {
-            Body::BlockStart { block, kind: BlockKind::ToolCall { name, .. }, .. } => {
-                calls.insert(block, (name, Partial::new(Growing::Strings)));
+            EventKind::BlockStart { block, kind: BlockKind::ToolCall { name, .. }, .. } => {
+                calls.insert(block, (name, PartialValue::new(UnfinishedValues::Strings)));
             }
-            Body::Delta { block, text, .. } => {
+            EventKind::Delta { block, text, .. } => {
                 if let Some((name, arguments)) = calls.get_mut(&block) {
                     arguments.push(&text);
                     println!("{name} … {}", arguments.value().unwrap_or(&callweave::json::Value::Null));
                 }
             }
-            Body::BlockEnd { block, completion } => {
+            EventKind::BlockEnd { block, completion } => {
                 if let Some((name, _)) = calls.remove(&block) {
                     println!("{name} is {completion:?}");
                 }

@@ -4,20 +4,20 @@
 
 use std::error::Error;
 
-use callweave::read::Items;
-use callweave::{Decoder, Item, Value};
+use callweave::read::ItemReader;
+use callweave::{Decoder, LiveItem, Value};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let decoder = Decoder::builder().dialect("auto").repair().build();
-    let mut items = Items::with(std::io::stdin().lock(), decoder);
+    let mut items = ItemReader::with(std::io::stdin().lock(), decoder);
     while let Some(item) = items.next() {
         match item? {
-            Item::Text(text) | Item::Refusal(text) => print!("{text}"),
-            Item::Thought(thought) => eprint!("{thought}"),
-            Item::Call(call) => println!("{} … {}", call.name, call.arguments.unwrap_or(&Value::Null)),
-            Item::CallDone(call) => println!("{}({})", call.name, call.arguments()),
-            Item::Error(error) => eprintln!("{error}"),
-            Item::Finish(reason) => println!("{reason}"),
+            LiveItem::Text(text) | LiveItem::Refusal(text) => print!("{text}"),
+            LiveItem::Thought(thought) => eprint!("{thought}"),
+            LiveItem::Call(call) => println!("{} … {}", call.name, call.arguments.unwrap_or(&Value::Null)),
+            LiveItem::CallDone(call) => println!("{}({})", call.name, call.arguments()),
+            LiveItem::Error(error) => eprintln!("{error}"),
+            LiveItem::Finish(reason) => println!("{reason}"),
             _ => {}
         }
     }

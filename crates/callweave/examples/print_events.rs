@@ -4,10 +4,10 @@
 
 use std::error::Error;
 
-use callweave::read::Events;
+use callweave::read::EventReader;
 
 fn main() -> Result<(), Box<dyn Error>> {
-    for event in Events::new(std::io::stdin().lock()) {
+    for event in EventReader::new(std::io::stdin().lock()) {
         println!("{}", serde_json::to_string(&event?)?);
     }
     Ok(())

@@ -4,7 +4,7 @@
 
 use std::error::Error;
 
-use callweave::doors::process::{Agent, Processed, process};
+use callweave::doors::process::{Processed, PromptAgent, process};
 use serde::Deserialize;
 use serde_json::json;
 
@@ -20,7 +20,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         {"type": "text", "text": "Let me look."},
         {"type": "tool_use", "id": "toolu_1", "name": "weather", "input": {"city": "Oslo"}}]});
     for (provider, response) in [("openai", chat), ("anthropic", claude)] {
-        match process(&Agent::new(provider).with_outputs(), &response)? {
+        match process(&PromptAgent::new(provider).with_outputs(), &response)? {
             Processed::Structured(found) => {
                 let Weather { city, celsius } = found.cast()?;
                 println!("{provider}: {celsius} degrees in {city}");

@@ -5,12 +5,12 @@
 use std::error::Error;
 use std::io::{self, BufRead, Write};
 
-use callweave::doors::process::{Agent, StreamItem, process_bytes};
+use callweave::doors::process::{PromptAgent, StreamItem, process_bytes};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let provider = std::env::args().nth(1).ok_or("name the provider: openai, anthropic, gemini, …")?;
     let pieces = io::stdin().lock().split(b'\n').map(|line| line.map(|line| [&line[..], b"\n"].concat()));
-    for item in process_bytes(&Agent::new(provider), pieces)? {
+    for item in process_bytes(&PromptAgent::new(provider), pieces)? {
         match item {
             Ok(StreamItem::Text(text)) => print!("{text}"),
             Ok(StreamItem::ToolCall(call)) => println!("\n{}: {}({})", call.id, call.name, call.arguments),

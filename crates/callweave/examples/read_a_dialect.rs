@@ -5,7 +5,7 @@
 use std::error::Error;
 
 use callweave::dialect::{ExtractOptions, Extractor};
-use callweave::event::{BlockKind, Body, Event};
+use callweave::event::{BlockKind, Event, EventKind};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let deltas = [
@@ -15,10 +15,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     ];
     let mut extractor = Extractor::new(&ExtractOptions::new("auto")?);
     let mut sink = |event: Event<'_>| match event.body {
-        Body::BlockStart { kind: BlockKind::Reasoning(_), .. } => print!("\nthought: "),
-        Body::BlockStart { kind: BlockKind::ToolCall { name, .. }, .. } => print!("\ncall of {name}: "),
-        Body::BlockStart { .. } => print!("\ntext: "),
-        Body::Delta { text, .. } => print!("{text}"),
+        EventKind::BlockStart { kind: BlockKind::Reasoning(_), .. } => print!("\nthought: "),
+        EventKind::BlockStart { kind: BlockKind::ToolCall { name, .. }, .. } => print!("\ncall of {name}: "),
+        EventKind::BlockStart { .. } => print!("\ntext: "),
+        EventKind::Delta { text, .. } => print!("{text}"),
         _ => {}
     };
     for delta in deltas {

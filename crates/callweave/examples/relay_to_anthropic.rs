@@ -8,7 +8,7 @@ use std::io::{Read, Write, stdin, stdout};
 
 use callweave::encode::EncodeOptions;
 use callweave::protocol::{ANTHROPIC_MESSAGES, OPENAI_CHAT};
-use callweave::request::{RequestOptions, Undo};
+use callweave::request::{RequestOptions, ReverseMappingStage};
 use callweave::{Decoder, Event};
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -19,7 +19,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 
     let mut response = File::open(std::env::args().nth(1).ok_or("name a recorded response")?)?;
     let mut encoder = OPENAI_CHAT.encoder(&EncodeOptions::mended()).ok_or("chat is written")?;
-    let (mut decoder, mut undo) = (Decoder::detect(), Undo::new(&sent));
+    let (mut decoder, mut undo) = (Decoder::detect(), ReverseMappingStage::new(&sent));
     let (mut bytes, mut out) = (vec![0; 4096], Vec::new());
     loop {
         let count = response.read(&mut bytes)?;

@@ -6,13 +6,13 @@ use std::io::{Read, Write};
 
 use async_openai::middleware::{HttpRequestFactory, retry::OpenAIRetryLayer};
 use async_openai::{Client, config::OpenAIConfig, error::OpenAIError};
-use callweave::{exchange::Policy, reqwest::ExchangeService};
+use callweave::{exchange::ExchangePolicy, reqwest::ExchangeService};
 use tower::{Layer, service_fn};
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let client = Client::with_config(OpenAIConfig::new().with_api_base(serve()?).with_api_key("none"));
-    let service = ExchangeService::new(reqwest::Client::new(), Policy::default())?;
+    let service = ExchangeService::new(reqwest::Client::new(), ExchangePolicy::default())?;
     let service = service_fn(move |request: HttpRequestFactory| {
         let service = service.clone();
         async move { Ok::<_, OpenAIError>(service.execute(request.build().await?).await?) }

@@ -5,7 +5,7 @@
 use std::error::Error;
 
 use callweave::accumulator::Accumulator;
-use callweave::event::{Body, Sink};
+use callweave::event::{EventKind, Sink};
 use callweave::stream::events;
 use futures::executor::block_on;
 use futures::stream;
@@ -19,7 +19,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         let (mut events, mut answer) = (events(reads), Accumulator::new());
         while let Some(event) = events.next().await {
             let event = event?;
-            if let Body::Delta { text, .. } = &event.body {
+            if let EventKind::Delta { text, .. } = &event.body {
                 print!("{text}");
             }
             answer.put(event);

@@ -4,9 +4,9 @@
 
 use std::error::Error;
 
-use callweave::dialect::{ExtractOptions as Reading, Extraction, Registry};
+use callweave::dialect::{DialectRegistry, ExtractOptions as Reading, Extraction};
 use callweave::doors::extract::native;
-use callweave::doors::prompt::{PromptOptions, Writer, augment_system_prompt};
+use callweave::doors::prompt::{CallWriter, PromptOptions, augment_system_prompt};
 use serde_json::json;
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -19,8 +19,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!("{}\n", augment_system_prompt(Some("Be brief."), &tools, &PromptOptions::new(&name)?.compact()));
 
     // What the model would answer, and how the result goes into its next turn.
-    let dialect = Registry::builtin().find(&name).ok_or("unknown dialect")?;
-    let writer = Writer::new(dialect)?;
+    let dialect = DialectRegistry::builtin().find(&name).ok_or("unknown dialect")?;
+    let writer = CallWriter::new(dialect)?;
     let call = &native(&[json!({"name": "get_weather", "arguments": {"city": "Oslo"}})])[0].call;
     let answer = writer.render_call(call)?;
     println!("assistant: {answer}\nuser: {}", writer.render_result(call, "rain"));

@@ -5,7 +5,7 @@
 
 use std::error::Error;
 
-use callweave::doors::process::{Agent, process};
+use callweave::doors::process::{PromptAgent, process};
 use opentelemetry::trace::TracerProvider;
 use opentelemetry_sdk::trace::{InMemorySpanExporter, SdkTracerProvider};
 use serde_json::json;
@@ -22,7 +22,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         "choices": [{"finish_reason": "stop", "message": {"content": "Hello"}}],
         "usage": {"prompt_tokens": 9, "completion_tokens": 1}});
     // Without `capturing_content` the span tells everything but what was said.
-    let agent = Agent::new("openai").named("greeter").model("gpt-5").capturing_content();
+    let agent = PromptAgent::new("openai").named("greeter").model("gpt-5").capturing_content();
     process(&agent, &response)?;
 
     for span in exporter.get_finished_spans()? {

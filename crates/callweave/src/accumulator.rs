@@ -15,19 +15,19 @@
 //! ```
 
 use crate::event::{
-    AttachmentKind, BlockId, BlockKind, Body, Completion, Event, ItemId, Json, Notice, NoticeCode, Scope,
-    Sink, Span,
+    AttachmentKind, BlockCompletion, BlockId, BlockKind, ByteSpan, Event, EventKind, EventScope, ItemId,
+    JsonText, Notice, NoticeCode, Sink,
 };
 use crate::message::{
-    Attachment, Block, Choice, Content, Finish, Foreign, Invalid, Message, OutputItem, ToolCall, ToolResult,
-    Usage,
+    Attachment, Block, BlockContent, Choice, ExtraFields, Finish, InvalidCall, Message, OutputItem, ToolCall,
+    ToolResult, Usage,
 };
-use crate::table::Table;
+use crate::table::OrderedTable;
 
 /// The state of an answer, and the answers before it in the same input. See the [module](self).
 #[derive(Clone, Debug, Default)]
 pub struct Accumulator {
-    answer: Answer,
+    answer: GrowingMessage,
     /// Whether the answer is over: the next event begins another.
     is_ended: bool,
     earlier: Vec<Message>,
@@ -35,20 +35,20 @@ pub struct Accumulator {
 
 /// An answer as it grows.
 #[derive(Clone, Debug, Default)]
-struct Answer {
+struct GrowingMessage {
     message: Message,
     /// Where each block stands, its choice and its position there, if that is not its number in the first choice.
-    blocks: Table<BlockId, (usize, usize)>,
+    blocks: OrderedTable<BlockId, (usize, usize)>,
     /// The same of items.
-    items: Table<ItemId, (usize, usize)>,
+    items: OrderedTable<ItemId, (usize, usize)>,
     /// The block of the last event: most events continue what the one before began.
     latest: Option<(BlockId, usize, usize)>,
     /// Where each choice stands, if that is not its number.
-    choices: Table<u32, usize>,
+    choices: OrderedTable<u32, usize>,
 }
 
 /// What hangs on a thing, and what only the protocol knows of it.
-type Belongings<'m> = (&'m mut Vec<Attachment>, &'m mut Foreign);
+type AttachmentsAndExtra<'m> = (&'m mut Vec<Attachment>, &'m mut ExtraFields);
 
 impl Accumulator {
     /// An accumulator before the first event.
@@ -106,7 +106,7 @@ impl<'e> Sink<Event<'e>> for Accumulator {
     fn put(&mut self, mut event: Event<'e>) {
         // Most events are such.
         if !self.is_ended
-            && let Body::Delta { block, text, .. } = event.body
+            && let EventKind::Delta { block, text, .. } = event.body
         {
             if let Some(block) = self.answer.block(block) {
                 block.grow(&text, event.source);
@@ -122,16 +122,16 @@ impl Accumulator {
     #[inline(never)]
     fn put_other(&mut self, event: &mut Event<'_>) {
         // What is noticed after the end is noticed of the answer before it.
-        if self.is_ended && !matches!(event.body, Body::Notice(_) | Body::End) {
+        if self.is_ended && !matches!(event.body, EventKind::Notice(_) | EventKind::End) {
             self.is_ended = false;
             self.earlier.push(std::mem::take(&mut self.answer).message);
         }
-        self.is_ended |= matches!(event.body, Body::End);
+        self.is_ended |= matches!(event.body, EventKind::End);
         self.answer.put(event);
     }
 }
 
-impl Answer {
+impl GrowingMessage {
     fn choice_at(&mut self, number: u32) -> usize {
         let choices = &mut self.message.choices;
         if choices.get(number as usize).is_some_and(|choice| choice.number == number) {
@@ -183,44 +183,44 @@ impl Answer {
         (own.number == item).then_some(own)
     }
 
-    fn belongings(&mut self, choice: u32, scope: Scope) -> Option<Belongings<'_>> {
+    fn belongings(&mut self, choice: u32, scope: EventScope) -> Option<AttachmentsAndExtra<'_>> {
         match scope {
-            Scope::Answer => Some((&mut self.message.attachments, &mut self.message.foreign)),
-            Scope::Choice => {
+            EventScope::Answer => Some((&mut self.message.attachments, &mut self.message.foreign)),
+            EventScope::Choice => {
                 let choice = self.choice(choice);
                 Some((&mut choice.attachments, &mut choice.foreign))
             }
-            Scope::Item(item) => self.item(item).map(|item| (&mut item.attachments, &mut item.foreign)),
+            EventScope::Item(item) => self.item(item).map(|item| (&mut item.attachments, &mut item.foreign)),
             // A block takes them itself.
-            Scope::Block(_) => None,
+            EventScope::Block(_) => None,
         }
     }
 }
 
-fn content(kind: BlockKind<'_>) -> Content {
+fn content(kind: BlockKind<'_>) -> BlockContent {
     match kind {
-        BlockKind::Text => Content::Text(String::new()),
-        BlockKind::Reasoning(form) => Content::Reasoning { form, text: String::new() },
-        BlockKind::Refusal => Content::Refusal(String::new()),
-        BlockKind::ToolCall { id, is_made, name, call } => Content::ToolCall(ToolCall {
+        BlockKind::Text => BlockContent::Text(String::new()),
+        BlockKind::Reasoning(form) => BlockContent::Reasoning { form, text: String::new() },
+        BlockKind::Refusal => BlockContent::Refusal(String::new()),
+        BlockKind::ToolCall { id, is_made, name, call } => BlockContent::ToolCall(ToolCall {
             has_made_id: is_made || id.is_none(),
             id: id.unwrap_or_default().into_owned(),
             name: name.into_owned(),
             raw_arguments: String::new(),
             kind: call,
-            completion: Completion::Cut,
+            completion: BlockCompletion::Cut,
             violation: None,
         }),
         BlockKind::ToolResult { call, value } => {
-            Content::ToolResult(ToolResult { call: call.map(Into::into), value: value.into_owned() })
+            BlockContent::ToolResult(ToolResult { call: call.map(Into::into), value: value.into_owned() })
         }
-        BlockKind::Opaque { value } => Content::Opaque(value.into_owned()),
+        BlockKind::Opaque { value } => BlockContent::Opaque(value.into_owned()),
     }
 }
 
 /// Hangs something on: signatures and encrypted data replace what was there, log probabilities have an entry per token.
-fn attach(attachments: &mut Vec<Attachment>, kind: AttachmentKind, word: &str, value: &Json<'_>) {
-    let new = |value: Json<'static>| Attachment { kind, word: word.to_owned(), value };
+fn attach(attachments: &mut Vec<Attachment>, kind: AttachmentKind, word: &str, value: &JsonText<'_>) {
+    let new = |value: JsonText<'static>| Attachment { kind, word: word.to_owned(), value };
     let value = value.clone();
     match kind {
         AttachmentKind::Logprobs => attachments.extend(value.entries().into_iter().map(new)),
@@ -241,7 +241,7 @@ const LONG: usize = 64;
 impl Block {
     /// The block that an event starts.
     pub(crate) fn started_by(event: &mut Event<'_>) -> Option<Self> {
-        let Body::BlockStart { block, item, kind, word, index, members } = &mut event.body else {
+        let EventKind::BlockStart { block, item, kind, word, index, members } = &mut event.body else {
             return None;
         };
         Some(Self {
@@ -253,13 +253,13 @@ impl Block {
             is_ended: false,
             source: event.source,
             attachments: Vec::new(),
-            foreign: Foreign::of(members.take()),
+            foreign: ExtraFields::of(members.take()),
         })
     }
 
     /// Takes the text of a delta that was made from there.
     #[inline]
-    fn grow(&mut self, text: &str, source: Span) {
+    fn grow(&mut self, text: &str, source: ByteSpan) {
         self.source.end = self.source.end.max(source.end);
         if let Some(own) = self.text_mut() {
             if own.capacity() == 0 {
@@ -273,27 +273,29 @@ impl Block {
     pub(crate) fn take(&mut self, event: &Event<'_>) {
         self.source.end = self.source.end.max(event.source.end);
         match &event.body {
-            Body::Delta { text, .. } => self.grow(text, event.source),
-            Body::Correction { text, .. } => {
+            EventKind::Delta { text, .. } => self.grow(text, event.source),
+            EventKind::Correction { text, .. } => {
                 if let Some(own) = self.text_mut() {
                     own.clear();
                     own.push_str(text);
                 }
             }
-            Body::BlockEnd { completion, .. } => {
+            EventKind::BlockEnd { completion, .. } => {
                 self.is_ended = true;
-                if let Content::ToolCall(call) = &mut self.content {
+                if let BlockContent::ToolCall(call) = &mut self.content {
                     call.completion = *completion;
                 }
             }
-            Body::Identity { id: Some(id), .. } => {
-                if let Content::ToolCall(call) = &mut self.content {
+            EventKind::Identity { id: Some(id), .. } => {
+                if let BlockContent::ToolCall(call) = &mut self.content {
                     call.id = id.to_string();
                     call.has_made_id = false;
                 }
             }
-            Body::Attachment { kind, word, value, .. } => attach(&mut self.attachments, *kind, word, value),
-            Body::Foreign { path, value, .. } => {
+            EventKind::Attachment { kind, word, value, .. } => {
+                attach(&mut self.attachments, *kind, word, value)
+            }
+            EventKind::Foreign { path, value, .. } => {
                 self.foreign.set(path.to_string(), value.clone().into_owned())
             }
             _ => {}
@@ -303,39 +305,41 @@ impl Block {
     #[inline]
     fn text_mut(&mut self) -> Option<&mut String> {
         match &mut self.content {
-            Content::Text(text) | Content::Reasoning { text, .. } | Content::Refusal(text) => Some(text),
-            Content::ToolCall(call) => Some(&mut call.raw_arguments),
-            Content::ToolResult(_) | Content::Opaque(_) => None,
+            BlockContent::Text(text) | BlockContent::Reasoning { text, .. } | BlockContent::Refusal(text) => {
+                Some(text)
+            }
+            BlockContent::ToolCall(call) => Some(&mut call.raw_arguments),
+            BlockContent::ToolResult(_) | BlockContent::Opaque(_) => None,
         }
     }
 }
 
-impl Answer {
+impl GrowingMessage {
     /// Takes an event; what it owns is taken out of it.
     fn put(&mut self, event: &mut Event<'_>) {
         let number = event.choice;
         match &mut event.body {
-            Body::Delta { block, .. }
-            | Body::Correction { block, .. }
-            | Body::BlockEnd { block, .. }
-            | Body::Identity { scope: Scope::Block(block), .. }
-            | Body::Attachment { scope: Scope::Block(block), .. }
-            | Body::Foreign { scope: Scope::Block(block), .. } => {
+            EventKind::Delta { block, .. }
+            | EventKind::Correction { block, .. }
+            | EventKind::BlockEnd { block, .. }
+            | EventKind::Identity { scope: EventScope::Block(block), .. }
+            | EventKind::Attachment { scope: EventScope::Block(block), .. }
+            | EventKind::Foreign { scope: EventScope::Block(block), .. } => {
                 if let Some(block) = self.block(*block) {
                     block.take(event);
                 }
             }
-            Body::Start { id, model, word, members } => {
+            EventKind::Start { id, model, word, members } => {
                 let message = &mut self.message;
                 message.id = id.take().map(Into::into);
                 message.model = model.take().map(Into::into);
                 message.word = std::mem::take(word).into_owned();
-                message.foreign = Foreign::of(members.take());
+                message.foreign = ExtraFields::of(members.take());
             }
-            Body::ChoiceStart => {
+            EventKind::ChoiceStart => {
                 self.choice_at(number);
             }
-            Body::ItemStart { item, id, word, members } => {
+            EventKind::ItemStart { item, id, word, members } => {
                 let at = self.choice_at(number);
                 let items = &mut self.message.choices[at].items;
                 if (at, items.len()) != (0, item.0 as usize) || self.items.contains(item) {
@@ -346,10 +350,10 @@ impl Answer {
                     id: id.take().map(Into::into),
                     word: std::mem::take(word).into_owned(),
                     attachments: Vec::new(),
-                    foreign: Foreign::of(members.take()),
+                    foreign: ExtraFields::of(members.take()),
                 });
             }
-            Body::BlockStart { block, .. } => {
+            EventKind::BlockStart { block, .. } => {
                 let at = self.choice_at(number);
                 let blocks = &mut self.message.choices[at].blocks;
                 if (at, blocks.len()) != (0, block.0 as usize) || self.blocks.contains(block) {
@@ -360,59 +364,64 @@ impl Answer {
                 }
                 blocks.extend(Block::started_by(event));
             }
-            Body::Identity { scope, id, model } => match scope {
+            EventKind::Identity { scope, id, model } => match scope {
                 // The first names count; some servers give every chunk new ones.
-                Scope::Answer => {
+                EventScope::Answer => {
                     let message = &mut self.message;
                     message.id = message.id.take().or_else(|| id.take().map(Into::into));
                     message.model = message.model.take().or_else(|| model.take().map(Into::into));
                 }
-                Scope::Choice | Scope::Block(_) => {}
-                Scope::Item(item) => {
+                EventScope::Choice | EventScope::Block(_) => {}
+                EventScope::Item(item) => {
                     if let (Some(item), Some(id)) = (self.item(*item), id.take()) {
                         item.id = Some(id.into_owned());
                     }
                 }
             },
-            Body::Attachment { scope, kind, word, value } => {
+            EventKind::Attachment { scope, kind, word, value } => {
                 if let Some((attachments, _)) = self.belongings(number, *scope) {
                     attach(attachments, *kind, word, value);
                 }
             }
-            Body::Usage { counters, raw, .. } => match &mut self.message.usage {
+            EventKind::Usage { counters, raw, .. } => match &mut self.message.usage {
                 Some(usage) => usage.merge(counters, raw),
                 None => {
                     self.message.usage = Some(Usage { counters: *counters, raw: raw.clone().into_owned() });
                 }
             },
-            Body::Finish { reason, raw } => {
+            EventKind::Finish { reason, raw } => {
                 self.choice(number).finish =
                     Some(Finish { reason: *reason, raw: raw.take().map(Into::into) });
             }
-            Body::Notice(_) | Body::Error(_) => match std::mem::replace(&mut event.body, Body::End) {
-                Body::Notice(notice) => {
-                    // Of a call that has ended it may turn out that it was cut.
-                    let is_cut = notice.code == NoticeCode::IncompleteArguments;
-                    let violation = Invalid::reported(&notice);
-                    if let Some(block) = notice.block.and_then(|block| self.block(block))
-                        && let Content::ToolCall(call) = &mut block.content
-                    {
-                        if is_cut {
-                            call.completion = Completion::Cut;
+            EventKind::Notice(_) | EventKind::Error(_) => {
+                match std::mem::replace(&mut event.body, EventKind::End) {
+                    EventKind::Notice(notice) => {
+                        // Of a call that has ended it may turn out that it was cut.
+                        let is_cut = notice.code == NoticeCode::IncompleteArguments;
+                        let violation = InvalidCall::reported(&notice);
+                        if let Some(block) = notice.block.and_then(|block| self.block(block))
+                            && let BlockContent::ToolCall(call) = &mut block.content
+                        {
+                            if is_cut {
+                                call.completion = BlockCompletion::Cut;
+                            }
+                            call.violation = violation.map(Box::new).or(call.violation.take());
                         }
-                        call.violation = violation.map(Box::new).or(call.violation.take());
+                        self.message.notices.push(notice.into_owned());
                     }
-                    self.message.notices.push(notice.into_owned());
+                    EventKind::Error(error) => self.message.errors.push(error.into_owned()),
+                    _ => {}
                 }
-                Body::Error(error) => self.message.errors.push(error.into_owned()),
-                _ => {}
-            },
-            Body::Foreign { scope, path, value } => {
+            }
+            EventKind::Foreign { scope, path, value } => {
                 if let Some((_, foreign)) = self.belongings(number, *scope) {
                     foreign.set(std::mem::take(path), value.clone().into_owned());
                 }
             }
-            Body::End | Body::ItemEnd { .. } | Body::Progress { .. } | Body::Markup { .. } => {}
+            EventKind::End
+            | EventKind::ItemEnd { .. }
+            | EventKind::Progress { .. }
+            | EventKind::Markup { .. } => {}
         }
     }
 }
@@ -431,24 +440,24 @@ mod tests {
                 for (number, choice) in numbers.into_iter().zip(choices) {
                     let (block, item) = (BlockId(number), ItemId(number));
                     let (id, word, members) = (None, "".into(), None);
-                    accumulator.put(Event::new(choice, Body::ItemStart { item, id, word, members }));
-                    accumulator.put(Event::new(choice, Body::block_start(block, BlockKind::Text)));
+                    accumulator.put(Event::new(choice, EventKind::ItemStart { item, id, word, members }));
+                    accumulator.put(Event::new(choice, EventKind::block_start(block, BlockKind::Text)));
                 }
                 for (number, choice) in numbers.into_iter().zip(choices) {
                     let (block, kind, text) = (BlockId(number), DeltaKind::Text, number.to_string().into());
-                    accumulator.put(Event::new(choice, Body::Delta { block, kind, text }));
-                    let (scope, id) = (Scope::Item(ItemId(number)), Some(number.to_string().into()));
-                    accumulator.put(Event::new(choice, Body::Identity { scope, id, model: None }));
+                    accumulator.put(Event::new(choice, EventKind::Delta { block, kind, text }));
+                    let (scope, id) = (EventScope::Item(ItemId(number)), Some(number.to_string().into()));
+                    accumulator.put(Event::new(choice, EventKind::Identity { scope, id, model: None }));
                     let unknown = BlockId(number + 1_000);
                     accumulator
-                        .put(Event::new(choice, Body::Correction { block: unknown, text: "x".into() }));
+                        .put(Event::new(choice, EventKind::Correction { block: unknown, text: "x".into() }));
                 }
                 let message = accumulator.take();
                 let told: usize = message.choices.iter().map(|choice| choice.blocks.len()).sum();
                 assert_eq!(told, numbers.len());
                 for choice in &message.choices {
                     for (block, item) in choice.blocks.iter().zip(&choice.items) {
-                        assert_eq!(block.content, Content::Text(block.id.0.to_string()));
+                        assert_eq!(block.content, BlockContent::Text(block.id.0.to_string()));
                         assert_eq!(item.id, Some(item.number.0.to_string()));
                         let at = numbers.iter().position(|number| *number == block.id.0).expect("told");
                         assert_eq!(choice.number, choices[at]);
@@ -461,11 +470,11 @@ mod tests {
     fn of_two_blocks_of_one_number_the_later_one_grows() {
         let mut accumulator = Accumulator::new();
         for _ in 0..2 {
-            accumulator.put(Event::new(0, Body::block_start(BlockId(1), BlockKind::Text)));
+            accumulator.put(Event::new(0, EventKind::block_start(BlockId(1), BlockKind::Text)));
         }
         let (block, kind) = (BlockId(1), DeltaKind::Text);
-        accumulator.put(Event::new(0, Body::Delta { block, kind, text: "Yes".into() }));
+        accumulator.put(Event::new(0, EventKind::Delta { block, kind, text: "Yes".into() }));
         let texts = accumulator.message().choices[0].blocks.iter().map(|block| block.content.clone());
-        assert_eq!(texts.collect::<Vec<_>>(), ["", "Yes"].map(|text| Content::Text(text.into())));
+        assert_eq!(texts.collect::<Vec<_>>(), ["", "Yes"].map(|text| BlockContent::Text(text.into())));
     }
 }

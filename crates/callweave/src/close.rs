@@ -1,62 +1,63 @@
 //! The last stage: what can be said only when nothing changes calls any more.
 //!
-//! [`Close`] stands after the weave, the extractor and whatever mends calls. It makes the ids that providers did not
+//! [`Finalizer`] stands after the weave, the extractor and whatever mends calls. It makes the ids that providers did not
 //! give, and derives the finish reason from what is really there: `tool_calls` where calls wait for the client and
 //! every one is whole, the provider's own reason else. Nobody else does either.
 
 use std::borrow::Cow;
 
 use crate::event::{
-    BlockId, BlockKind, Body, CallKind, Completion, Event, EventSink, FinishReason, NoticeCode, Scope,
+    BlockCompletion, BlockId, BlockKind, CallKind, Event, EventKind, EventScope, EventSink, FinishReason,
+    NoticeCode,
 };
 use crate::fingerprint::keyed_digest;
 use crate::made_id::MadeIds;
-use crate::table::Table;
+use crate::table::OrderedTable;
 
 /// Makes ids and derives finish reasons. See the [module](self).
 #[derive(Clone, Debug, Default)]
-pub struct Close {
+pub struct Finalizer {
     prefix: Option<String>,
     /// Makes ids in place of the prefix.
     ids: Option<MadeIds>,
-    choices: Table<u32, Tally>,
+    choices: OrderedTable<u32, ChoiceTally>,
     /// Ids that providers gave and that look like made ones, so that made ones stay unique.
-    taken: Table<String, ()>,
+    taken: OrderedTable<String, ()>,
     has_failed: bool,
 }
 
 /// What a choice holds.
 #[derive(Clone, Debug, Default)]
-struct Tally {
+struct ChoiceTally {
     calls: usize,
     /// The calls that wait for the client.
-    waiting: Table<BlockId, Waiting>,
+    waiting: OrderedTable<BlockId, WaitingCall>,
     /// The highest number among them.
     last: Option<BlockId>,
     /// Whom results answer: known only where one came, or an id came late, which is seldom.
-    answers: Option<Box<Answers>>,
+    answers: Option<Box<WaitingCalls>>,
 }
 
 #[derive(Clone, Debug)]
-struct Waiting {
+struct WaitingCall {
     is_answered: bool,
-    completion: Completion,
+    completion: BlockCompletion,
     /// What its first id was.
     id: u64,
 }
 
 /// The calls that wait, by their ids.
 #[derive(Clone, Debug, Default)]
-struct Answers {
+struct WaitingCalls {
     /// How many of them are known here by their first ids.
     known: usize,
     /// The last that was given an id, if nobody has answered it.
-    by_id: Table<u64, Option<usize>>,
+    by_id: OrderedTable<u64, Option<usize>>,
     /// Those that were given ids: where they stand, and who had the same id before.
     named: Vec<(usize, Option<usize>)>,
 }
 
-impl Answers {
+impl WaitingCalls {
     fn name(&mut self, id: u64, at: usize) {
         let last = self.by_id.get_or_insert_with(id, || None);
         let earlier = last.replace(self.named.len());
@@ -64,10 +65,10 @@ impl Answers {
     }
 }
 
-impl Tally {
+impl ChoiceTally {
     fn wait(&mut self, block: BlockId, id: &str) {
-        let (completion, id) = (Completion::Cut, keyed_digest(id));
-        let call = Waiting { is_answered: false, completion, id };
+        let (completion, id) = (BlockCompletion::Cut, keyed_digest(id));
+        let call = WaitingCall { is_answered: false, completion, id };
         // Mostly they are numbered as they come.
         let known = self.last.filter(|last| block <= *last).and_then(|_| self.waiting.position(&block));
         self.last = self.last.max(Some(block));
@@ -82,7 +83,7 @@ impl Tally {
     }
 
     /// All that wait, by their ids.
-    fn answers(&mut self) -> &mut Answers {
+    fn answers(&mut self) -> &mut WaitingCalls {
         let answers = self.answers.get_or_insert_default();
         for (at, (_, call)) in self.waiting.all().iter().enumerate().skip(answers.known) {
             answers.name(call.id, at);
@@ -111,7 +112,7 @@ impl Tally {
 /// What made ids begin with, if the caller gives nothing else.
 const PREFIX: &str = "tool";
 
-impl Close {
+impl Finalizer {
     /// A stage that makes ids of the form `tool_<choice>_<ordinal>`.
     pub fn new() -> Self {
         Self::default()
@@ -148,14 +149,14 @@ impl Close {
     #[inline]
     pub(crate) fn look_at(&mut self, event: &mut Event<'_>) {
         // Most are such, and say nothing here.
-        if !matches!(event.body, Body::Delta { .. }) {
+        if !matches!(event.body, EventKind::Delta { .. }) {
             self.look_at_other(event);
         }
     }
 
     fn look_at_other(&mut self, event: &mut Event<'_>) {
         match &mut event.body {
-            Body::BlockStart { block, kind: BlockKind::ToolCall { id, is_made, call, .. }, .. } => {
+            EventKind::BlockStart { block, kind: BlockKind::ToolCall { id, is_made, call, .. }, .. } => {
                 *is_made = id.is_none();
                 match id {
                     Some(id) => self.take(id),
@@ -167,32 +168,32 @@ impl Close {
                     tally.wait(*block, id.as_deref().unwrap_or_default());
                 }
             }
-            Body::BlockStart { kind: BlockKind::ToolResult { call: Some(call), .. }, .. } => {
+            EventKind::BlockStart { kind: BlockKind::ToolResult { call: Some(call), .. }, .. } => {
                 // Nobody waits for a call whose result came in the same answer.
                 self.tally(event.choice).answer(call);
             }
-            Body::BlockEnd { block, completion } => {
+            EventKind::BlockEnd { block, completion } => {
                 let tally = self.choices.get_mut(&event.choice);
                 if let Some(call) = tally.and_then(|tally| tally.waiting.get_mut(block)) {
                     call.completion = *completion;
                 }
             }
-            Body::Identity { scope: Scope::Block(block), id: Some(id), .. } => {
+            EventKind::Identity { scope: EventScope::Block(block), id: Some(id), .. } => {
                 self.take(id);
                 if let Some(tally) = self.choices.get_mut(&event.choice) {
                     tally.name(*block, id);
                 }
             }
             // Of a call that has ended it may turn out that it was cut.
-            Body::Notice(notice) if notice.code == NoticeCode::IncompleteArguments => {
+            EventKind::Notice(notice) if notice.code == NoticeCode::IncompleteArguments => {
                 let call = notice.block.zip(self.choices.get_mut(&event.choice));
                 if let Some(call) = call.and_then(|(block, tally)| tally.waiting.get_mut(&block)) {
-                    call.completion = Completion::Cut;
+                    call.completion = BlockCompletion::Cut;
                 }
             }
-            Body::Error(_) => self.has_failed = true,
-            Body::Finish { reason, .. } => *reason = self.reason(event.choice, *reason),
-            Body::End => {
+            EventKind::Error(_) => self.has_failed = true,
+            EventKind::Finish { reason, .. } => *reason = self.reason(event.choice, *reason),
+            EventKind::End => {
                 self.choices.clear();
                 self.taken.clear();
                 self.has_failed = false;
@@ -201,8 +202,8 @@ impl Close {
         }
     }
 
-    fn tally(&mut self, number: u32) -> &mut Tally {
-        self.choices.get_or_insert_with(number, Tally::default)
+    fn tally(&mut self, number: u32) -> &mut ChoiceTally {
+        self.choices.get_or_insert_with(number, ChoiceTally::default)
     }
 
     fn take(&mut self, id: &str) {
@@ -237,7 +238,7 @@ impl Close {
         let waiting = self.choices.get(&choice).map_or(&[][..], |tally| tally.waiting.all());
         let mut waiting = waiting.iter().map(|(_, call)| call).filter(|call| !call.is_answered).peekable();
         let is_waiting = waiting.peek().is_some();
-        let is_cut = waiting.any(|call| call.completion != Completion::Whole);
+        let is_cut = waiting.any(|call| call.completion != BlockCompletion::Whole);
         match said {
             _ if self.has_failed => FinishReason::Error,
             _ if is_waiting && !is_cut => FinishReason::ToolCalls,
@@ -251,22 +252,26 @@ impl Close {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::Json;
+    use crate::event::JsonText;
 
-    fn call(block: u32, id: Option<&'static str>) -> Vec<Body<'static>> {
+    fn call(block: u32, id: Option<&'static str>) -> Vec<EventKind<'static>> {
         let (id, name, call) = (id.map(Cow::Borrowed), "look".into(), CallKind::Function);
         let kind = BlockKind::ToolCall { id, is_made: false, name, call };
-        let end = Body::BlockEnd { block: BlockId(block), completion: Completion::Whole };
-        vec![Body::block_start(BlockId(block), kind), end]
+        let end = EventKind::BlockEnd { block: BlockId(block), completion: BlockCompletion::Whole };
+        vec![EventKind::block_start(BlockId(block), kind), end]
     }
 
-    fn result(block: u32, id: &'static str) -> Vec<Body<'static>> {
-        let (call, value) = (Some(Cow::Borrowed(id)), Json::trusted("1"));
-        vec![Body::block_start(BlockId(block), BlockKind::ToolResult { call, value })]
+    fn result(block: u32, id: &'static str) -> Vec<EventKind<'static>> {
+        let (call, value) = (Some(Cow::Borrowed(id)), JsonText::trusted("1"));
+        vec![EventKind::block_start(BlockId(block), BlockKind::ToolResult { call, value })]
     }
 
-    fn late(block: u32, id: &'static str) -> Vec<Body<'static>> {
-        vec![Body::Identity { scope: Scope::Block(BlockId(block)), id: Some(id.into()), model: None }]
+    fn late(block: u32, id: &'static str) -> Vec<EventKind<'static>> {
+        vec![EventKind::Identity {
+            scope: EventScope::Block(BlockId(block)),
+            id: Some(id.into()),
+            model: None,
+        }]
     }
 
     /// Whoever is answered waits no more, by whichever of its ids; who comes after the answer waits.
@@ -300,14 +305,14 @@ mod tests {
             ),
         ];
         for (events, is_waiting) in cases {
-            let (mut close, mut told) = (Close::new(), Vec::<Event<'static>>::new());
-            let finish = Body::Finish { reason: FinishReason::Stop, raw: None };
+            let (mut close, mut told) = (Finalizer::new(), Vec::<Event<'static>>::new());
+            let finish = EventKind::Finish { reason: FinishReason::Stop, raw: None };
             for body in events.iter().flatten().cloned().chain([finish]) {
                 close.push(Event::new(0, body), &mut told);
             }
             let reason = if is_waiting { FinishReason::ToolCalls } else { FinishReason::Stop };
             let last = told.pop().map(|event| event.body);
-            assert_eq!(last, Some(Body::Finish { reason, raw: None }), "{events:?}");
+            assert_eq!(last, Some(EventKind::Finish { reason, raw: None }), "{events:?}");
         }
     }
 }

@@ -4,7 +4,7 @@
 //! the caller's. It keeps only what its wire needs: indices, sequence numbers, what is open. Whole bodies are written
 //! from a [`Message`] through the same tables.
 //!
-//! There are two [`Mode`]s. *Faithful* writes back what the same protocol said: its own finish words, indices, ids and
+//! There are two [`EncodeMode`]s. *Faithful* writes back what the same protocol said: its own finish words, indices, ids and
 //! foreign values. *Mended* writes what clients expect, whatever protocol the answer came in: derived finish reasons,
 //! calls numbered from 0, valid arguments. Time and ids that must be made come from the caller: nothing here has a
 //! clock.
@@ -43,24 +43,24 @@ mod pieces;
 mod stamps;
 mod turns;
 
-use crate::event::{Body, Counters, Event, FinishReason, Json};
+use crate::event::{Event, EventKind, FinishReason, JsonText, TokenCounts};
 use crate::framing::Framing;
 use crate::message::{Message, Usage};
 use crate::protocol::Protocol;
 use crate::request::Loss;
-use break_off::BreakOff;
-pub(crate) use held::Held;
-pub(crate) use ids::Ids;
-use loss::Ledger;
-pub(crate) use loss::{Feature, Says, no_logprobs, nothing_hangs};
-pub(crate) use manner::Manner;
-pub(crate) use pieces::{Pieces, write_arguments};
-pub(crate) use stamps::{Piece, Stamps};
-pub(crate) use turns::{InTurns, Reading};
+use break_off::TruncationWatcher;
+pub(crate) use held::BufferedBlocks;
+pub(crate) use ids::UniqueCallIds;
+use loss::LossLedger;
+pub(crate) use loss::{WireCapabilities, WireFeature, no_logprobs, nothing_hangs};
+pub(crate) use manner::EncodeContext;
+pub(crate) use pieces::{ArgumentPieces, write_arguments};
+pub(crate) use stamps::{DeltaTemplates, WrittenDelta};
+pub(crate) use turns::{ClientReading, SerializingEncoder};
 
 /// How an answer is written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Mode {
+pub enum EncodeMode {
     /// As the same protocol said it: nothing is lost, nothing is made better.
     #[default]
     Faithful,
@@ -73,7 +73,7 @@ pub enum Mode {
 #[non_exhaustive]
 pub struct EncodeOptions {
     /// How the answer is written.
-    pub mode: Mode,
+    pub mode: EncodeMode,
     /// The id of an answer that has none.
     pub id: Option<String>,
     /// The model of an answer that names none.
@@ -102,7 +102,7 @@ impl EncodeOptions {
 
     /// To write what clients expect.
     pub fn mended() -> Self {
-        Self { mode: Mode::Mended, ..Self::default() }
+        Self { mode: EncodeMode::Mended, ..Self::default() }
     }
 
     /// The id of an answer that has none.
@@ -161,16 +161,16 @@ impl EncodeOptions {
     }
 
     pub(crate) fn is_mended(&self) -> bool {
-        self.mode == Mode::Mended
+        self.mode == EncodeMode::Mended
     }
 }
 
 /// The events of answers → bytes of one protocol. See the [module](self).
 pub struct Encoder {
-    wire: Box<dyn Encode>,
-    ledger: Ledger,
+    wire: Box<dyn StreamEncoder>,
+    ledger: LossLedger,
     /// Where the caller wants that.
-    break_off: Option<BreakOff>,
+    break_off: Option<TruncationWatcher>,
     /// Whether text has come in which line separators may stand.
     may_have_separators: bool,
 }
@@ -182,7 +182,7 @@ impl Encoder {
         self.write(event, out);
         // By far the most are deltas without any, and a delta may bring out text that waited.
         let is_plain = match &event.body {
-            Body::Delta { text, .. } => {
+            EventKind::Delta { text, .. } => {
                 self.may_have_separators |=
                     !text.is_ascii() && text.bytes().any(|byte| matches!(byte, 0xc2 | 0xe2));
                 !self.may_have_separators
@@ -196,11 +196,11 @@ impl Encoder {
 
     fn write(&mut self, event: &Event<'_>, out: &mut Vec<u8>) {
         // By far the most are deltas, and nothing is lost of them.
-        if !matches!(event.body, Body::Delta { .. }) {
+        if !matches!(event.body, EventKind::Delta { .. }) {
             self.ledger.take(event);
             if let Some(error) = self.break_off.as_mut().and_then(|watch| watch.take(event)) {
-                self.wire.encode(&Event::new(event.choice, Body::Error(error)), out);
-                let body = Body::Finish { reason: FinishReason::Error, raw: None };
+                self.wire.encode(&Event::new(event.choice, EventKind::Error(error)), out);
+                let body = EventKind::Finish { reason: FinishReason::Error, raw: None };
                 return self.wire.encode(&Event::new(event.choice, body), out);
             }
         }
@@ -239,7 +239,7 @@ impl std::fmt::Debug for Encoder {
 }
 
 /// What a protocol's stream encoder does.
-pub(crate) trait Encode: Send + Sync {
+pub(crate) trait StreamEncoder: Send + Sync {
     /// Appends what the wire says of the event.
     fn encode(&mut self, event: &Event<'_>, out: &mut Vec<u8>);
 }
@@ -284,7 +284,7 @@ fn next_separator(bytes: &[u8]) -> Option<(usize, usize, &'static [u8])> {
 }
 
 /// Takes token counts that go with those before, as a message does.
-pub(crate) fn count(total: &mut Option<Usage>, counters: &Counters, raw: &Json<'_>) {
+pub(crate) fn count(total: &mut Option<Usage>, counters: &TokenCounts, raw: &JsonText<'_>) {
     match total {
         Some(total) => total.merge(counters, raw),
         None => *total = Some(Usage { counters: *counters, raw: raw.clone().into_owned() }),
@@ -293,11 +293,11 @@ pub(crate) fn count(total: &mut Option<Usage>, counters: &Counters, raw: &Json<'
 
 /// How a protocol is written.
 #[derive(Clone, Copy)]
-pub(crate) struct Encoding {
-    pub(crate) stream: fn(&EncodeOptions) -> Box<dyn Encode>,
+pub(crate) struct ProtocolEncoding {
+    pub(crate) stream: fn(&EncodeOptions) -> Box<dyn StreamEncoder>,
     pub(crate) whole: fn(&Message, &EncodeOptions, &mut Vec<u8>),
     /// What it can say of answers that came in other protocols, by the word and the model of the answer.
-    pub(crate) says: loss::Row,
+    pub(crate) says: loss::CapabilityRow,
     /// What the ids of its responses begin with.
     pub(crate) id_prefix: &'static str,
 }
@@ -325,8 +325,8 @@ impl Protocol {
     pub fn encoder(&self, options: &EncodeOptions) -> Option<Encoder> {
         self.encode.map(|encoding| Encoder {
             wire: (encoding.stream)(options),
-            ledger: Ledger::new(encoding.says, options),
-            break_off: options.reports_truncation.then(BreakOff::default),
+            ledger: LossLedger::new(encoding.says, options),
+            break_off: options.reports_truncation.then(TruncationWatcher::default),
             may_have_separators: false,
         })
     }
@@ -343,6 +343,6 @@ impl Protocol {
 
     /// What the answer says and its whole body in this protocol does not, as [`Encoder::losses`] has it of a stream.
     pub fn losses(&self, message: &Message, options: &EncodeOptions) -> Vec<Loss> {
-        self.encode.map(|encoding| Ledger::of(encoding.says, message, options)).unwrap_or_default()
+        self.encode.map(|encoding| LossLedger::of(encoding.says, message, options)).unwrap_or_default()
     }
 }

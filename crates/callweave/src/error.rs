@@ -20,12 +20,12 @@ pub struct Error {
     kind: ErrorKind,
     offset: Option<u64>,
     detail: String,
-    cause: Option<Cause>,
+    cause: Option<ErrorSource>,
 }
 
 /// What is behind an error. Shared, so that errors can be cloned.
 #[derive(Clone, Debug)]
-enum Cause {
+enum ErrorSource {
     Source(Arc<dyn StdError + Send + Sync>),
     Upstream(Arc<UpstreamError<'static>>),
 }
@@ -68,7 +68,7 @@ impl Error {
     /// detail: whoever prints the chain of sources prints them.
     #[must_use]
     pub fn caused_by(self, source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
-        Self { cause: Some(Cause::Source(Arc::from(source.into()))), ..self }
+        Self { cause: Some(ErrorSource::Source(Arc::from(source.into()))), ..self }
     }
 
     /// What kind of thing went wrong.
@@ -89,8 +89,8 @@ impl Error {
     /// What the upstream reported, if that is what went wrong.
     pub fn upstream(&self) -> Option<&UpstreamError<'static>> {
         match &self.cause {
-            Some(Cause::Upstream(reported)) => Some(reported),
-            Some(Cause::Source(_)) | None => None,
+            Some(ErrorSource::Upstream(reported)) => Some(reported),
+            Some(ErrorSource::Source(_)) | None => None,
         }
     }
 
@@ -131,7 +131,7 @@ impl From<Infallible> for Error {
 impl From<UpstreamError<'_>> for Error {
     fn from(reported: UpstreamError<'_>) -> Self {
         let reported = reported.into_owned();
-        let cause = Some(Cause::Upstream(Arc::new(reported.clone())));
+        let cause = Some(ErrorSource::Upstream(Arc::new(reported.clone())));
         Self { cause, ..Self::new(ErrorKind::Upstream, reported.message) }
     }
 }
@@ -154,9 +154,9 @@ impl fmt::Display for Error {
 impl StdError for Error {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
         match &self.cause {
-            Some(Cause::Source(source)) => Some(source.as_ref()),
+            Some(ErrorSource::Source(source)) => Some(source.as_ref()),
             // Its words are this error's words already.
-            Some(Cause::Upstream(_)) | None => None,
+            Some(ErrorSource::Upstream(_)) | None => None,
         }
     }
 }

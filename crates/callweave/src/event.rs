@@ -23,7 +23,7 @@ use std::fmt;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::json::{AsValue, Kind, Tape, Value, escape_into};
+use crate::json::{AsValue, JsonKind, Tape, Value, escape_into};
 use crate::upstream::UpstreamError;
 
 /// Where the items of a stage go. Sinks are infallible.
@@ -57,9 +57,9 @@ pub struct Event<'a> {
     pub choice: u32,
     /// The bytes of the text stream this event was made from, where a dialect extractor made it;
     /// else empty. Counted over the choice's visible text, or over its reasoning text.
-    pub source: Span,
+    pub source: ByteSpan,
     /// What happened.
-    pub body: Body<'a>,
+    pub body: EventKind<'a>,
 }
 
 /// What happened.
@@ -68,7 +68,7 @@ pub struct Event<'a> {
 /// back; it is empty where nobody had one. `members` is a JSON object of what else the wire said with a start.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
-pub enum Body<'a> {
+pub enum EventKind<'a> {
     /// The answer begins: the first event of every answer.
     Start {
         /// The provider's id of the answer.
@@ -78,7 +78,7 @@ pub enum Body<'a> {
         /// What the wire calls such an answer (`chat.completion`, `text_completion`, `message`, …).
         word: Cow<'a, str>,
         /// What else came with the start.
-        members: Option<Json<'a>>,
+        members: Option<JsonText<'a>>,
     },
     /// A choice begins, before or without any block.
     ChoiceStart,
@@ -91,7 +91,7 @@ pub enum Body<'a> {
         /// What the wire calls it.
         word: Cow<'a, str>,
         /// What else came with its start.
-        members: Option<Json<'a>>,
+        members: Option<JsonText<'a>>,
     },
     /// An item is over. Late news about it may still come, with its number.
     ItemEnd {
@@ -111,7 +111,7 @@ pub enum Body<'a> {
         /// The wire's own number for it, where it has one. Not its position.
         index: Option<i64>,
         /// What else came with its start.
-        members: Option<Json<'a>>,
+        members: Option<JsonText<'a>>,
     },
     /// A block grew.
     Delta {
@@ -125,7 +125,7 @@ pub enum Body<'a> {
     /// A name that came late, or anew.
     Identity {
         /// Whose.
-        scope: Scope,
+        scope: EventScope,
         /// The provider's id.
         id: Option<Cow<'a, str>>,
         /// The model (of an answer).
@@ -143,36 +143,36 @@ pub enum Body<'a> {
         /// The block.
         block: BlockId,
         /// Whether it ended as it should.
-        completion: Completion,
+        completion: BlockCompletion,
     },
     /// Something that hangs on a block, an item, a choice or the answer.
     Attachment {
         /// What it hangs on.
-        scope: Scope,
+        scope: EventScope,
         /// What it is.
         kind: AttachmentKind,
         /// What the wire calls it; for log probabilities their channel.
         word: Cow<'a, str>,
         /// The attachment, as the provider wrote it.
-        value: Json<'a>,
+        value: JsonText<'a>,
     },
     /// How an item or the answer comes along: nothing of it is part of the message.
     Progress {
         /// What comes along.
-        scope: Scope,
+        scope: EventScope,
         /// What the wire calls this step.
         word: Cow<'a, str>,
         /// What it says, if it says anything.
-        value: Option<Json<'a>>,
+        value: Option<JsonText<'a>>,
     },
     /// Token counts so far. See [`Usage`](crate::message::Usage) for how later ones go with earlier ones.
     Usage {
         /// Where the wire says them.
         word: Cow<'a, str>,
         /// The normalised counters.
-        counters: Counters,
+        counters: TokenCounts,
         /// The provider's own object.
-        raw: Json<'a>,
+        raw: JsonText<'a>,
     },
     /// The choice is finished.
     Finish {
@@ -193,18 +193,18 @@ pub enum Body<'a> {
     /// What only this protocol knows, told when it is new or has changed.
     Foreign {
         /// What it is about.
-        scope: Scope,
+        scope: EventScope,
         /// Where it stood, from the thing it is about downwards, in the wire's own words: keys joined by
         /// dots, a dot inside a key written as `\\.`.
         path: Cow<'a, str>,
         /// What stood there.
-        value: Json<'a>,
+        value: JsonText<'a>,
     },
     /// The answer is over: the last event of every answer. Another answer may follow in the same input.
     End,
 }
 
-impl<'a> Body<'a> {
+impl<'a> EventKind<'a> {
     /// The start of a block that nobody has said more of.
     pub fn block_start(block: BlockId, kind: BlockKind<'a>) -> Self {
         Self::BlockStart { block, item: None, kind, word: Cow::Borrowed(""), index: None, members: None }
@@ -217,10 +217,10 @@ impl<'a> Body<'a> {
             | Self::Delta { block, .. }
             | Self::Correction { block, .. }
             | Self::BlockEnd { block, .. }
-            | Self::Foreign { scope: Scope::Block(block), .. }
-            | Self::Identity { scope: Scope::Block(block), .. }
-            | Self::Attachment { scope: Scope::Block(block), .. }
-            | Self::Progress { scope: Scope::Block(block), .. } => Some(*block),
+            | Self::Foreign { scope: EventScope::Block(block), .. }
+            | Self::Identity { scope: EventScope::Block(block), .. }
+            | Self::Attachment { scope: EventScope::Block(block), .. }
+            | Self::Progress { scope: EventScope::Block(block), .. } => Some(*block),
             _ => None,
         }
     }
@@ -228,7 +228,7 @@ impl<'a> Body<'a> {
 
 /// What an event is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Scope {
+pub enum EventScope {
     /// The answer as a whole.
     Answer,
     /// The event's choice.
@@ -304,12 +304,12 @@ pub enum BlockKind<'a> {
         /// The id of the call it answers, where one is known.
         call: Option<Cow<'a, str>>,
         /// The result, as the provider wrote it.
-        value: Json<'a>,
+        value: JsonText<'a>,
     },
     /// Content that only the protocol knows (images, audio, uploads, …); whole, without deltas.
     Opaque {
         /// The content, as the provider wrote it.
-        value: Json<'a>,
+        value: JsonText<'a>,
     },
 }
 
@@ -342,7 +342,7 @@ pub enum CallKind {
 /// Whether a block ended as it should.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Completion {
+pub enum BlockCompletion {
     /// It is whole.
     #[default]
     Whole,
@@ -381,7 +381,7 @@ impl fmt::Display for FinishReason {
 
 /// Token counts in our words. A missing counter was not reported.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Counters {
+pub struct TokenCounts {
     /// All input tokens, cached ones included.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub input_tokens: Option<u64>,
@@ -402,7 +402,7 @@ pub struct Counters {
     pub reasoning_tokens: Option<u64>,
 }
 
-impl Counters {
+impl TokenCounts {
     /// The same for wires that count cached tokens beside the input, not in it. Some providers count more of them
     /// than there were.
     pub(crate) fn with_cache_beside(&self) -> Self {
@@ -518,14 +518,14 @@ pub enum NoticeCode {
 
 /// A range of bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Span {
+pub struct ByteSpan {
     /// The first byte.
     pub start: u64,
     /// The byte after the last.
     pub end: u64,
 }
 
-impl Span {
+impl ByteSpan {
     /// Whether it holds no byte.
     pub fn is_empty(&self) -> bool {
         self.start >= self.end
@@ -534,34 +534,34 @@ impl Span {
 
 /// A valid JSON text, passed on as it was written.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Json<'a>(Cow<'a, str>);
+pub struct JsonText<'a>(Cow<'a, str>);
 
-impl<'a> Json<'a> {
+impl<'a> JsonText<'a> {
     /// Wraps a text that is known to be valid JSON.
     pub(crate) fn trusted(text: impl Into<Cow<'a, str>>) -> Self {
         Self(text.into())
     }
 
     /// A text as a JSON string.
-    pub fn from_text(text: &str) -> Json<'static> {
+    pub fn from_text(text: &str) -> JsonText<'static> {
         let mut json = String::from("\"");
         escape_into(text, &mut json);
         json.push('"');
-        Json(Cow::Owned(json))
+        JsonText(Cow::Owned(json))
     }
 
     /// Serialises a value.
-    pub fn from_value(value: &impl AsValue) -> Json<'static> {
-        Json(Cow::Owned(value.as_value().to_string()))
+    pub fn from_value(value: &impl AsValue) -> JsonText<'static> {
+        JsonText(Cow::Owned(value.as_value().to_string()))
     }
 
     /// Takes the text of another, in the memory of its own.
-    pub(crate) fn set(&mut self, other: &Json<'_>) {
+    pub(crate) fn set(&mut self, other: &JsonText<'_>) {
         other.as_str().clone_into(self.0.to_mut());
     }
 
     /// Puts a member behind those of an object that has some; false if it is none such.
-    pub(crate) fn append_member(&mut self, key: &str, value: &Json<'_>) -> bool {
+    pub(crate) fn append_member(&mut self, key: &str, value: &JsonText<'_>) -> bool {
         let is_such = self.0.starts_with("{\"") && self.0.ends_with('}');
         if is_such {
             let text = self.0.to_mut();
@@ -581,7 +581,7 @@ impl<'a> Json<'a> {
     }
 
     /// The value it stands for. Half a surrogate pair becomes U+FFFD, and what is nested too deeply for
-    /// programs that recurse is a string of its JSON text; [`Json::as_str`] has both as they were written.
+    /// programs that recurse is a string of its JSON text; [`JsonText::as_str`] has both as they were written.
     pub fn to_value(&self) -> Value {
         Value::of_text(&self.0)
     }
@@ -593,44 +593,44 @@ impl<'a> Json<'a> {
     }
 
     /// The elements, if it is a list; else itself alone.
-    pub fn entries(self) -> Vec<Json<'static>> {
+    pub fn entries(self) -> Vec<JsonText<'static>> {
         match Tape::new().parse(&self.0) {
-            Ok(list) if list.kind() == Kind::Array => {
-                list.elements().map(|entry| Json(Cow::Owned(entry.raw().to_owned()))).collect()
+            Ok(list) if list.kind() == JsonKind::Array => {
+                list.elements().map(|entry| JsonText(Cow::Owned(entry.raw().to_owned()))).collect()
             }
             _ => vec![self.clone().into_owned()],
         }
     }
 
     /// Detaches it from what it borrows.
-    pub fn into_owned(self) -> Json<'static> {
-        Json(Cow::Owned(self.0.into_owned()))
+    pub fn into_owned(self) -> JsonText<'static> {
+        JsonText(Cow::Owned(self.0.into_owned()))
     }
 }
 
-impl fmt::Debug for Json<'_> {
+impl fmt::Debug for JsonText<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
 }
 
-impl Serialize for Json<'_> {
+impl Serialize for JsonText<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         // The whole as raw text would be something else in a format that is not JSON.
         self.to_value().serialize(serializer)
     }
 }
 
-impl<'de> Deserialize<'de> for Json<'_> {
+impl<'de> Deserialize<'de> for JsonText<'_> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Ok(Json::from_value(&serde_json::Value::deserialize(deserializer)?))
+        Ok(JsonText::from_value(&serde_json::Value::deserialize(deserializer)?))
     }
 }
 
 impl<'a> Event<'a> {
     /// An event of `choice` that was not made from text.
-    pub fn new(choice: u32, body: Body<'a>) -> Self {
-        Self { choice, source: Span::default(), body }
+    pub fn new(choice: u32, body: EventKind<'a>) -> Self {
+        Self { choice, source: ByteSpan::default(), body }
     }
 
     /// Detaches the event from what it borrows.
@@ -643,26 +643,29 @@ fn own(text: Cow<'_, str>) -> Cow<'static, str> {
     Cow::Owned(text.into_owned())
 }
 
-fn own_json(value: Json<'_>) -> Json<'static> {
+fn own_json(value: JsonText<'_>) -> JsonText<'static> {
     value.into_owned()
 }
 
-impl Body<'_> {
+impl EventKind<'_> {
     /// Detaches the body from what it borrows.
-    pub fn into_owned(self) -> Body<'static> {
+    pub fn into_owned(self) -> EventKind<'static> {
         match self {
-            Self::Start { id, model, word, members } => Body::Start {
+            Self::Start { id, model, word, members } => EventKind::Start {
                 id: id.map(own),
                 model: model.map(own),
                 word: own(word),
                 members: members.map(own_json),
             },
-            Self::ChoiceStart => Body::ChoiceStart,
-            Self::ItemStart { item, id, word, members } => {
-                Body::ItemStart { item, id: id.map(own), word: own(word), members: members.map(own_json) }
-            }
-            Self::ItemEnd { item } => Body::ItemEnd { item },
-            Self::BlockStart { block, item, kind, word, index, members } => Body::BlockStart {
+            Self::ChoiceStart => EventKind::ChoiceStart,
+            Self::ItemStart { item, id, word, members } => EventKind::ItemStart {
+                item,
+                id: id.map(own),
+                word: own(word),
+                members: members.map(own_json),
+            },
+            Self::ItemEnd { item } => EventKind::ItemEnd { item },
+            Self::BlockStart { block, item, kind, word, index, members } => EventKind::BlockStart {
                 block,
                 item,
                 kind: kind.into_owned(),
@@ -670,28 +673,28 @@ impl Body<'_> {
                 index,
                 members: members.map(own_json),
             },
-            Self::Delta { block, kind, text } => Body::Delta { block, kind, text: own(text) },
+            Self::Delta { block, kind, text } => EventKind::Delta { block, kind, text: own(text) },
             Self::Identity { scope, id, model } => {
-                Body::Identity { scope, id: id.map(own), model: model.map(own) }
+                EventKind::Identity { scope, id: id.map(own), model: model.map(own) }
             }
-            Self::Correction { block, text } => Body::Correction { block, text: own(text) },
-            Self::BlockEnd { block, completion } => Body::BlockEnd { block, completion },
+            Self::Correction { block, text } => EventKind::Correction { block, text: own(text) },
+            Self::BlockEnd { block, completion } => EventKind::BlockEnd { block, completion },
             Self::Attachment { scope, kind, word, value } => {
-                Body::Attachment { scope, kind, word: own(word), value: value.into_owned() }
+                EventKind::Attachment { scope, kind, word: own(word), value: value.into_owned() }
             }
             Self::Progress { scope, word, value } => {
-                Body::Progress { scope, word: own(word), value: value.map(own_json) }
+                EventKind::Progress { scope, word: own(word), value: value.map(own_json) }
             }
             Self::Usage { word, counters, raw } => {
-                Body::Usage { word: own(word), counters, raw: raw.into_owned() }
+                EventKind::Usage { word: own(word), counters, raw: raw.into_owned() }
             }
-            Self::Finish { reason, raw } => Body::Finish { reason, raw: raw.map(own) },
-            Self::End => Body::End,
-            Self::Markup { text } => Body::Markup { text: own(text) },
-            Self::Notice(notice) => Body::Notice(notice.into_owned()),
-            Self::Error(error) => Body::Error(error.into_owned()),
+            Self::Finish { reason, raw } => EventKind::Finish { reason, raw: raw.map(own) },
+            Self::End => EventKind::End,
+            Self::Markup { text } => EventKind::Markup { text: own(text) },
+            Self::Notice(notice) => EventKind::Notice(notice.into_owned()),
+            Self::Error(error) => EventKind::Error(error.into_owned()),
             Self::Foreign { scope, path, value } => {
-                Body::Foreign { scope, path: own(path), value: value.into_owned() }
+                EventKind::Foreign { scope, path: own(path), value: value.into_owned() }
             }
         }
     }

@@ -1,6 +1,6 @@
 //! Everything between a client's request and its response, without I/O.
 //!
-//! An [`Engine`] is a [`Policy`] made ready for one upstream; it is shared. An [`Exchange`] belongs to one request. It says
+//! An [`ExchangeEngine`] is a [`ExchangePolicy`] made ready for one upstream; it is shared. An [`Exchange`] belongs to one request. It says
 //! what is [next](Exchange::next), a driver does it, and tells the exchange what came of it:
 //!
 //! ```text
@@ -64,20 +64,23 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use amount::{RequestLimits, ResponseLimits, scan, too_large};
-pub use fault::{Refusal, UpstreamFault};
-pub use incoming::{Body, HttpRequest, Incoming, IncomingRequest};
-pub use policy::{Engine, InvalidCalls, Policy, SchemaMode, StopMode, StopPolicy, Target, Teaching};
-pub use response::{CallOutcome, Outcome};
+pub use fault::{UpstreamFault, UpstreamRefusal};
+pub use incoming::{HttpRequest, IncomingHead, IncomingRequest, SharedBytes};
+pub use policy::{
+    ExchangeEngine, ExchangePolicy, ExchangeTarget, InvalidCalls, SchemaMode, StopMode, StopPolicy,
+    ToolTeaching,
+};
+pub use response::{CallOutcome, CallResolution};
 
-use self::incoming::{Prepared, PreparedOutgoing};
-use self::policy::Finding;
-use self::response::{Chain, Hold, Output, OutputConfig, Reading};
+use self::incoming::{PreparedOutgoing, PreparedRequest};
+use self::policy::ProtocolSupport;
+use self::response::{ClientOutput, HeldPart, OutputConfig, ResponseChain, ResponseReading};
 use self::session::{SessionLine, SessionLines};
-use self::store::{Scope, Store, StoredResponse, StoredTurn};
+use self::store::{ExchangeStore, StoreScope, StoredResponse, StoredTurn};
 use self::tool_cache::ToolCache;
-use crate::event::{Counters, FinishReason};
+use crate::event::{FinishReason, TokenCounts};
 use crate::json::Tape;
-use crate::message::{Content, Message};
+use crate::message::{BlockContent, Message};
 use crate::protocol::{OPENAI_CHAT, OPENAI_RESPONSES, Protocol};
 use crate::request::{self, Loss, SealKeeper, TurnStore};
 use crate::upstream::{ErrorClass, UpstreamError};
@@ -87,16 +90,16 @@ pub type ExchangeResult<T> = Result<T, Box<UpstreamError<'static>>>;
 
 /// State of all engines of a driver: prepared tools, and the store.
 #[derive(Default)]
-pub struct Shared {
+pub struct SharedState {
     tools: ToolCache,
-    store: Option<Arc<dyn Store>>,
+    store: Option<Arc<dyn ExchangeStore>>,
     seals: Option<SealKeeper>,
 }
 
-impl Shared {
+impl SharedState {
     /// One with a store: clients can refer to earlier responses, and what providers sealed comes back to them. The key
     /// is random; processes that share a store share it.
-    pub fn with_store(store: Arc<dyn Store>, seal_key: [u8; 16]) -> Self {
+    pub fn with_store(store: Arc<dyn ExchangeStore>, seal_key: [u8; 16]) -> Self {
         let seals = SealKeeper::new(Arc::clone(&store) as Arc<dyn TurnStore>, seal_key);
         Self { store: Some(store), seals: Some(seals), ..Self::default() }
     }
@@ -107,21 +110,21 @@ impl Shared {
     }
 
     /// The store.
-    pub fn store(&self) -> Option<&Arc<dyn Store>> {
+    pub fn store(&self) -> Option<&Arc<dyn ExchangeStore>> {
         self.store.as_ref()
     }
 
     /// The conversation up to a response that a client refers to; none where the upstream keeps it itself.
     fn conversation(
         &self,
-        scope: &Scope,
+        scope: &StoreScope,
         id: &str,
-        first: Option<&Target>,
+        first: Option<&ExchangeTarget>,
     ) -> ExchangeResult<Option<Arc<StoredTurn>>> {
         if let Some(stored) = self.store.as_ref().and_then(|store| store.response(scope, id)) {
             return Ok(Some(Arc::clone(&stored.turn)));
         }
-        if first.is_some_and(Target::keeps_responses) {
+        if first.is_some_and(ExchangeTarget::keeps_responses) {
             return Ok(None);
         }
         let what = format!("Previous response with id '{id}' not found.");
@@ -148,19 +151,19 @@ impl Shared {
     }
 }
 
-impl Engine {
+impl ExchangeEngine {
     /// Opens an exchange for a client's request, with the model that the client names.
-    pub fn open(self: &Arc<Self>, incoming: Incoming) -> ExchangeResult<Exchange> {
-        let first = |model: &str| Some(Target::new(self, model));
+    pub fn open(self: &Arc<Self>, incoming: IncomingHead) -> ExchangeResult<Exchange> {
+        let first = |model: &str| Some(ExchangeTarget::new(self, model));
         let request = IncomingRequest::read(incoming, &self.shared, &RequestLimits::default(), first)?;
-        let target = Target::new(self, request.model.clone());
+        let target = ExchangeTarget::new(self, request.model.clone());
         Ok(Exchange::new(Arc::new(request), target))
     }
 }
 
 /// What a driver does next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Next {
+pub enum NextStep {
     /// Sends what [`Exchange::take_outgoing`] gives. Of a request it reports the status of the response:
     /// [`Exchange::accept`] or [`Exchange::refuse`]. It may be due a second time, when the model is asked again: then the
     /// driver drops the connection of the response before, which need not be at its end, if the policy stopped it.
@@ -178,7 +181,7 @@ pub enum Next {
 /// What is sent to an upstream.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub enum Outgoing {
+pub enum OutgoingRequest {
     /// A request.
     Request(HttpRequest),
     /// Lines of JSON for an open session, whose lines are pushed as they come: those of other sessions are skipped.
@@ -198,13 +201,13 @@ pub struct ResponseHead {
 /// One request and its response.
 pub struct Exchange {
     incoming: Arc<IncomingRequest>,
-    target: Target,
-    state: State,
+    target: ExchangeTarget,
+    state: ExchangeState,
     /// The session, where the upstream is asked in one.
     session: Option<Box<SessionLines>>,
-    output: Output,
+    output: ClientOutput,
     /// Messages that follow those of the client, since the model is asked again.
-    added: Vec<request::Message>,
+    added: Vec<request::RequestMessage>,
     /// How often the model was asked again.
     reasks: u32,
     /// Headers of the upstream that concern the client.
@@ -230,13 +233,13 @@ struct ProtocolRefusal {
     error: UpstreamError<'static>,
 }
 
-enum State {
+enum ExchangeState {
     /// A request is due.
     Due,
     /// It was sent.
-    Sent(Box<Chain>),
+    Sent(Box<ResponseChain>),
     /// Its response is read.
-    Reading(Box<Chain>),
+    Reading(Box<ResponseChain>),
     /// The client's response is complete, but not the upstream's.
     Interrupted,
     Over,
@@ -244,7 +247,7 @@ enum State {
 
 impl Exchange {
     /// An exchange of a request with a target.
-    pub fn new(incoming: Arc<IncomingRequest>, target: Target) -> Self {
+    pub fn new(incoming: Arc<IncomingRequest>, target: ExchangeTarget) -> Self {
         target.engine.forget_absent(incoming.created);
         let protocol = target.protocol_for(incoming.wire.protocol);
         let target = target.speaking(protocol);
@@ -252,7 +255,7 @@ impl Exchange {
         Self {
             incoming,
             target,
-            state: State::Due,
+            state: ExchangeState::Due,
             session: None,
             output,
             added: Vec::new(),
@@ -269,19 +272,19 @@ impl Exchange {
     }
 
     /// The client's side of a response of a target.
-    fn output(incoming: &Arc<IncomingRequest>, target: &Target) -> Output {
+    fn output(incoming: &Arc<IncomingRequest>, target: &ExchangeTarget) -> ClientOutput {
         let client = incoming.wire.protocol;
         let is_same = target.protocol_for(client) == client;
         let is_kept = incoming.is_kept(target) && target.engine.shared.store.is_some();
-        Output::new(OutputConfig {
+        ClientOutput::new(OutputConfig {
             incoming: Arc::clone(incoming),
             shared: Arc::clone(&target.engine.shared),
             is_kept,
             hold: match target.engine.policy.invalid_calls {
-                _ if !incoming.has_tools => Hold::Nothing,
-                InvalidCalls::Pass => Hold::Nothing,
-                InvalidCalls::Error => Hold::End,
-                InvalidCalls::Reask => Hold::All,
+                _ if !incoming.has_tools => HeldPart::Nothing,
+                InvalidCalls::Pass => HeldPart::Nothing,
+                InvalidCalls::Error => HeldPart::End,
+                InvalidCalls::Reask => HeldPart::All,
             },
             keeps_id: is_same,
             tells_usage: incoming.wants_usage(),
@@ -303,31 +306,31 @@ impl Exchange {
     }
 
     /// What the driver does next.
-    pub fn next(&self) -> Next {
+    pub fn next(&self) -> NextStep {
         match &self.state {
-            State::Due => Next::Send,
-            _ if self.session.as_ref().is_some_and(|session| session.has_outgoing()) => Next::Send,
-            State::Sent(_) => Next::Read(None),
-            State::Reading(chain) => {
-                Next::Read(chain.awaits_call().then(|| self.target.engine.policy.stop.grace()))
+            ExchangeState::Due => NextStep::Send,
+            _ if self.session.as_ref().is_some_and(|session| session.has_outgoing()) => NextStep::Send,
+            ExchangeState::Sent(_) => NextStep::Read(None),
+            ExchangeState::Reading(chain) => {
+                NextStep::Read(chain.awaits_call().then(|| self.target.engine.policy.stop.grace()))
             }
-            State::Interrupted => Next::Interrupt,
-            State::Over => Next::Over,
+            ExchangeState::Interrupted => NextStep::Interrupt,
+            ExchangeState::Over => NextStep::Over,
         }
     }
 
     /// What is to be sent now. A request that cannot be written for the target is none: the exchange has failed then.
-    pub fn take_outgoing(&mut self) -> Option<Outgoing> {
+    pub fn take_outgoing(&mut self) -> Option<OutgoingRequest> {
         let messages = self.session.as_mut().map(|session| session.session().take_outgoing());
         let mut messages = messages.filter(|messages| !messages.is_empty());
-        if !matches!(self.state, State::Due) {
-            return messages.map(Outgoing::Messages);
+        if !matches!(self.state, ExchangeState::Due) {
+            return messages.map(OutgoingRequest::Messages);
         }
         match self.incoming.prepare(&self.target, &self.added) {
             Ok(prepared) => {
-                let Prepared { outgoing, written, reading, tools } = prepared;
+                let PreparedRequest { outgoing, written, reading, tools } = prepared;
                 let own = || self.target.engine.dialect(&self.target.model, self.incoming.has_tools);
-                let chain = Chain::new(Reading {
+                let chain = ResponseChain::new(ResponseReading {
                     protocol: self.target.protocol_for(self.incoming.wire.protocol),
                     dialect: reading.or_else(own),
                     tools,
@@ -339,17 +342,17 @@ impl Exchange {
                 self.losses = written.map(|written| written.losses).unwrap_or_default();
                 match outgoing {
                     PreparedOutgoing::Request(request) => {
-                        self.state = State::Sent(Box::new(chain));
-                        Some(Outgoing::Request(request))
+                        self.state = ExchangeState::Sent(Box::new(chain));
+                        Some(OutgoingRequest::Request(request))
                     }
                     PreparedOutgoing::Session(mut session) => {
-                        self.state = State::Reading(Box::new(chain));
+                        self.state = ExchangeState::Reading(Box::new(chain));
                         let messages = messages.get_or_insert_default();
                         messages.append(&mut session.take_outgoing());
                         let max_line = self.target.engine.policy.limits.bytes;
                         let max_line = usize::try_from(max_line).unwrap_or(usize::MAX);
                         self.session = Some(Box::new(SessionLines::new(session, max_line)));
-                        Some(Outgoing::Messages(std::mem::take(messages)))
+                        Some(OutgoingRequest::Messages(std::mem::take(messages)))
                     }
                 }
             }
@@ -363,15 +366,15 @@ impl Exchange {
     /// The upstream answers with success.
     pub fn accept<N: AsRef<str>, V: AsRef<[u8]>>(&mut self, headers: impl IntoIterator<Item = (N, V)>) {
         self.keep_headers(headers);
-        self.find_out(Finding::Unknown);
-        self.state = match std::mem::replace(&mut self.state, State::Over) {
-            State::Sent(chain) => State::Reading(chain),
+        self.find_out(ProtocolSupport::Unknown);
+        self.state = match std::mem::replace(&mut self.state, ExchangeState::Over) {
+            ExchangeState::Sent(chain) => ExchangeState::Reading(chain),
             other => other,
         };
     }
 
     /// The upstream answers with another status. If it may take the request in another protocol, that is to be sent next.
-    pub fn refuse(&mut self, refusal: &Refusal) {
+    pub fn refuse(&mut self, refusal: &UpstreamRefusal) {
         self.keep_headers(refusal.headers.iter().map(|(name, value)| (name, value)));
         let error = refusal.error(&self.target);
         let is_absent = matches!(refusal.status, 404 | 405 | 501) && !self.is_about_model(&error);
@@ -379,7 +382,7 @@ impl Exchange {
             return;
         }
         if !is_absent {
-            self.find_out(Finding::Unknown);
+            self.find_out(ProtocolSupport::Unknown);
         }
         // Nobody asked for the protocols that were tried: what the usual one says is the reason.
         let usual = self.target.engine.policy.protocol;
@@ -395,7 +398,7 @@ impl Exchange {
         self.refusals.push(ProtocolRefusal { protocol, is_absent, error: error.clone() });
         self.target = self.target.clone().speaking(other);
         self.output = Self::output(&self.incoming, &self.target);
-        self.state = State::Due;
+        self.state = ExchangeState::Due;
         true
     }
 
@@ -429,7 +432,7 @@ impl Exchange {
         if !(is_absent || is_unsure) || self.reasks > 0 || self.head.is_some() {
             return None;
         }
-        if engine.finding(refused) == Finding::Spoken {
+        if engine.finding(refused) == ProtocolSupport::Spoken {
             return None;
         }
         let is_asked =
@@ -439,12 +442,12 @@ impl Exchange {
 
     /// Keeps what a response tells of the protocols that the upstream speaks: not those whose paths it did not know, and
     /// this of the one that it answers in.
-    fn find_out(&mut self, finding: Finding) {
+    fn find_out(&mut self, finding: ProtocolSupport) {
         let engine = &self.target.engine;
         for refusal in self.refusals.iter().filter(|refusal| refusal.is_absent) {
-            engine.find(refusal.protocol, Finding::Absent(self.incoming.created));
+            engine.find(refusal.protocol, ProtocolSupport::Absent(self.incoming.created));
         }
-        if finding == Finding::Spoken {
+        if finding == ProtocolSupport::Spoken {
             engine.find(self.target.protocol_for(self.incoming.wire.protocol), finding);
             self.is_understood = true;
         }
@@ -452,7 +455,7 @@ impl Exchange {
 
     /// Takes the next bytes of the upstream's response.
     pub fn push(&mut self, bytes: &[u8]) {
-        let State::Reading(chain) = &mut self.state else { return };
+        let ExchangeState::Reading(chain) = &mut self.state else { return };
         match &mut self.session {
             Some(session) => session.push(bytes, |line| {
                 match line {
@@ -480,7 +483,7 @@ impl Exchange {
 
     /// The upstream's response is at its end.
     pub fn finish(&mut self) {
-        let State::Reading(chain) = &mut self.state else { return };
+        let ExchangeState::Reading(chain) = &mut self.state else { return };
         let had_error = self.output.stats.error.is_some();
         chain.finish(&mut self.output);
         self.output.release_frames(chain.replaced_ids(), true);
@@ -496,14 +499,14 @@ impl Exchange {
     /// The driver ends the exchange: it shuts down, for example.
     pub fn abort(&mut self, error: UpstreamError<'static>) {
         match &self.state {
-            State::Reading(_) => self.fail_reading(error),
+            ExchangeState::Reading(_) => self.fail_reading(error),
             _ => self.abandon(error),
         }
     }
 
-    /// Nothing came for as long as [`Next::Read`] said. If it said nothing of the kind, silence changes nothing.
+    /// Nothing came for as long as [`NextStep::Read`] said. If it said nothing of the kind, silence changes nothing.
     pub fn silence(&mut self) {
-        let State::Reading(chain) = &mut self.state else { return };
+        let ExchangeState::Reading(chain) = &mut self.state else { return };
         if !chain.awaits_call() {
             return;
         }
@@ -513,15 +516,15 @@ impl Exchange {
 
     /// The upstream was interrupted: the driver has closed its connection.
     pub fn interrupt(&mut self) {
-        if matches!(self.state, State::Interrupted) {
-            self.state = State::Over;
+        if matches!(self.state, ExchangeState::Interrupted) {
+            self.state = ExchangeState::Over;
         }
     }
 
     /// Whether the client's response has begun: the model has said something, or the response is over. [`Exchange::head`]
     /// has its final status then, unless it is asked for sooner.
     pub fn is_ready(&self) -> bool {
-        let is_over = matches!(self.state, State::Interrupted | State::Over);
+        let is_over = matches!(self.state, ExchangeState::Interrupted | ExchangeState::Over);
         let has_content = self.output.stats.has_content && self.output.has_bytes();
         is_over || self.head.is_some() || self.incoming.is_streamed && has_content
     }
@@ -596,7 +599,7 @@ impl Exchange {
     }
 
     /// The tokens of all responses.
-    pub fn usage(&self) -> Counters {
+    pub fn usage(&self) -> TokenCounts {
         self.output.usage()
     }
 
@@ -648,15 +651,15 @@ impl Exchange {
 
     /// Ends with an error before an upstream has answered.
     fn abandon(&mut self, error: UpstreamError<'static>) {
-        if matches!(self.state, State::Interrupted | State::Over) {
+        if matches!(self.state, ExchangeState::Interrupted | ExchangeState::Over) {
             return;
         }
         self.output.fail(&error);
-        self.complete(State::Over);
+        self.complete(ExchangeState::Over);
     }
 
     fn fail_reading(&mut self, error: UpstreamError<'static>) {
-        let State::Reading(chain) = &mut self.state else { return };
+        let ExchangeState::Reading(chain) = &mut self.state else { return };
         let had_error = self.output.stats.error.is_some();
         chain.fail(error, &mut self.output);
         self.output.release_frames(chain.replaced_ids(), true);
@@ -674,9 +677,9 @@ impl Exchange {
     /// Looks whether the upstream's response is over: then it is the client's, or the model is asked again.
     fn settle(&mut self) {
         if !self.is_understood && self.output.stats.has_content {
-            self.find_out(Finding::Spoken);
+            self.find_out(ProtocolSupport::Spoken);
         }
-        let State::Reading(chain) = &self.state else { return };
+        let ExchangeState::Reading(chain) = &self.state else { return };
         if !chain.is_over() {
             return;
         }
@@ -688,7 +691,7 @@ impl Exchange {
         {
             return;
         }
-        let State::Reading(chain) = &self.state else { return };
+        let ExchangeState::Reading(chain) = &self.state else { return };
         let dialect = chain.dialect().map(str::to_owned);
         let is_interrupted = chain.is_cut();
         self.is_broken = chain.is_broken();
@@ -700,8 +703,8 @@ impl Exchange {
             && self.output.is_holding();
         for mut call in std::mem::take(&mut self.output.stats.calls) {
             call.dialect.clone_from(&dialect);
-            if is_reasked && call.outcome == Outcome::Invalid {
-                call.outcome = Outcome::Retried;
+            if is_reasked && call.outcome == CallResolution::Invalid {
+                call.outcome = CallResolution::Retried;
             }
             self.outcomes.push(call);
         }
@@ -716,7 +719,7 @@ impl Exchange {
             self.output.fail(&error);
         }
         self.output.release();
-        self.complete(if is_interrupted { State::Interrupted } else { State::Over });
+        self.complete(if is_interrupted { ExchangeState::Interrupted } else { ExchangeState::Over });
     }
 
     /// Tells the model what is wrong with its calls, and asks it again.
@@ -727,7 +730,7 @@ impl Exchange {
         self.output.forget();
         self.added.extend(reask::messages(&response, &complaints));
         self.end_session();
-        self.state = State::Due;
+        self.state = ExchangeState::Due;
     }
 
     /// Leaves the session, where there is one; the driver is to send what ends it.
@@ -737,7 +740,7 @@ impl Exchange {
 
     /// Keeps the ids of the calls, where the upstream keeps the conversation and the client may follow it.
     fn keep_calls(&self) {
-        let State::Reading(chain) = &self.state else { return };
+        let ExchangeState::Reading(chain) = &self.state else { return };
         let Some(seals) = &self.target.engine.shared.seals else { return };
         if !self.incoming.may_be_followed() || !self.target.keeps_responses() {
             return;
@@ -749,16 +752,16 @@ impl Exchange {
     }
 
     /// The client's response is complete.
-    fn complete(&mut self, state: State) {
+    fn complete(&mut self, state: ExchangeState) {
         self.keep_calls();
-        self.state = if self.end_session() { State::Over } else { state };
+        self.state = if self.end_session() { ExchangeState::Over } else { state };
         self.message = self.output.message();
         let is_streamed = self.incoming.is_streamed;
         let stops = self.target.engine.policy.stop.is_on.unwrap_or(false);
         if stops && !is_streamed && self.message.finish_reason() == Some(FinishReason::ToolCalls) {
             // A client that wants the response to end at calls wants nothing but calls.
             for choice in &mut self.message.choices {
-                choice.blocks.retain(|block| !matches!(block.content, Content::Text(_)));
+                choice.blocks.retain(|block| !matches!(block.content, BlockContent::Text(_)));
             }
         }
         if !is_streamed {
@@ -788,7 +791,7 @@ fn shown_in_header(text: &str) -> String {
 /// Bindings share these between threads.
 const _: () = {
     const fn is_shared<T: Send + Sync>() {}
-    is_shared::<Engine>();
+    is_shared::<ExchangeEngine>();
     is_shared::<IncomingRequest>();
     is_shared::<Exchange>();
     is_shared::<crate::Encoder>();

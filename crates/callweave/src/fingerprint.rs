@@ -9,7 +9,7 @@ use crate::json::word_at;
 
 /// The length of a text and a hash of its bytes, independent of how it was cut.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub(crate) struct Fingerprint {
+pub(crate) struct TextFingerprint {
     length: u64,
     /// Of the whole words.
     hash: u64,
@@ -23,7 +23,7 @@ const WORD: usize = 8;
 /// What nobody knows who makes texts.
 static KEY: LazyLock<u64> = LazyLock::new(|| RandomState::new().hash_one(WORD));
 
-impl Fingerprint {
+impl TextFingerprint {
     pub(crate) fn of(text: &str) -> Self {
         let mut print = Self::default();
         print.push(text);
@@ -131,20 +131,20 @@ pub(crate) fn keyed_mix<const COUNT: usize>(words: [u64; COUNT]) -> u64 {
 /// A hash under a key that nobody knows who makes inputs.
 #[inline]
 pub(crate) fn keyed_hash(value: &(impl Hash + ?Sized)) -> u64 {
-    let mut hasher = Keyed::default();
+    let mut hasher = FingerprintHasher::default();
     value.hash(&mut hasher);
     hasher.finish()
 }
 
-struct Keyed(u64);
+struct FingerprintHasher(u64);
 
-impl Default for Keyed {
+impl Default for FingerprintHasher {
     fn default() -> Self {
         Self(*KEY)
     }
 }
 
-impl Hasher for Keyed {
+impl Hasher for FingerprintHasher {
     #[inline]
     fn write(&mut self, bytes: &[u8]) {
         self.0 = digest(self.0, bytes);
@@ -195,30 +195,33 @@ mod tests {
 
     #[test]
     fn cuts_do_not_matter_and_content_does() {
-        let mut cut = Fingerprint::default();
+        let mut cut = TextFingerprint::default();
         cut.push("ab");
         cut.push("");
         cut.push("c");
-        assert_eq!(cut, Fingerprint::of("abc"));
+        assert_eq!(cut, TextFingerprint::of("abc"));
         let long = "hello ".repeat(9);
         for first in 0..long.len() {
             for second in first..long.len() {
-                let mut cut = Fingerprint::default();
+                let mut cut = TextFingerprint::default();
                 for piece in [&long[..first], &long[first..second], &long[second..]] {
                     cut.push(piece);
                 }
-                assert_eq!(cut, Fingerprint::of(&long));
+                assert_eq!(cut, TextFingerprint::of(&long));
             }
             let mut other = long.clone().into_bytes();
             other[first] ^= 1;
-            assert_ne!(Fingerprint::of(std::str::from_utf8(&other).expect("ASCII")), Fingerprint::of(&long));
+            assert_ne!(
+                TextFingerprint::of(std::str::from_utf8(&other).expect("ASCII")),
+                TextFingerprint::of(&long)
+            );
         }
-        assert_ne!(cut, Fingerprint::of("acb"));
+        assert_ne!(cut, TextFingerprint::of("acb"));
         // Two texts that were made to have the same fingerprint have others under the key.
         let [one, other] = ["call_abcdefghijk", "xP0AHtKcJgmJrkEp"];
-        assert_eq!(Fingerprint::of(one), Fingerprint::of(other));
+        assert_eq!(TextFingerprint::of(one), TextFingerprint::of(other));
         assert_ne!(keyed_digest(one), keyed_digest(other));
-        assert_ne!(Fingerprint::of("\0"), Fingerprint::of("\0\0"));
+        assert_ne!(TextFingerprint::of("\0"), TextFingerprint::of("\0\0"));
         let mut keyed: Vec<u64> = (0..=long.len()).map(|end| keyed_digest(&long[..end])).collect();
         keyed.extend(["\0", "\0\0", "b", "bbcdefgh", "abcdefgha", "hello hello hello_"].map(keyed_digest));
         assert_eq!(keyed_digest(&long), keyed[long.len()]);

@@ -10,9 +10,9 @@
 use std::hash::{Hash, Hasher};
 use std::num::NonZero;
 
-use crate::event::{AttachmentKind, CallKind, Counters, FinishReason, NoticeCode, ReasoningForm, Sink};
+use crate::event::{AttachmentKind, CallKind, FinishReason, NoticeCode, ReasoningForm, Sink, TokenCounts};
 use crate::fingerprint::keyed_digest;
-use crate::json::{Node, Str};
+use crate::json::{Str, TapeNode};
 use crate::upstream::UpstreamError;
 
 /// Anything that takes fragments, whatever they borrow from.
@@ -24,45 +24,45 @@ pub struct Fragment<'a> {
     /// The choice it belongs to.
     pub choice: u32,
     /// Which block it belongs to, where the wire numbers its blocks.
-    pub place: Option<Place>,
+    pub place: Option<BlockKey>,
     /// What is said.
-    pub part: Part<'a>,
+    pub part: FragmentKind<'a>,
 }
 
 /// How the wire numbers a block inside a choice.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Place {
+pub struct BlockKey {
     /// The wire's number. First, because places that differ mostly differ in it.
     pub index: i64,
     /// A protocol with several independent numberings (Cohere's contents and calls; loose fragments of
     /// different shapes) gives each its own space.
     pub space: u8,
-    /// A part inside the numbered thing, see [`Place::part`]; 0 if there is none.
+    /// A part inside the numbered thing, see [`BlockKey::part`]; 0 if there is none.
     pub part: u32,
     /// Whether a block at this place runs until something else arrives, as one without a place does: the wire
     /// numbers it, but never says that it is over.
     pub runs: bool,
-    /// The note of the number in the frame, if that was passed on: see [`Place::of`]. It is the same place either way.
+    /// The note of the number in the frame, if that was passed on: see [`BlockKey::of`]. It is the same place either way.
     pub(crate) note: Option<NonZero<u16>>,
 }
 
-impl PartialEq for Place {
+impl PartialEq for BlockKey {
     #[inline]
     fn eq(&self, other: &Self) -> bool {
         self.index == other.index && self.rest() == other.rest()
     }
 }
 
-impl Eq for Place {}
+impl Eq for BlockKey {}
 
-impl Hash for Place {
+impl Hash for BlockKey {
     fn hash<H: Hasher>(&self, hasher: &mut H) {
         self.index.hash(hasher);
         self.rest().hash(hasher);
     }
 }
 
-impl Place {
+impl BlockKey {
     /// The block of the choice that was spoken of last, open or over: for what a wire without numbers
     /// says about the block it has just told.
     pub const LAST: Self = Self { space: u8::MAX, index: 0, part: 0, runs: false, note: None };
@@ -75,7 +75,7 @@ impl Place {
     pub const MIRROR: u8 = u8::MAX - 3;
 
     /// The space of positions in a list that tells all things again, where each is first to be found: see
-    /// [`Part::Item`].
+    /// [`FragmentKind::Item`].
     pub const RECAP: u8 = u8::MAX - 4;
 
     /// Parts beyond this number are one.
@@ -89,7 +89,7 @@ impl Place {
     /// The same, by the number that stands in the frame. If it is passed on without a look at it, then in another frame
     /// that is the same but for that number, the place is the same but for it.
     #[inline(always)]
-    pub(crate) fn of(number: Node<'_>) -> Option<Self> {
+    pub(crate) fn of(number: TapeNode<'_>) -> Option<Self> {
         match number.pass_index() {
             Some((index, note)) => Some(Self { note: Some(note), ..Self::at(index) }),
             None => number.index().map(Self::at),
@@ -171,7 +171,7 @@ impl Place {
 
 /// What kind of running text it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Channel {
+pub enum TextChannel {
     /// Visible text.
     Text,
     /// Thoughts.
@@ -180,14 +180,14 @@ pub enum Channel {
     Refusal,
 }
 
-impl Channel {
+impl TextChannel {
     /// Thoughts, as the model thought them.
     pub const REASONING: Self = Self::Reasoning(ReasoningForm::Raw);
 }
 
 /// What a value that only the protocol knows is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Level {
+pub enum ExtraScope {
     /// The answer.
     Answer,
     /// The choice.
@@ -204,23 +204,23 @@ pub enum Level {
 /// Reads counters from what a provider wrote. Some providers count in every frame: what is known but for its counts
 /// need not be read in full.
 #[derive(Clone, Copy)]
-pub struct ReadUsage(pub(crate) fn(Node<'_>) -> Counters);
+pub struct UsageReader(pub(crate) fn(TapeNode<'_>) -> TokenCounts);
 
-impl ReadUsage {
-    /// The counters, and that only they are read from `usage`: see [`Node::read_apart`].
-    pub(crate) fn of(self, usage: Node<'_>) -> Counters {
+impl UsageReader {
+    /// The counters, and that only they are read from `usage`: see [`TapeNode::read_apart`].
+    pub(crate) fn of(self, usage: TapeNode<'_>) -> TokenCounts {
         usage.read_apart(self.0)
     }
 }
 
-impl std::fmt::Debug for ReadUsage {
+impl std::fmt::Debug for UsageReader {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("ReadUsage")
     }
 }
 
 /// What they read is told apart, not who reads it.
-impl PartialEq for ReadUsage {
+impl PartialEq for UsageReader {
     fn eq(&self, _: &Self) -> bool {
         true
     }
@@ -230,7 +230,7 @@ impl PartialEq for ReadUsage {
 ///
 /// A `word` is the wire's own word for the thing; it is told on with the start of what it names.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Part<'a> {
+pub enum FragmentKind<'a> {
     /// The answer's names. Told by every frame that has them; only the first, or what has changed, is news.
     Start {
         /// The id, if given.
@@ -256,17 +256,17 @@ pub enum Part<'a> {
     },
     /// The item at the place is over, and so are its blocks.
     ItemEnd,
-    /// A text block begins (only where the wire says so; a [`Part::Text`] opens its block by itself).
+    /// A text block begins (only where the wire says so; a [`FragmentKind::Text`] opens its block by itself).
     Open {
         /// Which kind of text.
-        channel: Channel,
+        channel: TextChannel,
         /// What the wire calls the block.
         word: &'a str,
     },
     /// Text to append to the block at the place, or to the running block of that channel and word.
     Text {
         /// Which kind of text.
-        channel: Channel,
+        channel: TextChannel,
         /// What the wire calls the block.
         word: &'a str,
         /// The text.
@@ -276,7 +276,7 @@ pub enum Part<'a> {
     /// after (or instead of) its deltas.
     Restate {
         /// Which kind of text.
-        channel: Channel,
+        channel: TextChannel,
         /// What the wire calls the block.
         word: &'a str,
         /// The whole text.
@@ -296,7 +296,7 @@ pub enum Part<'a> {
         /// What the wire calls the block.
         word: &'a str,
         /// Arguments. `Some` of an empty text also says that the name is settled.
-        arguments: Option<Arguments<'a>>,
+        arguments: Option<FragmentArguments<'a>>,
     },
     /// The thing at the place is the one that is elsewhere called by that name, or else the one at the other
     /// place, if either is known. From now on the places are one.
@@ -304,7 +304,7 @@ pub enum Part<'a> {
         /// Its name; may be empty.
         name: Str<'a>,
         /// Where else it may have been told of.
-        or: Option<Place>,
+        or: Option<BlockKey>,
     },
     /// The block at the place is over.
     End,
@@ -312,10 +312,10 @@ pub enum Part<'a> {
     Cut,
     /// Something that hangs on a block, an item, the choice or the answer.
     Attach {
-        /// What it hangs on. [`Level::Next`] is the block that the next fragment tells whole (a result, something
-        /// opaque). On [`Level::Block`] without a place, or at a place that runs, it hangs on the running
+        /// What it hangs on. [`ExtraScope::Next`] is the block that the next fragment tells whole (a result, something
+        /// opaque). On [`ExtraScope::Block`] without a place, or at a place that runs, it hangs on the running
         /// block of thoughts whose word begins with `on`, and else on a new one of that word.
-        level: Level,
+        level: ExtraScope,
         /// The word of the block of thoughts it hangs on, where that may have to be opened.
         on: &'a str,
         /// What it is.
@@ -351,10 +351,10 @@ pub enum Part<'a> {
     Progress {
         /// What the wire calls this step.
         word: &'a str,
-        /// What it says; JSON. If there were [details](Part::Detail), they are said instead.
+        /// What it says; JSON. If there were [details](FragmentKind::Detail), they are said instead.
         value: Option<&'a str>,
     },
-    /// A member of what the [step](Part::Progress) says that this frame tells next.
+    /// A member of what the [step](FragmentKind::Progress) says that this frame tells next.
     Detail {
         /// The member's name.
         key: &'a str,
@@ -366,7 +366,7 @@ pub enum Part<'a> {
         /// What the steps belong to: another one's are not added.
         turn: Str<'a>,
         /// Normalised.
-        counters: Counters,
+        counters: TokenCounts,
         /// As the provider wrote them; JSON.
         raw: &'a str,
     },
@@ -375,11 +375,11 @@ pub enum Part<'a> {
         /// Where the wire says them.
         word: &'a str,
         /// Normalised.
-        counters: Counters,
+        counters: TokenCounts,
         /// As the provider wrote them; JSON.
         raw: &'a str,
         /// What reads the counters, if it reads them from `raw` and from nothing else.
-        read: Option<ReadUsage>,
+        read: Option<UsageReader>,
     },
     /// The provider's reason to finish. The last one counts.
     Finish {
@@ -397,7 +397,7 @@ pub enum Part<'a> {
     /// What only this protocol knows. Told on once, and again only when it changes.
     Foreign {
         /// What it is about.
-        level: Level,
+        level: ExtraScope,
         /// Where it stood: the path from there down to the object, ending in a dot, or empty.
         path: &'static str,
         /// The member's name (or the event's).
@@ -416,16 +416,16 @@ pub enum Part<'a> {
     },
 }
 
-impl<'a> Part<'a> {
+impl<'a> FragmentKind<'a> {
     /// Something that hangs on the block at the place, or on a block of thoughts of the word `on`.
     pub(crate) fn hung(on: &'a str, kind: AttachmentKind, word: &'a str, value: &'a str) -> Self {
-        Self::Attach { level: Level::Block, on, kind, word, value }
+        Self::Attach { level: ExtraScope::Block, on, kind, word, value }
     }
 }
 
-/// The arguments in a [`Part::Call`].
+/// The arguments in a [`FragmentKind::Call`].
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Arguments<'a> {
+pub enum FragmentArguments<'a> {
     /// Argument text to append.
     Text(Str<'a>),
     /// The whole argument text, restated after (or instead of) its pieces.
@@ -453,7 +453,7 @@ pub enum Arguments<'a> {
 
 impl<'a> Fragment<'a> {
     /// A statement about choice 0 at no particular place.
-    pub fn new(part: Part<'a>) -> Self {
+    pub fn new(part: FragmentKind<'a>) -> Self {
         Self { choice: 0, place: None, part }
     }
 
@@ -463,7 +463,7 @@ impl<'a> Fragment<'a> {
     }
 
     /// The same about the block at `place`.
-    pub fn at(self, place: Place) -> Self {
+    pub fn at(self, place: BlockKey) -> Self {
         Self { place: Some(place), ..self }
     }
 }

@@ -1,16 +1,16 @@
 //! The grammar of events: what every sequence the library emits looks like.
 //!
-//! The [`Validator`] is a sink that passes nothing on and remembers what was wrong. Tests put it behind
+//! The [`EventValidator`] is a sink that passes nothing on and remembers what was wrong. Tests put it behind
 //! everything.
 
 use std::collections::{HashMap, HashSet};
 
-use crate::event::{BlockId, BlockKind, Body, DeltaKind, Event, ItemId, Scope, Sink};
+use crate::event::{BlockId, BlockKind, DeltaKind, Event, EventKind, EventScope, ItemId, Sink};
 
 /// Checks the laws that [`crate::event`] states.
 #[derive(Debug, Default)]
-pub struct Validator {
-    blocks: HashMap<BlockId, Open>,
+pub struct EventValidator {
+    blocks: HashMap<BlockId, OpenThings>,
     /// How many blocks of each choice are open.
     open: HashMap<u32, usize>,
     choices: HashSet<u32>,
@@ -26,14 +26,14 @@ pub struct Validator {
 }
 
 #[derive(Debug)]
-struct Open {
+struct OpenThings {
     choice: u32,
     /// What its deltas are.
     kind: Option<DeltaKind>,
     is_ended: bool,
 }
 
-impl Validator {
+impl EventValidator {
     /// A validator before the first event.
     pub fn new() -> Self {
         Self::default()
@@ -89,54 +89,57 @@ impl Validator {
     }
 }
 
-impl<'e> Sink<Event<'e>> for Validator {
+impl<'e> Sink<Event<'e>> for EventValidator {
     fn put(&mut self, event: Event<'e>) {
         self.events += 1;
         let choice = event.choice;
         let may_follow_finish = matches!(
             event.body,
-            Body::Usage { .. }
-                | Body::Foreign { .. }
-                | Body::Notice(_)
-                | Body::Error(_)
-                | Body::Identity { .. }
-                | Body::Progress { .. }
-                | Body::End
+            EventKind::Usage { .. }
+                | EventKind::Foreign { .. }
+                | EventKind::Notice(_)
+                | EventKind::Error(_)
+                | EventKind::Identity { .. }
+                | EventKind::Progress { .. }
+                | EventKind::End
         );
         if self.finished.contains(&choice) && !may_follow_finish {
             self.fault(format_args!("{:?} after the finish", event.body));
         }
-        if !self.has_begun && !self.is_bare && !matches!(event.body, Body::Start { .. } | Body::Notice(_)) {
+        if !self.has_begun
+            && !self.is_bare
+            && !matches!(event.body, EventKind::Start { .. } | EventKind::Notice(_))
+        {
             self.fault(format_args!("{:?} before the start", event.body));
         }
-        if let Some(Scope::Item(item)) = scope_of(&event.body)
+        if let Some(EventScope::Item(item)) = scope_of(&event.body)
             && !self.items.contains_key(&item)
         {
             self.fault(format_args!("{:?} of an item that never started", event.body));
         }
         match &event.body {
-            Body::Start { .. } => {
+            EventKind::Start { .. } => {
                 if self.has_begun {
                     self.fault("an answer starts before the one before it ended");
                 }
                 self.has_begun = true;
             }
-            Body::ChoiceStart => {
+            EventKind::ChoiceStart => {
                 if !self.choices.insert(choice) {
                     self.fault(format_args!("choice {choice} started twice"));
                 }
             }
-            Body::ItemStart { item, .. } => {
+            EventKind::ItemStart { item, .. } => {
                 if self.items.insert(*item, false).is_some() {
                     self.fault(format_args!("item {} started twice", item.0));
                 }
             }
-            Body::ItemEnd { item } => match self.items.insert(*item, true) {
+            EventKind::ItemEnd { item } => match self.items.insert(*item, true) {
                 Some(false) => {}
                 Some(true) => self.fault(format_args!("item {} ended twice", item.0)),
                 None => self.fault(format_args!("item {} ended but never started", item.0)),
             },
-            Body::BlockStart { block, kind, item, .. } => {
+            EventKind::BlockStart { block, kind, item, .. } => {
                 if !self.is_bare && !self.choices.contains(&choice) {
                     self.fault(format_args!("block {} in choice {choice}, which never started", block.0));
                 }
@@ -150,12 +153,12 @@ impl<'e> Sink<Event<'e>> for Validator {
                     BlockKind::ToolCall { .. } => Some(DeltaKind::Arguments),
                     BlockKind::ToolResult { .. } | BlockKind::Opaque { .. } => None,
                 };
-                if self.blocks.insert(*block, Open { choice, kind, is_ended: false }).is_some() {
+                if self.blocks.insert(*block, OpenThings { choice, kind, is_ended: false }).is_some() {
                     self.fault(format_args!("block {} started twice", block.0));
                 }
                 *self.open.entry(choice).or_default() += 1;
             }
-            Body::Delta { block, kind, text } => {
+            EventKind::Delta { block, kind, text } => {
                 self.inside(choice, *block, "delta");
                 if self.blocks.get(block).is_some_and(|open| open.kind != Some(*kind)) {
                     self.fault(format_args!("{kind:?} for block {}, which holds something else", block.0));
@@ -164,14 +167,18 @@ impl<'e> Sink<Event<'e>> for Validator {
                     self.fault(format_args!("empty delta of block {}", block.0));
                 }
             }
-            Body::Identity { scope: Scope::Block(block), .. } => match self.blocks.get(block) {
+            EventKind::Identity { scope: EventScope::Block(block), .. } => match self.blocks.get(block) {
                 Some(open) if open.choice == choice && open.kind == Some(DeltaKind::Arguments) => {}
                 _ => self.fault(format_args!("identity of block {}, which is no call here", block.0)),
             },
-            Body::Attachment { scope: Scope::Block(block), .. } => self.inside(choice, *block, "attachment"),
-            Body::Foreign { scope: Scope::Block(block), .. } => self.inside(choice, *block, "foreign value"),
-            Body::Correction { block, .. } => self.inside(choice, *block, "correction"),
-            Body::BlockEnd { block, .. } => {
+            EventKind::Attachment { scope: EventScope::Block(block), .. } => {
+                self.inside(choice, *block, "attachment")
+            }
+            EventKind::Foreign { scope: EventScope::Block(block), .. } => {
+                self.inside(choice, *block, "foreign value")
+            }
+            EventKind::Correction { block, .. } => self.inside(choice, *block, "correction"),
+            EventKind::BlockEnd { block, .. } => {
                 self.inside(choice, *block, "end");
                 if let Some(block) = self.blocks.get_mut(block) {
                     block.is_ended = true;
@@ -179,37 +186,37 @@ impl<'e> Sink<Event<'e>> for Validator {
                     *open = open.saturating_sub(1);
                 }
             }
-            Body::Finish { .. } => {
+            EventKind::Finish { .. } => {
                 if self.open.get(&choice).is_some_and(|&open| open > 0) {
                     self.fault(format_args!("choice {choice} finished with an open block"));
                 }
                 self.finished.insert(choice);
             }
-            Body::End => {
+            EventKind::End => {
                 let finished = self.finished.len();
                 if finished != self.choices.len() {
                     self.fault("an answer ended before all its choices had finished");
                 }
                 self.end_answer();
             }
-            Body::Identity { .. }
-            | Body::Attachment { .. }
-            | Body::Progress { .. }
-            | Body::Usage { .. }
-            | Body::Markup { .. }
-            | Body::Notice(_)
-            | Body::Error(_)
-            | Body::Foreign { .. } => {}
+            EventKind::Identity { .. }
+            | EventKind::Attachment { .. }
+            | EventKind::Progress { .. }
+            | EventKind::Usage { .. }
+            | EventKind::Markup { .. }
+            | EventKind::Notice(_)
+            | EventKind::Error(_)
+            | EventKind::Foreign { .. } => {}
         }
     }
 }
 
-fn scope_of(body: &Body<'_>) -> Option<Scope> {
+fn scope_of(body: &EventKind<'_>) -> Option<EventScope> {
     match body {
-        Body::Identity { scope, .. }
-        | Body::Attachment { scope, .. }
-        | Body::Progress { scope, .. }
-        | Body::Foreign { scope, .. } => Some(*scope),
+        EventKind::Identity { scope, .. }
+        | EventKind::Attachment { scope, .. }
+        | EventKind::Progress { scope, .. }
+        | EventKind::Foreign { scope, .. } => Some(*scope),
         _ => None,
     }
 }

@@ -83,13 +83,13 @@
 //! # The doors
 //!
 //! - [`pipeline`], [`read`] and `stream` (feature `async`): bytes, readers and streams to events and messages.
-//! - `reqwest` (feature `reqwest`): an exchange around `reqwest::Client`, as a layer of `tower`.
+//! - `reqwest` (feature `reqwest`): an exchange around `reqwest::HttpClient`, as a layer of `tower`.
 //! - [`doors`]: the interfaces of other systems: [`doors::aggregator`], [`doors::loose`], [`doors::extract`],
 //!   [`doors::prompt`] and [`doors::process`].
 //!
 //! # Features
 //!
-//! `async` adds adapters for `futures::Stream`; `schema` adds validation by the whole of JSON Schema, and about fifty
+//! `async` adds adapters for `futures::StreamSpan`; `schema` adds validation by the whole of JSON Schema, and about fifty
 //! crates; `exchange` adds what a gateway decides, without I/O; `reqwest` drives it for clients over reqwest, and adds
 //! reqwest and tokio; `tracing` (on by default) lets [`doors::process`] write spans. A feature never changes results, neither ours nor
 //! those of your own code: see [`json::Value`].
@@ -145,8 +145,8 @@ pub use event::{Event, FinishReason};
 #[cfg(feature = "exchange")]
 pub use exchange::Exchange;
 pub use json::Value;
-pub use live::Item;
-pub use message::{Invalid, InvalidReason, Message, ToolCall};
+pub use live::LiveItem;
+pub use message::{InvalidCall, InvalidReason, Message, ToolCall};
 pub use pipeline::{Decoder, decode, extract};
 pub use protocol::Protocol;
 pub use request::Request;

@@ -1,22 +1,22 @@
 //! Events → what a person or an agent follows while an answer comes: text, thoughts, calls that grow, calls that are
 //! done, the end.
 //!
-//! [`read::Items`](crate::read::Items) and `stream::Items` (feature `async`) pull them from anything that gives bytes;
-//! [`Live`] makes them of events that you have.
+//! [`read::ItemReader`](crate::read::ItemReader) and `stream::ItemReader` (feature `async`) pull them from anything that gives bytes;
+//! [`LiveView`] makes them of events that you have.
 
 use std::collections::HashMap;
 
 use crate::accumulator::Accumulator;
-use crate::event::{BlockId, Body, CallKind, DeltaKind, Event, FinishReason, Sink};
+use crate::event::{BlockId, CallKind, DeltaKind, Event, EventKind, FinishReason, Sink};
 use crate::json::Value;
-use crate::json::partial::{Growing, Partial};
-use crate::message::{Content, Message, ToolCall};
+use crate::json::partial::{PartialValue, UnfinishedValues};
+use crate::message::{BlockContent, Message, ToolCall};
 use crate::upstream::UpstreamError;
 
 /// One thing to follow. It borrows from what it was made of: take what you want to keep.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
-pub enum Item<'l> {
+pub enum LiveItem<'l> {
     /// More of the visible text.
     Text(&'l str),
     /// More of the thoughts.
@@ -24,7 +24,7 @@ pub enum Item<'l> {
     /// More of a refusal.
     Refusal(&'l str),
     /// A call began or grew.
-    Call(Grown<'l>),
+    Call(CallDelta<'l>),
     /// A call is there, whole or cut off: [`ToolCall::invalid`] tells whether it can be run.
     CallDone(&'l ToolCall),
     /// The upstream reported an error.
@@ -36,7 +36,7 @@ pub enum Item<'l> {
 /// A call that is being written.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
-pub struct Grown<'l> {
+pub struct CallDelta<'l> {
     /// Its id, as far as it is known.
     pub id: &'l str,
     /// The tool's name.
@@ -67,10 +67,10 @@ pub struct Grown<'l> {
 /// # Ok::<(), callweave::Error>(())
 /// ```
 #[derive(Debug, Default)]
-pub struct Live {
+pub struct LiveView {
     accumulator: Accumulator,
-    growing: HashMap<BlockId, Partial>,
-    last: Option<Last>,
+    growing: HashMap<BlockId, PartialValue>,
+    last: Option<LastEvent>,
     choice: u32,
     /// The text of the last delta.
     piece: String,
@@ -78,7 +78,7 @@ pub struct Live {
 
 /// What of the last event makes an item.
 #[derive(Debug)]
-enum Last {
+enum LastEvent {
     Delta(BlockId, DeltaKind),
     BlockStart(BlockId),
     BlockEnd(BlockId),
@@ -86,14 +86,14 @@ enum Last {
     Finish(FinishReason),
 }
 
-impl Live {
+impl LiveView {
     /// Before the first event.
     pub fn new() -> Self {
         Self::default()
     }
 
     /// Takes the next event. Not every one makes an item.
-    pub fn put(&mut self, event: Event<'_>) -> Option<Item<'_>> {
+    pub fn put(&mut self, event: Event<'_>) -> Option<LiveItem<'_>> {
         self.take(event);
         self.item()
     }
@@ -116,28 +116,31 @@ impl Live {
     /// Takes the next event, and says whether it makes an item.
     pub(crate) fn take(&mut self, event: Event<'_>) -> bool {
         match &event.body {
-            Body::Delta { block, kind: DeltaKind::Arguments, text } => {
-                self.growing.entry(*block).or_insert_with(|| Partial::new(Growing::Strings)).push(text);
+            EventKind::Delta { block, kind: DeltaKind::Arguments, text } => {
+                self.growing
+                    .entry(*block)
+                    .or_insert_with(|| PartialValue::new(UnfinishedValues::Strings))
+                    .push(text);
             }
-            Body::Correction { block, text } => {
+            EventKind::Correction { block, text } => {
                 if let Some(partial) = self.growing.get_mut(block) {
-                    *partial = Partial::new(Growing::Strings);
+                    *partial = PartialValue::new(UnfinishedValues::Strings);
                     partial.push(text);
                 }
             }
-            Body::BlockEnd { block, .. } => drop(self.growing.remove(block)),
+            EventKind::BlockEnd { block, .. } => drop(self.growing.remove(block)),
             _ => {}
         }
         self.choice = event.choice;
         self.last = match &event.body {
-            Body::Delta { block, kind, text } => {
+            EventKind::Delta { block, kind, text } => {
                 text.as_ref().clone_into(&mut self.piece);
-                Some(Last::Delta(*block, *kind))
+                Some(LastEvent::Delta(*block, *kind))
             }
-            Body::BlockStart { block, .. } => Some(Last::BlockStart(*block)),
-            Body::BlockEnd { block, .. } => Some(Last::BlockEnd(*block)),
-            Body::Error(error) => Some(Last::Error(error.clone().into_owned())),
-            Body::Finish { reason, .. } => Some(Last::Finish(*reason)),
+            EventKind::BlockStart { block, .. } => Some(LastEvent::BlockStart(*block)),
+            EventKind::BlockEnd { block, .. } => Some(LastEvent::BlockEnd(*block)),
+            EventKind::Error(error) => Some(LastEvent::Error(error.clone().into_owned())),
+            EventKind::Finish { reason, .. } => Some(LastEvent::Finish(*reason)),
             _ => None,
         };
         self.accumulator.put(event);
@@ -145,29 +148,29 @@ impl Live {
     }
 
     /// The item that the last event makes.
-    pub(crate) fn item(&self) -> Option<Item<'_>> {
+    pub(crate) fn item(&self) -> Option<LiveItem<'_>> {
         let piece = self.piece.as_str();
         match self.last.as_ref()? {
-            Last::Delta(_, DeltaKind::Text) => Some(Item::Text(piece)),
-            Last::Delta(_, DeltaKind::Reasoning) => Some(Item::Thought(piece)),
-            Last::Delta(_, DeltaKind::Refusal) => Some(Item::Refusal(piece)),
-            Last::Delta(block, DeltaKind::Arguments) => self.grown(*block, piece).map(Item::Call),
-            Last::BlockStart(block) => self.grown(*block, "").map(Item::Call),
-            Last::BlockEnd(block) => self.call(*block).map(Item::CallDone),
-            Last::Error(error) => Some(Item::Error(error)),
-            Last::Finish(reason) => Some(Item::Finish(*reason)),
+            LastEvent::Delta(_, DeltaKind::Text) => Some(LiveItem::Text(piece)),
+            LastEvent::Delta(_, DeltaKind::Reasoning) => Some(LiveItem::Thought(piece)),
+            LastEvent::Delta(_, DeltaKind::Refusal) => Some(LiveItem::Refusal(piece)),
+            LastEvent::Delta(block, DeltaKind::Arguments) => self.grown(*block, piece).map(LiveItem::Call),
+            LastEvent::BlockStart(block) => self.grown(*block, "").map(LiveItem::Call),
+            LastEvent::BlockEnd(block) => self.call(*block).map(LiveItem::CallDone),
+            LastEvent::Error(error) => Some(LiveItem::Error(error)),
+            LastEvent::Finish(reason) => Some(LiveItem::Finish(*reason)),
         }
     }
 
-    fn grown<'l>(&'l self, block: BlockId, piece: &'l str) -> Option<Grown<'l>> {
+    fn grown<'l>(&'l self, block: BlockId, piece: &'l str) -> Option<CallDelta<'l>> {
         let ToolCall { id, name, .. } = self.call(block)?;
-        let arguments = self.growing.get(&block).and_then(Partial::value);
-        Some(Grown { id, name, piece, arguments })
+        let arguments = self.growing.get(&block).and_then(PartialValue::value);
+        Some(CallDelta { id, name, piece, arguments })
     }
 
     fn call(&self, block: BlockId) -> Option<&ToolCall> {
         match &self.accumulator.block(block)?.content {
-            Content::ToolCall(call) if call.kind != CallKind::Builtin => Some(call),
+            BlockContent::ToolCall(call) if call.kind != CallKind::Builtin => Some(call),
             _ => None,
         }
     }

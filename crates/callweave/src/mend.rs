@@ -7,7 +7,7 @@
 //! Of a call that was cut off nothing is repaired, and nothing is coerced after the cut.
 //!
 //! Schemas decide how much work it is to coerce and check a call, and others write them. So each call has a
-//! [budget](Mend::budget) of steps; where it is spent the rest is passed on as it is, and reported to be unchecked.
+//! [budget](ArgumentStage::budget) of steps; where it is spent the rest is passed on as it is, and reported to be unchecked.
 
 use std::borrow::Cow;
 
@@ -16,15 +16,15 @@ use crate::error::Error;
 #[cfg(feature = "schema")]
 use crate::error::ErrorKind;
 use crate::event::{
-    BlockId, BlockKind, Body, CallKind, Completion, DeltaKind, Event, EventSink, Notice, NoticeCode,
+    BlockCompletion, BlockId, BlockKind, CallKind, DeltaKind, Event, EventKind, EventSink, Notice, NoticeCode,
 };
 use crate::json::repair;
-use crate::json::schema::{self, Budget, FitOptions, StreamCoercer};
-use crate::json::{Container, Scanner, Token, Value, Visit};
+use crate::json::schema::{self, CoerceOptions, StepBudget, StreamCoercer};
+use crate::json::{JsonContainer, JsonScanner, ScanToken, ScanVisitor, Value};
 
 /// Mends calls. See the [module](self).
 #[derive(Clone, Debug, Default)]
-pub struct Mend {
+pub struct ArgumentStage {
     tools: Tools,
     is_repairing: bool,
     is_coercing: bool,
@@ -32,13 +32,13 @@ pub struct Mend {
     is_validating: bool,
     /// Steps for fitting and checking a call, where they were said.
     steps: Option<u64>,
-    open: Vec<Call>,
+    open: Vec<OpenCall>,
     /// Damage reported of calls that have not ended yet: it is no news if the call is repaired in the end.
     complaints: Vec<Event<'static>>,
 }
 
 #[derive(Clone, Debug)]
-struct Call {
+struct OpenCall {
     block: BlockId,
     name: String,
     /// The arguments, as the model wrote them.
@@ -48,13 +48,13 @@ struct Call {
     /// Whether what was passed on was taken back, so that only all of it can be told.
     is_anew: bool,
     /// What may be passed on, where something may be repaired later.
-    flow: Option<Flow>,
-    coerced: Option<Box<Coerced>>,
+    flow: Option<CertainPrefix>,
+    coerced: Option<Box<CoercedArguments>>,
 }
 
 /// The arguments of a call that are coerced while they come.
 #[derive(Clone, Debug)]
-struct Coerced {
+struct CoercedArguments {
     coercer: StreamCoercer,
     /// What was passed on last.
     piece: String,
@@ -65,7 +65,7 @@ struct Coerced {
 }
 
 /// What a schema says of the arguments of a call.
-enum Verdict {
+enum ArgumentVerdict {
     /// Nothing against them.
     Fitting,
     /// What is wrong with them, in words.
@@ -80,7 +80,7 @@ const EXCERPT: usize = 40;
 /// Changes of a value that are told of a call.
 const MAX_TOLD: usize = 64;
 
-impl Mend {
+impl ArgumentStage {
     /// A stage that changes nothing.
     pub fn new() -> Self {
         Self::default()
@@ -96,19 +96,19 @@ impl Mend {
         Self { is_repairing: true, ..self }
     }
 
-    /// Fits arguments to the schemas of the [tools](Mend::tools), and names to those they were declared by.
+    /// Fits arguments to the schemas of the [tools](ArgumentStage::tools), and names to those they were declared by.
     pub fn coerce(self) -> Self {
         Self { is_coercing: true, ..self }
     }
 
-    /// Tells of arguments that do not fit the schemas of the [tools](Mend::tools).
+    /// Tells of arguments that do not fit the schemas of the [tools](ArgumentStage::tools).
     #[cfg(feature = "schema")]
     pub fn validate(self) -> Self {
         Self { is_validating: true, ..self }
     }
 
     /// How many steps the schema of a tool may make of one call, for fitting and checking together; else
-    /// [`Budget::STEPS`]. A call that would take more stays as it is, with a notice of
+    /// [`StepBudget::STEPS`]. A call that would take more stays as it is, with a notice of
     /// [`NoticeCode::Unchecked`].
     pub fn budget(self, steps: u64) -> Self {
         Self { steps: Some(steps), ..self }
@@ -129,24 +129,26 @@ impl Mend {
         match event.body {
             _ if self.complaints.is_empty() => {}
             // The damaged call may go on, or ends here.
-            Body::Markup { .. } | Body::BlockEnd { .. } | Body::Delta { kind: DeltaKind::Arguments, .. } => {}
-            Body::Notice(ref notice) if is_complaint(notice) => {}
-            Body::End => self.finish(sink),
+            EventKind::Markup { .. }
+            | EventKind::BlockEnd { .. }
+            | EventKind::Delta { kind: DeltaKind::Arguments, .. } => {}
+            EventKind::Notice(ref notice) if is_complaint(notice) => {}
+            EventKind::End => self.finish(sink),
             _ => self.release_complaints(event.choice, sink),
         }
         match &mut event.body {
-            Body::Delta { block, kind: DeltaKind::Arguments, text } => {
+            EventKind::Delta { block, kind: DeltaKind::Arguments, text } => {
                 if let Some(call) = self.open.iter_mut().find(|call| call.block == *block) {
                     let passed = call.take(text);
                     if !passed.is_empty() {
                         let text = Cow::Borrowed(passed);
-                        let body = Body::Delta { block: *block, kind: DeltaKind::Arguments, text };
+                        let body = EventKind::Delta { block: *block, kind: DeltaKind::Arguments, text };
                         sink.put(Event { choice: event.choice, source: event.source, body });
                     }
                     return;
                 }
             }
-            Body::BlockStart {
+            EventKind::BlockStart {
                 block,
                 kind: BlockKind::ToolCall { name, call: CallKind::Function, .. },
                 ..
@@ -159,19 +161,19 @@ impl Mend {
                     let notice = Notice::new(NoticeCode::Repaired, 0, detail);
                     let notice =
                         Notice { block: Some(*block), text: Some(written.into_owned().into()), ..notice };
-                    let renamed = Event::new(event.choice, Body::Notice(notice));
+                    let renamed = Event::new(event.choice, EventKind::Notice(notice));
                     sink.put(event);
                     return sink.put(renamed);
                 }
             }
-            Body::Correction { block, text } => {
+            EventKind::Correction { block, text } => {
                 if let Some(call) = self.open.iter_mut().find(|call| call.block == *block) {
                     call.written.replace_range(.., text);
                     call.is_anew = true;
                     return;
                 }
             }
-            Body::BlockEnd { block, completion } => {
+            EventKind::BlockEnd { block, completion } => {
                 match self.open.iter().position(|call| call.block == *block) {
                     Some(at) => {
                         let call = self.open.swap_remove(at);
@@ -181,15 +183,15 @@ impl Mend {
                 }
             }
             // Told at the end of the call, with its block.
-            Body::Notice(notice) if notice.code == NoticeCode::UnknownTool && !self.tools.is_empty() => {
+            EventKind::Notice(notice) if notice.code == NoticeCode::UnknownTool && !self.tools.is_empty() => {
                 return;
             }
             // What is repaired at the end of its call is told as repaired, with what the model wrote.
-            Body::Notice(notice) if is_complaint(notice) => {
+            EventKind::Notice(notice) if is_complaint(notice) => {
                 self.complaints.push(event.into_owned());
                 return;
             }
-            Body::End => self.open.clear(),
+            EventKind::End => self.open.clear(),
             _ => {}
         }
         sink.put(event);
@@ -209,33 +211,39 @@ impl Mend {
         self.complaints.extract_if(.., |complaint| complaint.choice == choice).collect()
     }
 
-    fn call(&self, block: BlockId, name: &str) -> Call {
-        Call {
+    fn call(&self, block: BlockId, name: &str) -> OpenCall {
+        OpenCall {
             block,
             name: name.to_owned(),
             written: String::new(),
             passed: 0,
             is_anew: false,
-            flow: self.is_repairing.then(Flow::default),
+            flow: self.is_repairing.then(CertainPrefix::default),
             coerced: self.coerced(name).map(Box::new),
         }
     }
 
-    fn coerced(&self, name: &str) -> Option<Coerced> {
+    fn coerced(&self, name: &str) -> Option<CoercedArguments> {
         let schema = self.tools.schema(name).filter(|_| self.is_coercing)?;
-        let coercer = StreamCoercer::new(schema, FitOptions::default(), self.steps()).of_arguments();
-        Some(Coerced { coercer, piece: String::new(), passed: 0, text: None })
+        let coercer = StreamCoercer::new(schema, CoerceOptions::default(), self.steps()).of_arguments();
+        Some(CoercedArguments { coercer, piece: String::new(), passed: 0, text: None })
     }
 
-    fn steps(&self) -> Budget {
-        Budget::new(self.steps.unwrap_or(Budget::STEPS))
+    fn steps(&self) -> StepBudget {
+        StepBudget::new(self.steps.unwrap_or(StepBudget::STEPS))
     }
 
     /// Tells what is left to tell of a call that ends.
-    fn end(&mut self, choice: u32, mut call: Call, completion: Completion, sink: &mut EventSink<'_>) {
+    fn end(
+        &mut self,
+        choice: u32,
+        mut call: OpenCall,
+        completion: BlockCompletion,
+        sink: &mut EventSink<'_>,
+    ) {
         let complaints = self.take_complaints(choice);
-        let is_whole = completion == Completion::Whole;
-        let mut changes = Changes::default();
+        let is_whole = completion == BlockCompletion::Whole;
+        let mut changes = ChangeSummary::default();
         let repaired = if is_whole { self.repaired(&call.written, &mut changes) } else { None };
         let text = repaired.as_deref().unwrap_or(&call.written);
         let is_extended = !call.is_anew && text.starts_with(&call.written[..call.passed]);
@@ -258,23 +266,23 @@ impl Mend {
             }
             told = is_extended.then_some(&coerced.piece);
         }
-        let Call { block, name, written, .. } = &call;
+        let OpenCall { block, name, written, .. } = &call;
         let arguments = &*arguments;
         match told {
             Some("") => {}
             Some(piece) => {
                 let (kind, text) = (DeltaKind::Arguments, Cow::Borrowed(piece));
-                sink.put(Event::new(choice, Body::Delta { block: *block, kind, text }));
+                sink.put(Event::new(choice, EventKind::Delta { block: *block, kind, text }));
             }
             None => {
                 let text = Cow::Borrowed(arguments);
-                sink.put(Event::new(choice, Body::Correction { block: *block, text }));
+                sink.put(Event::new(choice, EventKind::Correction { block: *block, text }));
             }
         }
         let notice = |code, detail: String, text: Option<&str>| {
             let text = text.map(|text| Cow::Owned(text.to_owned()));
             let notice = Notice { block: Some(*block), text, ..Notice::new(code, 0, detail) };
-            Event::new(choice, Body::Notice(notice))
+            Event::new(choice, EventKind::Notice(notice))
         };
         let is_changed = arguments != written;
         if is_changed {
@@ -294,11 +302,13 @@ impl Mend {
             let detail = format!("the tool {name:?} was not declared");
             sink.put(notice(NoticeCode::UnknownTool, detail, None));
         } else {
-            match unchecked.map_or_else(|| self.verdict(name, arguments, &mut budget), Verdict::Unchecked) {
-                Verdict::Fitting => {}
+            match unchecked
+                .map_or_else(|| self.verdict(name, arguments, &mut budget), ArgumentVerdict::Unchecked)
+            {
+                ArgumentVerdict::Fitting => {}
                 #[cfg(feature = "schema")]
-                Verdict::Misfit(misfit) => sink.put(notice(NoticeCode::SchemaMismatch, misfit, None)),
-                Verdict::Unchecked(error) => {
+                ArgumentVerdict::Misfit(misfit) => sink.put(notice(NoticeCode::SchemaMismatch, misfit, None)),
+                ArgumentVerdict::Unchecked(error) => {
                     let detail = format!("the arguments of {name} were passed on as they are: {error}");
                     sink.put(notice(NoticeCode::Unchecked, detail, None));
                 }
@@ -307,14 +317,15 @@ impl Mend {
     }
 
     /// The arguments as they should be, if they have to be repaired and can be.
-    fn repaired(&self, written: &str, changes: &mut Changes) -> Option<String> {
+    fn repaired(&self, written: &str, changes: &mut ChangeSummary) -> Option<String> {
         // None at all are none.
         if !self.is_repairing || written.trim_ascii().is_empty() {
             return None;
         }
         // The call ended as it should, so nothing more was to come: what is open was forgotten.
         let repaired = repair::RepairOptions::new().close_truncated().repair(written);
-        let is_mended = matches!(repaired.verdict, repair::Verdict::Repaired | repair::Verdict::Incomplete);
+        let is_mended =
+            matches!(repaired.verdict, repair::RepairVerdict::Repaired | repair::RepairVerdict::Incomplete);
         if !is_mended || !is_object(&repaired.text) {
             return None;
         }
@@ -323,33 +334,33 @@ impl Mend {
     }
 
     #[cfg(feature = "schema")]
-    fn verdict(&self, name: &str, arguments: &str, budget: &mut Budget) -> Verdict {
+    fn verdict(&self, name: &str, arguments: &str, budget: &mut StepBudget) -> ArgumentVerdict {
         let Some(schema) = self.tools.schema(name).filter(|_| self.is_validating) else {
-            return Verdict::Fitting;
+            return ArgumentVerdict::Fitting;
         };
         let arguments = if arguments.trim_ascii().is_empty() { "{}" } else { arguments };
         let value = arguments.parse().ok().filter(Value::is_object);
-        let Some(value) = value else { return Verdict::Fitting };
+        let Some(value) = value else { return ArgumentVerdict::Fitting };
         let problems = match schema.validate_within(&value, budget) {
             Ok(problems) => problems,
-            Err(error) if error.kind() == ErrorKind::Limit => return Verdict::Unchecked(error),
+            Err(error) if error.kind() == ErrorKind::Limit => return ArgumentVerdict::Unchecked(error),
             // A schema that cannot be used says nothing about the call.
-            Err(_) => return Verdict::Fitting,
+            Err(_) => return ArgumentVerdict::Fitting,
         };
-        let Some((first, more)) = problems.split_first() else { return Verdict::Fitting };
+        let Some((first, more)) = problems.split_first() else { return ArgumentVerdict::Fitting };
         let more = match more.len() {
             0 => String::new(),
             more => format!(" (and {more} more)"),
         };
-        Verdict::Misfit(format!(
+        ArgumentVerdict::Misfit(format!(
             "the arguments of {name} do not fit its schema: {}: {}{more}",
             first.path, first.detail
         ))
     }
 
     #[cfg(not(feature = "schema"))]
-    fn verdict(&self, _: &str, _: &str, _: &mut Budget) -> Verdict {
-        Verdict::Fitting
+    fn verdict(&self, _: &str, _: &str, _: &mut StepBudget) -> ArgumentVerdict {
+        ArgumentVerdict::Fitting
     }
 }
 
@@ -358,7 +369,7 @@ fn is_complaint(notice: &Notice<'_>) -> bool {
     matches!(notice.code, NoticeCode::MalformedCall | NoticeCode::IncompleteArguments)
 }
 
-impl Call {
+impl OpenCall {
     /// Takes a piece of the arguments, and gives what may now be passed on.
     fn take(&mut self, text: &str) -> &str {
         let start = self.written.len();
@@ -385,7 +396,7 @@ impl Call {
     }
 }
 
-impl Coerced {
+impl CoercedArguments {
     /// Takes more of the arguments, which were `written` so.
     fn push(&mut self, sure: &str, written: &str) {
         self.piece.clear();
@@ -421,8 +432,8 @@ impl Coerced {
 /// How much of a growing text is certain to stand in its repair: all up to the first oddity but the token that is
 /// not over yet, and the quote or comma that what follows may show to be none.
 #[derive(Clone, Debug, Default)]
-struct Flow {
-    scanner: Scanner,
+struct CertainPrefix {
+    scanner: JsonScanner,
     sure: usize,
     /// Whether the object has begun.
     has_begun: bool,
@@ -431,23 +442,23 @@ struct Flow {
     is_odd: bool,
 }
 
-impl Flow {
+impl CertainPrefix {
     fn push(&mut self, text: &str, start: usize) {
         let mut scanner = self.scanner;
-        scanner.push_to(text, &mut Follow { flow: self, text, start });
+        scanner.push_to(text, &mut PrefixFollower { flow: self, text, start });
         self.scanner = scanner;
     }
 }
 
 /// Follows one piece of the text that `flow` is about.
-struct Follow<'f> {
-    flow: &'f mut Flow,
+struct PrefixFollower<'f> {
+    flow: &'f mut CertainPrefix,
     text: &'f str,
     /// Where the piece begins.
     start: usize,
 }
 
-impl Follow<'_> {
+impl PrefixFollower<'_> {
     fn is_sure_to(&mut self, at: usize) {
         if !self.flow.is_odd {
             self.flow.sure = self.start + at;
@@ -460,22 +471,22 @@ impl Follow<'_> {
     }
 }
 
-impl Visit for Follow<'_> {
-    fn open(&mut self, container: Container, at: usize) {
-        self.flow.has_begun |= container == Container::Object;
+impl ScanVisitor for PrefixFollower<'_> {
+    fn open(&mut self, container: JsonContainer, at: usize) {
+        self.flow.has_begun |= container == JsonContainer::Object;
         self.token();
         self.is_sure_to(at + 1);
     }
 
-    fn close(&mut self, _: Container, at: usize) {
+    fn close(&mut self, _: JsonContainer, at: usize) {
         self.is_sure_to(at);
     }
 
-    fn begin(&mut self, token: Token, at: usize) {
+    fn begin(&mut self, token: ScanToken, at: usize) {
         self.token();
-        self.flow.is_quoted = matches!(token, Token::Key | Token::String);
+        self.flow.is_quoted = matches!(token, ScanToken::Key | ScanToken::String);
         // A key of which nothing came is left out.
-        self.is_sure_to(at + usize::from(token == Token::String));
+        self.is_sure_to(at + usize::from(token == ScanToken::String));
     }
 
     fn text(&mut self, run: &str) {
@@ -500,13 +511,13 @@ fn is_object(text: &str) -> bool {
 
 /// Changes in words: of the text by kind, with the bytes of the original at which they begin, then of the value.
 #[derive(Default)]
-struct Changes {
+struct ChangeSummary {
     kinds: Vec<(&'static str, Vec<usize>)>,
     values: Vec<String>,
 }
 
-impl Changes {
-    fn of_text(&mut self, changes: &[repair::Change]) {
+impl ChangeSummary {
+    fn of_text(&mut self, changes: &[repair::RepairChange]) {
         for change in changes {
             let label = change.kind.label();
             match self.kinds.iter_mut().find(|(known, _)| *known == label) {
@@ -516,7 +527,7 @@ impl Changes {
         }
     }
 
-    fn of_value(&mut self, changes: &[schema::Change]) {
+    fn of_value(&mut self, changes: &[schema::CoercionChange]) {
         let shown = |value: &Value| {
             let text = value.to_string();
             match text.char_indices().nth(EXCERPT) {
@@ -524,9 +535,11 @@ impl Changes {
                 None => text,
             }
         };
-        self.values.extend(changes.iter().take(MAX_TOLD).map(|schema::Change { kind, path, from, to }| {
-            format!("{} at {path}, {} became {}", kind.label(), shown(from), shown(to))
-        }));
+        self.values.extend(changes.iter().take(MAX_TOLD).map(
+            |schema::CoercionChange { kind, path, from, to }| {
+                format!("{} at {path}, {} became {}", kind.label(), shown(from), shown(to))
+            },
+        ));
         if changes.len() > MAX_TOLD {
             self.values.push(format!("and {} more", changes.len() - MAX_TOLD));
         }

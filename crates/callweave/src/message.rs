@@ -15,11 +15,11 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::event::{
-    AttachmentKind, BlockId, CallKind, Completion, Counters, FinishReason, ItemId, Json, Notice, NoticeCode,
-    ReasoningForm, Span,
+    AttachmentKind, BlockCompletion, BlockId, ByteSpan, CallKind, FinishReason, ItemId, JsonText, Notice,
+    NoticeCode, ReasoningForm, TokenCounts,
 };
-use crate::json::{Kind, Node, Object, Tape, Writer, each_member};
-use crate::table::Table;
+use crate::json::{JsonKind, JsonWriter, Object, Tape, TapeNode, each_member};
+use crate::table::OrderedTable;
 use crate::upstream::{ErrorClass, UpstreamError};
 use crate::{Error, ErrorKind, Result};
 
@@ -44,7 +44,7 @@ pub struct Message {
     /// What hangs on the answer as a whole.
     pub attachments: Vec<Attachment>,
     /// What only the protocol knows of the answer as a whole.
-    pub foreign: Foreign,
+    pub foreign: ExtraFields,
 }
 
 /// One candidate answer.
@@ -62,7 +62,7 @@ pub struct Choice {
     /// Why it finished; none while it has not.
     pub finish: Option<Finish>,
     /// What only the protocol knows of this choice.
-    pub foreign: Foreign,
+    pub foreign: ExtraFields,
 }
 
 /// What the wire groups blocks by.
@@ -78,7 +78,7 @@ pub struct OutputItem {
     /// What hangs on it.
     pub attachments: Vec<Attachment>,
     /// What only the protocol knows of it.
-    pub foreign: Foreign,
+    pub foreign: ExtraFields,
 }
 
 /// A piece of content.
@@ -94,21 +94,21 @@ pub struct Block {
     /// The wire's own number for it, where it has one. Not its position.
     pub index: Option<i64>,
     /// What it holds.
-    pub content: Content,
+    pub content: BlockContent,
     /// Whether it has ended.
     pub is_ended: bool,
     /// Where in the text stream it stood, if a dialect extractor found it there.
-    pub source: Span,
+    pub source: ByteSpan,
     /// What hangs on it.
     pub attachments: Vec<Attachment>,
     /// What only the protocol knows of it.
-    pub foreign: Foreign,
+    pub foreign: ExtraFields,
 }
 
 /// What a [`Block`] holds.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
-pub enum Content {
+pub enum BlockContent {
     /// Visible text.
     Text(String),
     /// Thoughts.
@@ -125,7 +125,7 @@ pub enum Content {
     /// What a tool that the provider ran answered.
     ToolResult(ToolResult),
     /// What only the protocol knows, as the provider wrote it.
-    Opaque(Json<'static>),
+    Opaque(JsonText<'static>),
 }
 
 /// What hangs on a block, an item, a choice or the answer.
@@ -137,7 +137,7 @@ pub struct Attachment {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub word: String,
     /// The attachment, as the provider wrote it.
-    pub value: Json<'static>,
+    pub value: JsonText<'static>,
 }
 
 /// A tool call.
@@ -155,22 +155,22 @@ pub struct ToolCall {
     /// Who runs it and what its arguments are.
     pub kind: CallKind,
     /// Whether it ended as it should.
-    pub completion: Completion,
+    pub completion: BlockCompletion,
     /// What a check against the declared tools found: no such tool, or arguments that violate its schema.
-    pub violation: Option<Box<Invalid>>,
+    pub violation: Option<Box<InvalidCall>>,
 }
 
 /// Why a call cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
-pub struct Invalid {
+pub struct InvalidCall {
     /// The reason.
     pub reason: InvalidReason,
     /// In words.
     pub detail: String,
 }
 
-/// The reasons of [`Invalid`].
+/// The reasons of [`InvalidCall`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -199,13 +199,13 @@ impl fmt::Display for InvalidReason {
 }
 
 /// The reason in words.
-impl fmt::Display for Invalid {
+impl fmt::Display for InvalidCall {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.detail)
     }
 }
 
-impl Invalid {
+impl InvalidCall {
     /// The violation of the declared tools that a notice reports.
     pub(crate) fn reported(notice: &Notice<'_>) -> Option<Self> {
         let reason = match notice.code {
@@ -223,7 +223,7 @@ pub struct ToolResult {
     /// The call's id.
     pub call: Option<String>,
     /// The result, as the provider wrote it.
-    pub value: Json<'static>,
+    pub value: JsonText<'static>,
 }
 
 /// Why a choice finished.
@@ -239,32 +239,32 @@ pub struct Finish {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Usage {
     /// Normalised.
-    pub counters: Counters,
+    pub counters: TokenCounts,
     /// The provider's last object, as it was written, with what only earlier ones had.
-    pub raw: Json<'static>,
+    pub raw: JsonText<'static>,
 }
 
 /// Values that only the protocol knows: by path, in the order in which they were first told, the newest value of
 /// each.
 #[derive(Clone, Default)]
-pub struct Foreign {
+pub struct ExtraFields {
     /// The members of a start, in one object, and what was told later; of several of one path the last counts.
-    members: Option<Json<'static>>,
+    members: Option<JsonText<'static>>,
     /// All values, once somebody has asked for one: mostly nobody does, and every block has room for them.
-    values: OnceLock<Box<Table<String, Json<'static>>>>,
+    values: OnceLock<Box<OrderedTable<String, JsonText<'static>>>>,
 }
 
 /// More than this is not kept unread: what is told again and again would pile up.
 const LONGEST_UNREAD: usize = 1024;
 
-impl Foreign {
+impl ExtraFields {
     /// The members of a start, which stand by path in one object.
-    pub(crate) fn of(members: Option<Json<'_>>) -> Self {
-        Self { members: members.map(Json::into_owned), values: OnceLock::new() }
+    pub(crate) fn of(members: Option<JsonText<'_>>) -> Self {
+        Self { members: members.map(JsonText::into_owned), values: OnceLock::new() }
     }
 
     /// Puts a value behind the members, if nobody has read them and there is room.
-    fn append(&mut self, path: &str, value: &Json<'_>) -> bool {
+    fn append(&mut self, path: &str, value: &JsonText<'_>) -> bool {
         let Some(members) = self.members.as_mut().filter(|_| self.values.get().is_none()) else {
             return false;
         };
@@ -272,23 +272,23 @@ impl Foreign {
             && members.append_member(path, value)
     }
 
-    fn values(&self) -> &Table<String, Json<'static>> {
+    fn values(&self) -> &OrderedTable<String, JsonText<'static>> {
         self.values.get_or_init(|| {
-            let mut values = Box::<Table<_, _>>::default();
+            let mut values = Box::<OrderedTable<_, _>>::default();
             each_member(self.members.as_ref(), |path, value| {
-                values.insert(path.to_owned(), Json::trusted(value.to_owned()));
+                values.insert(path.to_owned(), JsonText::trusted(value.to_owned()));
             });
             values
         })
     }
 
     /// The value at that path.
-    pub fn get(&self, path: &str) -> Option<&Json<'static>> {
+    pub fn get(&self, path: &str) -> Option<&JsonText<'static>> {
         self.values().get(path)
     }
 
     /// Sets the value at that path.
-    pub fn set(&mut self, path: impl Into<String>, value: Json<'static>) {
+    pub fn set(&mut self, path: impl Into<String>, value: JsonText<'static>) {
         let path = path.into();
         if self.append(&path, &value) {
             return;
@@ -299,7 +299,7 @@ impl Foreign {
     }
 
     /// All of them, in order.
-    pub fn iter(&self) -> impl ExactSizeIterator<Item = (&str, &Json<'static>)> {
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = (&str, &JsonText<'static>)> {
         self.values().all().iter().map(|(path, value)| (path.as_str(), value))
     }
 
@@ -314,13 +314,13 @@ impl Foreign {
     }
 }
 
-impl fmt::Debug for Foreign {
+impl fmt::Debug for ExtraFields {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Foreign").field(self.values()).finish()
     }
 }
 
-impl PartialEq for Foreign {
+impl PartialEq for ExtraFields {
     fn eq(&self, other: &Self) -> bool {
         self.values() == other.values()
     }
@@ -414,7 +414,7 @@ impl Choice {
     /// All visible text, joined.
     pub fn text(&self) -> Cow<'_, str> {
         self.joined(|content| match content {
-            Content::Text(text) => Some(text),
+            BlockContent::Text(text) => Some(text),
             _ => None,
         })
     }
@@ -422,7 +422,7 @@ impl Choice {
     /// All thoughts, joined.
     pub fn reasoning(&self) -> Cow<'_, str> {
         self.joined(|content| match content {
-            Content::Reasoning { text, .. } => Some(text),
+            BlockContent::Reasoning { text, .. } => Some(text),
             _ => None,
         })
     }
@@ -430,7 +430,7 @@ impl Choice {
     /// All refusal text, joined.
     pub fn refusal(&self) -> Cow<'_, str> {
         self.joined(|content| match content {
-            Content::Refusal(text) => Some(text),
+            BlockContent::Refusal(text) => Some(text),
             _ => None,
         })
     }
@@ -438,7 +438,7 @@ impl Choice {
     /// The tool calls, in the order in which they began.
     pub fn tool_calls(&self) -> impl Iterator<Item = &ToolCall> {
         self.blocks.iter().filter_map(|block| match &block.content {
-            Content::ToolCall(call) => Some(call),
+            BlockContent::ToolCall(call) => Some(call),
             _ => None,
         })
     }
@@ -446,7 +446,7 @@ impl Choice {
     /// What tools that the provider ran have answered, in order.
     pub fn tool_results(&self) -> impl Iterator<Item = &ToolResult> {
         self.blocks.iter().filter_map(|block| match &block.content {
-            Content::ToolResult(result) => Some(result),
+            BlockContent::ToolResult(result) => Some(result),
             _ => None,
         })
     }
@@ -458,7 +458,7 @@ impl Choice {
         blocks.chain(items).chain(&self.attachments).filter(move |attachment| attachment.kind == kind)
     }
 
-    fn joined<'a>(&'a self, pick: impl Fn(&'a Content) -> Option<&'a String>) -> Cow<'a, str> {
+    fn joined<'a>(&'a self, pick: impl Fn(&'a BlockContent) -> Option<&'a String>) -> Cow<'a, str> {
         let mut picked = self.blocks.iter().filter_map(|block| pick(&block.content));
         match (picked.next(), picked.next()) {
             (None, _) => Cow::Borrowed(""),
@@ -483,31 +483,31 @@ impl ToolCall {
     pub fn arguments(&self) -> &str {
         let is_empty = self.raw_arguments.bytes().all(|byte| byte.is_ascii_whitespace());
         match (self.kind, self.completion) {
-            (CallKind::Function | CallKind::Builtin, Completion::Whole) if is_empty => "{}",
+            (CallKind::Function | CallKind::Builtin, BlockCompletion::Whole) if is_empty => "{}",
             _ => &self.raw_arguments,
         }
     }
 
     /// Why the call cannot be run as it is, if it cannot: it is not complete, its arguments are no JSON object, or a check
     /// found that it does not fit the declared tools. That check is made where tools are given to a
-    /// [decoder](crate::pipeline::Builder::tools) or to [`extract`](crate::extract); schemas are checked with the feature
+    /// [decoder](crate::pipeline::TreeBuilder::tools) or to [`extract`](crate::extract); schemas are checked with the feature
     /// `schema`.
-    pub fn invalid(&self) -> Option<Invalid> {
+    pub fn invalid(&self) -> Option<InvalidCall> {
         self.unreadable().or_else(|| self.violation.as_deref().cloned())
     }
 
     /// Why its arguments cannot be read, if they cannot.
-    fn unreadable(&self) -> Option<Invalid> {
-        let invalid = |reason, detail: String| Some(Invalid { reason, detail });
+    fn unreadable(&self) -> Option<InvalidCall> {
+        let invalid = |reason, detail: String| Some(InvalidCall { reason, detail });
         if self.name.is_empty() {
             return invalid(InvalidReason::NoName, "the call has no name".to_owned());
         }
-        if self.completion == Completion::Cut {
+        if self.completion == BlockCompletion::Cut {
             let detail =
                 format!("the call of {} was cut off after {} bytes", self.name, self.raw_arguments.len());
             return invalid(InvalidReason::Incomplete, detail);
         }
-        if self.completion == Completion::AfterDamage {
+        if self.completion == BlockCompletion::AfterDamage {
             let detail =
                 format!("the call of {} stands behind a damaged one, and may be a part of it", self.name);
             return invalid(InvalidReason::AfterDamage, detail);
@@ -571,7 +571,7 @@ impl ToolCall {
 }
 
 /// The newer object with what only the older one says beside its counts, before it; none if there is nothing.
-fn merged(older: &Json<'_>, newer: &Json<'_>) -> Option<Json<'static>> {
+fn merged(older: &JsonText<'_>, newer: &JsonText<'_>) -> Option<JsonText<'static>> {
     let (old, new) = (older.as_str().as_bytes(), newer.as_str().as_bytes());
     // Most that count in every frame write the same members.
     let is_alike = |(one, other): (&u8, &u8)| one == other || one.is_ascii_digit() && other.is_ascii_digit();
@@ -580,34 +580,35 @@ fn merged(older: &Json<'_>, newer: &Json<'_>) -> Option<Json<'static>> {
     }
     let (mut before, mut after) = (Tape::new(), Tape::new());
     let (before, after) = (before.parse(older.as_str()).ok()?, after.parse(newer.as_str()).ok()?);
-    if before.kind() != Kind::Object || after.kind() != Kind::Object {
+    if before.kind() != JsonKind::Object || after.kind() != JsonKind::Object {
         return None;
     }
     // Counts are merged apart: an old one must not outlive what it was counted of.
-    let is_word = |(_, value): &(&str, Node<'_>)| !matches!(value.kind(), Kind::Number | Kind::Null);
+    let is_word =
+        |(_, value): &(&str, TapeNode<'_>)| !matches!(value.kind(), JsonKind::Number | JsonKind::Null);
     let kept: Vec<_> = before.members().filter(|(key, _)| after.get(key).is_none()).filter(is_word).collect();
     if kept.is_empty() {
         return None;
     }
     let mut text = String::new();
-    let mut writer = Writer(&mut text);
+    let mut writer = JsonWriter(&mut text);
     writer.object();
     for (key, value) in kept.into_iter().chain(after.members()) {
         writer.raw_member(key, value.raw());
     }
     writer.end_object();
-    Some(Json::trusted(text))
+    Some(JsonText::trusted(text))
 }
 
 impl Usage {
     /// Takes what the provider reported later. The counters of the input come together from the newest
     /// object that counts any, those of the output likewise: a mixture would count cached input twice.
-    pub(crate) fn merge(&mut self, newer: &Counters, raw: &Json<'_>) {
+    pub(crate) fn merge(&mut self, newer: &TokenCounts, raw: &JsonText<'_>) {
         let own = &mut self.counters;
         let counts =
             |counters: &[Option<u64>]| counters.iter().any(|count| count.is_some_and(|count| count > 0));
-        let input = |of: &Counters| [of.input_tokens, of.cached_tokens, of.cache_write_tokens];
-        let output = |of: &Counters| [of.output_tokens, of.reasoning_tokens];
+        let input = |of: &TokenCounts| [of.input_tokens, of.cached_tokens, of.cache_write_tokens];
+        let output = |of: &TokenCounts| [of.output_tokens, of.reasoning_tokens];
         // The same count with less detail is no news.
         let is_told = |all: [Option<u64>; 2], parts: &[Option<u64>]| {
             all[0] == all[1] && all[0].is_some() && parts.iter().all(Option::is_none)
@@ -641,17 +642,17 @@ impl Usage {
     }
 
     /// The counters with the total filled in where the provider gave none.
-    pub fn counters(&self) -> Counters {
-        let Counters { input_tokens, output_tokens, .. } = self.counters;
+    pub fn counters(&self) -> TokenCounts {
+        let TokenCounts { input_tokens, output_tokens, .. } = self.counters;
         let sum = match (input_tokens, output_tokens) {
             (None, None) => None,
             (input, output) => Some(input.unwrap_or(0).saturating_add(output.unwrap_or(0))),
         };
-        Counters { total_tokens: self.counters.total_tokens.or(sum), ..self.counters }
+        TokenCounts { total_tokens: self.counters.total_tokens.or(sum), ..self.counters }
     }
 }
 
-impl fmt::Display for Content {
+impl fmt::Display for BlockContent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Text(text) | Self::Reasoning { text, .. } | Self::Refusal(text) => f.write_str(text),
@@ -672,23 +673,23 @@ mod tests {
 
     #[test]
     fn foreign_values_are_the_same_read_early_or_late() {
-        let json = |text: &str| Json::trusted(text.to_owned());
+        let json = |text: &str| JsonText::trusted(text.to_owned());
         let members = || Some(json(r#"{"a":1,"b\\.c":[2]}"#));
         let news = [("a", "3"), ("d\"e", "\"x\""), ("a", "4")];
         for (members, first) in [(None, None), (members(), Some("a")), (Some(json("{}")), None)] {
-            let (mut unread, mut read) = (Foreign::of(members.clone()), Foreign::of(members));
+            let (mut unread, mut read) = (ExtraFields::of(members.clone()), ExtraFields::of(members));
             assert_eq!(read.iter().next().map(|(path, _)| path), first);
             for (path, value) in news {
                 unread.set(path, json(value));
                 read.set(path, json(value));
             }
             assert_eq!(unread, read);
-            assert_eq!(unread.get("a").map(Json::as_str), Some("4"));
-            assert_eq!(unread.get("d\"e").map(Json::as_str), Some("\"x\""));
+            assert_eq!(unread.get("a").map(JsonText::as_str), Some("4"));
+            assert_eq!(unread.get("d\"e").map(JsonText::as_str), Some("\"x\""));
             assert_eq!((unread.len(), unread.is_empty()), (if first.is_some() { 3 } else { 2 }, false));
         }
         // What is told again and again does not pile up.
-        let mut foreign = Foreign::of(members());
+        let mut foreign = ExtraFields::of(members());
         for number in 0..10_000 {
             foreign.set("a", json(&number.to_string()));
         }

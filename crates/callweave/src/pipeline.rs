@@ -23,19 +23,22 @@ use std::ops::Range;
 use memchr::memchr;
 
 use crate::accumulator::Accumulator;
-use crate::close::Close;
-use crate::dialect::{self, Stage, Tools};
+use crate::close::Finalizer;
+use crate::dialect::{self, DialectStage, Tools};
 use crate::event::{
-    BlockId, BlockKind, Body, Completion, DeltaKind, Event, EventSink, FinishReason, Notice, NoticeCode, Sink,
+    BlockCompletion, BlockId, BlockKind, DeltaKind, Event, EventKind, EventSink, FinishReason, Notice,
+    NoticeCode, Sink,
 };
-use crate::fragment::{Fragment, FragmentSink, Level, Part};
-use crate::framing::{Frame, FrameKind, Framer, Framing, Limits, is_field};
-use crate::json::{self, AsValue, Checked, Kind, Node as Value, Str, Tape, repair};
-use crate::mend::Mend;
+use crate::fragment::{ExtraScope, Fragment, FragmentKind, FragmentSink};
+use crate::framing::{Frame, FrameKind, Framer, Framing, StreamLimits, is_field};
+use crate::json::{self, AsValue, CheckedText, JsonKind, Str, Tape, TapeNode as Value, repair};
+use crate::mend::ArgumentStage;
 use crate::message::Message;
-use crate::protocol::{Context, Evidence, Input, Protocol, TABLE, report, report_body, report_text};
-use crate::shape::{Pieces, Shapes};
-use crate::truncated::{Came, Remains, Truncated};
+use crate::protocol::{
+    DetectionEvidence, ErrorContext, Protocol, ProtocolFrame, TABLE, report, report_body, report_text,
+};
+use crate::shape::{FrameTemplates, HolePieces};
+use crate::truncated::{PrecedingFrames, TruncatedFrame, TruncatedRemains};
 use crate::weave::Weave;
 use crate::{Error, ErrorKind, Result};
 
@@ -61,7 +64,7 @@ use crate::{Error, ErrorKind, Result};
 /// # Ok::<(), callweave::Error>(())
 /// ```
 ///
-/// [`Builder::extract`] reads text in other ways, [`Extractor`](dialect::Extractor) reads it as it comes.
+/// [`DecoderBuilder::extract`] reads text in other ways, [`Extractor`](dialect::Extractor) reads it as it comes.
 ///
 /// [`ToolCall::invalid`]: crate::ToolCall::invalid
 pub fn extract(text: &str, tools: &Tools) -> Message {
@@ -108,19 +111,19 @@ pub fn decode_all(bytes: &[u8]) -> Result<Vec<Message>> {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug, Default)]
-pub struct Builder {
+pub struct DecoderBuilder {
     protocol: Option<&'static Protocol>,
     candidates: Vec<&'static Protocol>,
     framing: Option<Framing>,
-    limits: Limits,
+    limits: StreamLimits,
     dialect: Option<Result<dialect::ExtractOptions>>,
-    mend: Mend,
+    mend: ArgumentStage,
     id_prefix: Option<String>,
     id_seed: Option<String>,
     reads_all: bool,
 }
 
-impl Builder {
+impl DecoderBuilder {
     /// The answers are in this protocol. Else it is found out from the first frames.
     pub fn protocol(self, protocol: &'static Protocol) -> Self {
         Self { protocol: Some(protocol), ..self }
@@ -137,7 +140,7 @@ impl Builder {
     }
 
     /// How much is held of what has not ended.
-    pub fn limits(self, limits: Limits) -> Self {
+    pub fn limits(self, limits: StreamLimits) -> Self {
         Self { limits, ..self }
     }
 
@@ -153,7 +156,7 @@ impl Builder {
     }
 
     /// Calls are mended so; instead of what was said of that before.
-    pub fn mend(self, mend: Mend) -> Self {
+    pub fn mend(self, mend: ArgumentStage) -> Self {
         Self { mend, ..self }
     }
 
@@ -169,20 +172,20 @@ impl Builder {
         Self { mend: self.mend.repair(), ..self }
     }
 
-    /// Arguments are fitted to the schemas of the [tools](Builder::tools) (`"5"` becomes 5 where a number is wanted),
+    /// Arguments are fitted to the schemas of the [tools](DecoderBuilder::tools) (`"5"` becomes 5 where a number is wanted),
     /// and names to those they were declared by; each change is told in a notice. A value that its schema cannot change
     /// flows as it comes, any other comes at its own end: see [`StreamCoercer`](crate::json::schema::StreamCoercer).
     pub fn coerce(self) -> Self {
         Self { mend: self.mend.coerce(), ..self }
     }
 
-    /// Arguments that do not fit the schemas of the [tools](Builder::tools) are told in a notice.
+    /// Arguments that do not fit the schemas of the [tools](DecoderBuilder::tools) are told in a notice.
     #[cfg(feature = "schema")]
     pub fn validate(self) -> Self {
         Self { mend: self.mend.validate(), ..self }
     }
 
-    /// How many steps the schema of a tool may make of one call: see [`Mend::budget`].
+    /// How many steps the schema of a tool may make of one call: see [`ArgumentStage::budget`].
     pub fn budget(self, steps: u64) -> Self {
         Self { mend: self.mend.budget(steps), ..self }
     }
@@ -193,7 +196,7 @@ impl Builder {
         Self { id_prefix: Some(prefix.into()), ..self }
     }
 
-    /// Makes missing ids of calls out of this seed: see [`Close::with_seed`].
+    /// Makes missing ids of calls out of this seed: see [`Finalizer::with_seed`].
     pub fn id_seed(self, seed: impl Into<String>) -> Self {
         Self { id_seed: Some(seed.into()), ..self }
     }
@@ -223,17 +226,18 @@ impl Builder {
         };
         let is_named = protocol.is_some();
         let weave = Weave::with_tools(mend.declared().clone());
-        let reader = Reader { protocol, candidates, is_named, reads_all, weave, ..Reader::default() };
+        let reader =
+            FrameReader { protocol, candidates, is_named, reads_all, weave, ..FrameReader::default() };
         let dialect = dialect.map(|dialect| match mend.declared() {
             tools if tools.is_empty() => dialect,
             tools => dialect.tools(tools.clone()),
         });
-        let stages = Stages {
-            extract: dialect.as_ref().map(|dialect| Box::new(Stage::new(dialect))),
+        let stages = StageChain {
+            extract: dialect.as_ref().map(|dialect| Box::new(DialectStage::new(dialect))),
             mend: (!mend.is_idle()).then(|| Box::new(mend)),
             close: match id_seed {
-                Some(seed) => Close::with_seed(seed),
-                None => id_prefix.map_or_else(Close::new, Close::with_prefix),
+                Some(seed) => Finalizer::with_seed(seed),
+                None => id_prefix.map_or_else(Finalizer::new, Finalizer::with_prefix),
             },
         };
         FrameDecoder { reader, stages, refusal }
@@ -248,13 +252,13 @@ impl Builder {
         }
         let (mut message, block) = (Accumulator::new(), BlockId(0));
         let written = [
-            Body::Start { id: None, model: None, word: "".into(), members: None },
-            Body::ChoiceStart,
-            Body::block_start(block, BlockKind::Text),
-            Body::Delta { block, kind: DeltaKind::Text, text: text.into() },
-            Body::BlockEnd { block, completion: Completion::Whole },
-            Body::Finish { reason: FinishReason::Stop, raw: None },
-            Body::End,
+            EventKind::Start { id: None, model: None, word: "".into(), members: None },
+            EventKind::ChoiceStart,
+            EventKind::block_start(block, BlockKind::Text),
+            EventKind::Delta { block, kind: DeltaKind::Text, text: text.into() },
+            EventKind::BlockEnd { block, completion: BlockCompletion::Whole },
+            EventKind::Finish { reason: FinishReason::Stop, raw: None },
+            EventKind::End,
         ];
         for body in written {
             stages.push_through(Event::new(0, body), &mut message);
@@ -269,13 +273,13 @@ pub struct Decoder {
     framer: Framer,
     frames: FrameDecoder,
     /// All that has come, if it is one JSON object in one line: whether the line has ended is not known yet.
-    whole: Option<Box<Checked>>,
+    whole: Option<Box<CheckedText>>,
 }
 
 impl Decoder {
     /// A decoder with everything still to be chosen.
-    pub fn builder() -> Builder {
-        Builder::default()
+    pub fn builder() -> DecoderBuilder {
+        DecoderBuilder::default()
     }
 
     /// A decoder of a known protocol; the framing is found out from the first bytes.
@@ -364,7 +368,7 @@ impl Decoder {
                 value.map(|value| self.take_whole(text.len(), value, sink)).is_ok()
             });
         }
-        self.whole = Checked::of(text).map(Box::new);
+        self.whole = CheckedText::of(text).map(Box::new);
         self.whole.is_some()
     }
 
@@ -382,12 +386,12 @@ impl Decoder {
             // The framing may stop inside a frame.
             frames.reader.shapes.pause();
             let began = framer.between_frames();
-            let mut brought = Brought::Nothing;
+            let mut brought = FramedInput::Nothing;
             let taken = framer.push_some(rest, &mut |frame: Frame<'_>| {
                 frames.push(&frame, sink);
                 brought.take(&frame, rest, frames.reader.shapes.have_brought());
             })?;
-            if let (Some(began), Some(_), Brought::One { data, offset }) =
+            if let (Some(began), Some(_), FramedInput::One { data, offset }) =
                 (began, framer.between_frames(), brought)
             {
                 frames.reader.shapes.place(&rest[..taken], data, offset - began);
@@ -430,7 +434,7 @@ impl Decoder {
 }
 
 /// What the framing made of some bytes.
-enum Brought {
+enum FramedInput {
     Nothing,
     /// A frame whose data stand there in the bytes.
     One {
@@ -441,7 +445,7 @@ enum Brought {
     Other,
 }
 
-impl Brought {
+impl FramedInput {
     /// A frame was brought, whose place is of use only if its shape is known.
     #[inline]
     fn take(&mut self, frame: &Frame<'_>, bytes: &[u8], is_known: bool) {
@@ -467,8 +471,8 @@ impl Brought {
 /// doubt whose answer it is; so is what may turn out to be an error or the torn end of the input. If nothing
 /// such comes, the best guess counts.
 pub struct FrameDecoder {
-    reader: Reader,
-    stages: Stages,
+    reader: FrameReader,
+    stages: StageChain,
     /// The reason why nothing can be decoded as it was asked for.
     refusal: Option<Box<Error>>,
 }
@@ -491,7 +495,7 @@ impl FrameDecoder {
 
     /// The dialect in which something was found. See [`Extractor::dialect`](dialect::Extractor::dialect).
     pub fn dialect(&self) -> Option<&str> {
-        self.stages.extract.as_deref().and_then(Stage::dialect)
+        self.stages.extract.as_deref().and_then(DialectStage::dialect)
     }
 
     /// Takes the frames that these bytes begin with, as long as they go on with the run of frames before; tells how many
@@ -539,19 +543,19 @@ impl FrameDecoder {
     /// Takes the next frame.
     pub fn push(&mut self, frame: &Frame<'_>, sink: &mut EventSink<'_>) {
         let Self { reader, stages, .. } = self;
-        reader.push(frame, &mut Staged { stages, sink });
+        reader.push(frame, &mut StagedSink { stages, sink });
     }
 
     /// Takes a value that no framing brought as the first frame.
     fn push_whole(&mut self, value: Value<'_>, sink: &mut EventSink<'_>) {
         let Self { reader, stages, .. } = self;
-        reader.push_whole(value, &mut Staged { stages, sink });
+        reader.push_whole(value, &mut StagedSink { stages, sink });
     }
 
     /// Takes the next frame as decoded JSON.
     pub fn push_value(&mut self, value: &impl AsValue, sink: &mut EventSink<'_>) {
         let Self { reader, stages, .. } = self;
-        reader.push_value(&value.as_value(), &mut Staged { stages, sink });
+        reader.push_value(&value.as_value(), &mut StagedSink { stages, sink });
     }
 
     /// Says that no frame will come any more. The error says that the protocol could not be told, or that the
@@ -559,7 +563,7 @@ impl FrameDecoder {
     pub fn finish(&mut self, sink: &mut EventSink<'_>) -> Result<()> {
         self.check()?;
         let Self { reader, stages, .. } = self;
-        let read = reader.finish(&mut Staged { stages, sink });
+        let read = reader.finish(&mut StagedSink { stages, sink });
         stages.finish(sink);
         read
     }
@@ -567,13 +571,13 @@ impl FrameDecoder {
 
 /// What stands between the weave and the caller: text → calls, calls → mended ones, and the close. Many streams are open
 /// at the same time, and most need neither of the first two.
-struct Stages {
-    extract: Option<Box<Stage>>,
-    mend: Option<Box<Mend>>,
-    close: Close,
+struct StageChain {
+    extract: Option<Box<DialectStage>>,
+    mend: Option<Box<ArgumentStage>>,
+    close: Finalizer,
 }
 
-impl Stages {
+impl StageChain {
     /// Whether nobody reads texts or mends calls.
     fn are_idle(&self) -> bool {
         self.extract.is_none() && self.mend.is_none()
@@ -608,12 +612,12 @@ impl Stages {
 }
 
 /// What goes through the stages on its way. No closure, because those copy what they are called with.
-struct Staged<'p, 's> {
-    stages: &'p mut Stages,
+struct StagedSink<'p, 's> {
+    stages: &'p mut StageChain,
     sink: &'p mut EventSink<'s>,
 }
 
-impl<'e> Sink<Event<'e>> for Staged<'_, '_> {
+impl<'e> Sink<Event<'e>> for StagedSink<'_, '_> {
     fn put(&mut self, mut event: Event<'e>) {
         if !self.stages.are_idle() {
             return self.stages.push_through(event, self.sink);
@@ -625,13 +629,13 @@ impl<'e> Sink<Event<'e>> for Staged<'_, '_> {
 
 /// Frames → what the weave makes of them.
 #[derive(Default)]
-struct Reader {
+struct FrameReader {
     protocol: Option<&'static Protocol>,
     /// The protocols it may be; any, where none is named.
     candidates: Vec<&'static Protocol>,
     weave: Weave,
     /// Frames whose meaning depends on what follows.
-    held: Vec<Held>,
+    held: Vec<HeldFrame>,
     held_bytes: usize,
     /// How many frames there was no room to hold.
     left_out: u64,
@@ -646,28 +650,28 @@ struct Reader {
     is_confirmed: bool,
     /// Of which protocol the frames seem to be that are not the known one's.
     resembles: Option<&'static Protocol>,
-    shapes: Shapes,
+    shapes: FrameTemplates,
     known_frames: u64,
     /// Whether frames are read in full even if their shape is known.
     reads_all: bool,
 }
 
-struct Held {
+struct HeldFrame {
     event: Option<String>,
     data: String,
     offset: u64,
-    meaning: Meaning,
+    meaning: HeldMeaning,
 }
 
-impl Held {
-    fn input<'h>(&'h self, value: Value<'h>) -> Input<'h> {
-        Input { event: self.event.as_deref(), value }
+impl HeldFrame {
+    fn input<'h>(&'h self, value: Value<'h>) -> ProtocolFrame<'h> {
+        ProtocolFrame { event: self.event.as_deref(), value }
     }
 }
 
 /// What a held frame may be.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Meaning {
+enum HeldMeaning {
     /// JSON that says nothing certain, and who claims it.
     Json(Option<&'static Protocol>),
     /// JSON with words in it: an error, unless an answer follows. Who claims it.
@@ -680,7 +684,7 @@ enum Meaning {
 
 /// What follows the frames that were held.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Then {
+enum AfterHeld {
     Answer,
     Nothing,
 }
@@ -689,13 +693,13 @@ enum Then {
 const MAX_HELD: usize = 64;
 const MAX_HELD_BYTES: usize = 1 << 20;
 
-impl Reader {
+impl FrameReader {
     fn push(&mut self, frame: &Frame<'_>, sink: &mut EventSink<'_>) {
         self.frames += 1;
         if frame.is_lossy {
             let detail = "bytes that are not UTF-8 were replaced";
             let notice = Notice::new(NoticeCode::InvalidUtf8, frame.offset, detail);
-            sink.put(Event::new(0, Body::Notice(notice)));
+            sink.put(Event::new(0, EventKind::Notice(notice)));
         }
         let data = frame.data.trim_ascii();
         if data.is_empty() {
@@ -712,14 +716,14 @@ impl Reader {
         if data == "[DONE]" {
             match self.held.is_empty() {
                 true => self.end_answer(frame.offset, sink),
-                false => self.hold(frame, data, Meaning::Done, sink),
+                false => self.hold(frame, data, HeldMeaning::Done, sink),
             }
             return;
         }
         if frame.kind == FrameKind::Stray {
             // The response itself is complete.
             if !self.weave.is_over() {
-                self.hold(frame, data, Meaning::Text, sink);
+                self.hold(frame, data, HeldMeaning::Text, sink);
             }
             return;
         }
@@ -733,7 +737,7 @@ impl Reader {
         if !self.shapes.may_be(frame.event, data) {
             return false;
         }
-        let mut pieces = Pieces::default();
+        let mut pieces = HolePieces::default();
         let Some(known) = self.shapes.find(frame.event, data, &mut pieces) else { return false };
         self.known_frames += 1;
         let number = known.number;
@@ -756,13 +760,13 @@ impl Reader {
     }
 
     /// Takes the frames that these bytes begin with, as long as their shapes are known and there is room for each and
-    /// for all of them; tells how many bytes that were. To be called where it is [steady](Reader::is_steady) only.
+    /// for all of them; tells how many bytes that were. To be called where it is [steady](FrameReader::is_steady) only.
     fn push_known(
         &mut self,
         bytes: &[u8],
         mut offset: u64,
         (most, left): (usize, usize),
-        stages: &mut Stages,
+        stages: &mut StageChain,
         sink: &mut EventSink<'_>,
     ) -> usize {
         let mut rest = &bytes[..bytes.len().min(left)];
@@ -771,19 +775,19 @@ impl Reader {
             // What only grows a block concerns no stage but those that read or mend it.
             let taken = match stages.are_idle() {
                 true => self.run(rest, offset, most, sink),
-                false => self.run(rest, offset, most, &mut Staged { stages, sink }),
+                false => self.run(rest, offset, most, &mut StagedSink { stages, sink }),
             };
             (offset, rest) = (offset + taken as u64, &rest[taken..]);
             if rest.is_empty() {
                 break;
             }
-            let mut pieces = Pieces::default();
+            let mut pieces = HolePieces::default();
             let Some(known) = self.shapes.find_at(rest, &mut pieces).filter(|known| known.length() <= most)
             else {
                 break;
             };
             let (number, length) = (known.number, known.length());
-            let mut sink = Staged { stages, sink };
+            let mut sink = StagedSink { stages, sink };
             known.push_to(&mut self.weave, known.offset(offset), &mut sink);
             self.shapes.follow(number, &rest[..length], &pieces);
             self.frames += 1;
@@ -821,10 +825,10 @@ impl Reader {
             return;
         }
         self.has_json = true;
-        let input = Input { event: frame.event, value };
+        let input = ProtocolFrame { event: frame.event, value };
         let has_words = has_words(&input);
         if let Some(next) = self.successor(&input) {
-            self.release(Then::Answer, sink);
+            self.release(AfterHeld::Answer, sink);
             self.weave.begin_anew(sink);
             self.shapes.clear();
             self.protocol = Some(next);
@@ -835,16 +839,17 @@ impl Reader {
             return self.decode_and_learn(known, &input, data, frame.offset, sink);
         }
         match (self.claim(&input), self.protocol) {
-            (Some((Evidence::Strong, found)), _) => {
+            (Some((DetectionEvidence::Strong, found)), _) => {
                 self.protocol = Some(found);
                 self.is_confirmed = true;
                 self.shapes.clear();
-                self.release(Then::Answer, sink);
+                self.release(AfterHeld::Answer, sink);
                 self.decode(found, &input, frame.offset, sink);
             }
             (claim, known) => {
                 let claimant = known.or(claim.map(|(_, claimant)| claimant));
-                let meaning = if has_words { Meaning::Words(claimant) } else { Meaning::Json(claimant) };
+                let meaning =
+                    if has_words { HeldMeaning::Words(claimant) } else { HeldMeaning::Json(claimant) };
                 self.hold(frame, data, meaning, sink);
             }
         }
@@ -852,20 +857,20 @@ impl Reader {
 
     /// The protocol of the next answer, if the one before is over and was not in a protocol that the caller named:
     /// a recording may hold answers of several.
-    fn successor(&self, input: &Input<'_>) -> Option<&'static Protocol> {
+    fn successor(&self, input: &ProtocolFrame<'_>) -> Option<&'static Protocol> {
         let known = self.protocol.filter(|_| self.is_confirmed && !self.is_named && self.weave.is_over())?;
-        if (known.recognise)(input) == Some(Evidence::Strong) {
+        if (known.recognise)(input) == Some(DetectionEvidence::Strong) {
             return None;
         }
         let candidates = if self.candidates.is_empty() { TABLE } else { &self.candidates };
         match Protocol::weigh(candidates, input) {
-            Some((Evidence::Strong, next)) => Some(next),
+            Some((DetectionEvidence::Strong, next)) => Some(next),
             _ => None,
         }
     }
 
     /// Whose the frame is: of the known protocol, or of one of those that it may be.
-    fn claim(&mut self, input: &Input<'_>) -> Option<(Evidence, &'static Protocol)> {
+    fn claim(&mut self, input: &ProtocolFrame<'_>) -> Option<(DetectionEvidence, &'static Protocol)> {
         let Some(known) = self.protocol else {
             let candidates = if self.candidates.is_empty() { TABLE } else { &self.candidates };
             return Protocol::weigh(candidates, input);
@@ -878,7 +883,13 @@ impl Reader {
         claim
     }
 
-    fn decode(&mut self, protocol: &Protocol, input: &Input<'_>, offset: u64, sink: &mut EventSink<'_>) {
+    fn decode(
+        &mut self,
+        protocol: &Protocol,
+        input: &ProtocolFrame<'_>,
+        offset: u64,
+        sink: &mut EventSink<'_>,
+    ) {
         self.weave.push_frame(offset, |fragments| protocol.decode(input, fragments), sink);
     }
 
@@ -886,7 +897,7 @@ impl Reader {
     fn decode_and_learn(
         &mut self,
         protocol: &Protocol,
-        input: &Input<'_>,
+        input: &ProtocolFrame<'_>,
         data: &str,
         offset: u64,
         sink: &mut EventSink<'_>,
@@ -911,7 +922,7 @@ impl Reader {
     }
 
     fn end_answer(&mut self, offset: u64, sink: &mut EventSink<'_>) {
-        self.weave.push(offset, |fragments| fragments.put(Fragment::new(Part::Done)), sink);
+        self.weave.push(offset, |fragments| fragments.put(Fragment::new(FragmentKind::Done)), sink);
     }
 
     /// Takes the next frame as decoded JSON.
@@ -929,8 +940,8 @@ impl Reader {
         self.untear(sink);
         let named = self.protocol.filter(|_| !self.is_confirmed);
         let claimed = self.held.iter().find_map(|held| match held.meaning {
-            Meaning::Json(claimant) | Meaning::Words(claimant) => claimant,
-            Meaning::Text | Meaning::Done => None,
+            HeldMeaning::Json(claimant) | HeldMeaning::Words(claimant) => claimant,
+            HeldMeaning::Text | HeldMeaning::Done => None,
         });
         self.protocol = self.protocol.or(claimed);
         if self.protocol.is_none() && self.is_unknown() {
@@ -938,7 +949,7 @@ impl Reader {
             return Err(Error::new(ErrorKind::Unknown, what));
         }
         let words = self.last_words();
-        self.release(Then::Nothing, sink);
+        self.release(AfterHeld::Nothing, sink);
         self.interrupt(&words, sink);
         let is_empty = self.weave.is_empty();
         self.weave.finish(sink);
@@ -949,10 +960,10 @@ impl Reader {
     }
 
     /// Takes the text that ends an input of JSON: a proxy's error page or sentence.
-    fn last_words(&mut self) -> Vec<Held> {
-        let is_words = |held: &Held| {
+    fn last_words(&mut self) -> Vec<HeldFrame> {
+        let is_words = |held: &HeldFrame| {
             let data = held.data.trim_ascii_start();
-            held.meaning == Meaning::Text && !data.starts_with(['{', '[']) && !is_field(data.as_bytes())
+            held.meaning == HeldMeaning::Text && !data.starts_with(['{', '[']) && !is_field(data.as_bytes())
         };
         let count = self.held.iter().rev().take_while(|held| is_words(held)).count();
         // Where text came between frames before, it is damage to the end.
@@ -962,16 +973,16 @@ impl Reader {
 
     /// Something else than the provider ended the input with these words: that is an error of a response that had not come
     /// to its end, and damage after one that had.
-    fn interrupt(&mut self, words: &[Held], sink: &mut EventSink<'_>) {
+    fn interrupt(&mut self, words: &[HeldFrame], sink: &mut EventSink<'_>) {
         let Some(first) = words.first() else { return };
         if self.weave.is_over() {
-            for Held { data, offset, .. } in words {
+            for HeldFrame { data, offset, .. } in words {
                 self.weave.push(*offset, |fragments| fragments.put(damage(data)), sink);
             }
             return;
         }
         let lines: Vec<_> = words.iter().map(|held| held.data.as_str()).collect();
-        let (text, context) = (lines.join("\n"), Context::default());
+        let (text, context) = (lines.join("\n"), ErrorContext::default());
         self.weave.push_frame(first.offset, |fragments| report_text(&text, context, fragments), sink);
     }
 
@@ -979,8 +990,9 @@ impl Reader {
     fn is_unknown(&self) -> bool {
         let mut tape = Tape::new();
         let has_error = |value: Value<'_>| report_body(value, &mut |_: Fragment<'_>| {});
-        let mut is_nobodys =
-            |held: &Held| held.meaning == Meaning::Json(None) && !tape.parse(&held.data).is_ok_and(has_error);
+        let mut is_nobodys = |held: &HeldFrame| {
+            held.meaning == HeldMeaning::Json(None) && !tape.parse(&held.data).is_ok_and(has_error)
+        };
         (self.has_json && self.left_out > 0) || self.held.iter().any(&mut is_nobodys)
     }
 
@@ -993,59 +1005,59 @@ impl Reader {
     }
 
     /// Keeps a frame until it is clear what it means.
-    fn hold(&mut self, frame: &Frame<'_>, data: &str, meaning: Meaning, sink: &mut EventSink<'_>) {
+    fn hold(&mut self, frame: &Frame<'_>, data: &str, meaning: HeldMeaning, sink: &mut EventSink<'_>) {
         let is_full = self.held.len() >= MAX_HELD || self.held_bytes + data.len() > MAX_HELD_BYTES;
         if is_full && !self.held.is_empty() {
             if self.protocol.is_none() {
                 // What is only repeated, such as keep-alives, is not missed.
-                let is_repeat = |held: &Held| held.data == data && held.event.as_deref() == frame.event;
+                let is_repeat = |held: &HeldFrame| held.data == data && held.event.as_deref() == frame.event;
                 self.left_out += u64::from(!self.held.iter().any(is_repeat));
                 return;
             }
-            self.release(Then::Nothing, sink);
+            self.release(AfterHeld::Nothing, sink);
         }
         self.held_bytes += data.len();
         let (event, data) = (frame.event.map(Into::into), data.to_owned());
-        self.held.push(Held { event, data, offset: frame.offset, meaning });
+        self.held.push(HeldFrame { event, data, offset: frame.offset, meaning });
     }
 
     /// Reads what was held, now that it is clear what follows.
-    fn release(&mut self, then: Then, sink: &mut EventSink<'_>) {
+    fn release(&mut self, then: AfterHeld, sink: &mut EventSink<'_>) {
         let held = std::mem::take(&mut self.held);
         self.held_bytes = 0;
         let mut tape = Tape::new();
         // What an answer follows is no error, unless an end comes between.
-        let mut is_followed = then == Then::Answer;
+        let mut is_followed = then == AfterHeld::Answer;
         let mut followed: Vec<_> = held
             .iter()
             .rev()
             .map(|held| {
                 match held.meaning {
-                    Meaning::Done => is_followed = false,
-                    Meaning::Json(Some(claimant)) if !is_followed => {
+                    HeldMeaning::Done => is_followed = false,
+                    HeldMeaning::Json(Some(claimant)) if !is_followed => {
                         let tells = |value| tells(claimant, &held.input(value), is_content);
                         is_followed = tape.parse(&held.data).is_ok_and(tells);
                     }
-                    Meaning::Json(_) | Meaning::Words(_) | Meaning::Text => {}
+                    HeldMeaning::Json(_) | HeldMeaning::Words(_) | HeldMeaning::Text => {}
                 }
                 is_followed
             })
             .collect();
         followed.reverse();
         for (at, (held, is_followed)) in held.iter().zip(followed).enumerate() {
-            let Held { data, offset, meaning, .. } = held;
+            let HeldFrame { data, offset, meaning, .. } = held;
             let input = tape.parse(data).ok().map(|value| held.input(value));
             match (*meaning, input) {
-                (Meaning::Done, _) => self.end_answer(*offset, sink),
-                (Meaning::Json(_) | Meaning::Words(_), Some(input))
+                (HeldMeaning::Done, _) => self.end_answer(*offset, sink),
+                (HeldMeaning::Json(_) | HeldMeaning::Words(_), Some(input))
                     if is_followed && self.is_foreign(*meaning, &input) =>
                 {
                     self.weave.push(*offset, |fragments| pass_on(input.value, fragments), sink);
                 }
-                (Meaning::Json(claimant) | Meaning::Words(claimant), Some(input)) => {
+                (HeldMeaning::Json(claimant) | HeldMeaning::Words(claimant), Some(input)) => {
                     let confirmed = self.protocol.filter(|_| self.is_confirmed);
                     let protocol = confirmed.or(claimant).or(self.protocol);
-                    let has_words = matches!(meaning, Meaning::Words(_));
+                    let has_words = matches!(meaning, HeldMeaning::Words(_));
                     let read = |fragments: &mut FragmentSink<'_>| {
                         read_doubtful(protocol, &input, has_words, fragments);
                     };
@@ -1054,7 +1066,7 @@ impl Reader {
                 (_, _) if !is_followed && at == 0 && !self.has_json => {
                     self.weave.push_frame(
                         *offset,
-                        |fragments| report_text(data, Context::default(), fragments),
+                        |fragments| report_text(data, ErrorContext::default(), fragments),
                         sink,
                     );
                 }
@@ -1067,20 +1079,21 @@ impl Reader {
         if self.left_out > 0 {
             let detail =
                 format!("frames before the answer were left out: {}", std::mem::take(&mut self.left_out));
-            sink.put(Event::new(0, Body::Notice(Notice::new(NoticeCode::Other, 0, detail))));
+            sink.put(Event::new(0, EventKind::Notice(Notice::new(NoticeCode::Other, 0, detail))));
         }
     }
 
     /// Whether a frame before the answer is not of its protocol.
-    fn is_foreign(&self, meaning: Meaning, input: &Input<'_>) -> bool {
+    fn is_foreign(&self, meaning: HeldMeaning, input: &ProtocolFrame<'_>) -> bool {
         let is_of = |protocol: &Protocol| (protocol.recognise)(input).is_some();
-        matches!(meaning, Meaning::Words(_)) || !self.protocol.filter(|_| self.is_confirmed).is_none_or(is_of)
+        matches!(meaning, HeldMeaning::Words(_))
+            || !self.protocol.filter(|_| self.is_confirmed).is_none_or(is_of)
     }
 
     /// The framing itself calls the frame an error.
     fn fail(&mut self, frame: &Frame<'_>, sink: &mut EventSink<'_>) {
         let words = self.protocol.map_or(&[][..], |protocol| protocol.errors);
-        let context = Context { words, code: frame.event.map(Str::Plain), ..Context::default() };
+        let context = ErrorContext { words, code: frame.event.map(Str::Plain), ..ErrorContext::default() };
         self.weave.push_frame(frame.offset, |fragments| report_text(frame.data, context, fragments), sink);
     }
 
@@ -1093,7 +1106,8 @@ impl Reader {
         if let Some(text) = &with_text {
             mended = lossless().repair(text);
         }
-        let is_read = matches!(mended.verdict, repair::Verdict::Valid | repair::Verdict::Repaired);
+        let is_read =
+            matches!(mended.verdict, repair::RepairVerdict::Valid | repair::RepairVerdict::Repaired);
         if is_read && mended.text.starts_with('{') {
             let (code, detail) = match with_text {
                 None => (NoticeCode::Repaired, "a frame is not quite JSON"),
@@ -1101,55 +1115,57 @@ impl Reader {
                     (NoticeCode::MalformedFrame, "an escape in a frame is damaged and was read as text")
                 }
             };
-            sink.put(Event::new(0, Body::Notice(Notice::new(code, frame.offset, detail))));
+            sink.put(Event::new(0, EventKind::Notice(Notice::new(code, frame.offset, detail))));
             if self.push_json(frame, &mended.text, sink) {
                 return;
             }
         }
-        self.hold(frame, frame.data, Meaning::Text, sink);
+        self.hold(frame, frame.data, HeldMeaning::Text, sink);
     }
 
     /// Reads what there is of a last frame that the end of the input cut.
     fn untear(&mut self, sink: &mut EventSink<'_>) {
-        let Some(Held { event, data, offset, .. }) = self.held.pop_if(|held| held.meaning == Meaning::Text)
+        let Some(HeldFrame { event, data, offset, .. }) =
+            self.held.pop_if(|held| held.meaning == HeldMeaning::Text)
         else {
             return;
         };
-        let torn = Truncated::of(data.trim_ascii());
+        let torn = TruncatedFrame::of(data.trim_ascii());
         let mut tape = Tape::new();
         if let Some(torn) = &torn
             && let Ok(value) = tape.parse(&torn.text)
         {
-            let input = Input { event: event.as_deref(), value };
+            let input = ProtocolFrame { event: event.as_deref(), value };
             let claim = self.claim(&input);
-            let is_certain = claim.is_some_and(|(evidence, _)| evidence == Evidence::Strong);
+            let is_certain = claim.is_some_and(|(evidence, _)| evidence == DetectionEvidence::Strong);
             if let Some(protocol) = self.protocol.or(claim.map(|(_, claimant)| claimant)) {
                 self.protocol = Some(protocol);
                 self.has_json = true;
                 self.is_confirmed |= is_certain;
-                self.release(if is_certain { Then::Answer } else { Then::Nothing }, sink);
-                let came = if self.weave.is_empty() { Came::Nothing } else { Came::Something };
+                self.release(if is_certain { AfterHeld::Answer } else { AfterHeld::Nothing }, sink);
+                let came =
+                    if self.weave.is_empty() { PrecedingFrames::Nothing } else { PrecedingFrames::Something };
                 let decode = |fragments: &mut FragmentSink<'_>| {
-                    let mut remains = Remains::new(torn, protocol, came, fragments);
+                    let mut remains = TruncatedRemains::new(torn, protocol, came, fragments);
                     protocol.decode(&input, &mut remains);
                     remains.finish();
                 };
                 return self.weave.push_frame(offset, decode, sink);
             }
         }
-        self.held.push(Held { event, data, offset, meaning: Meaning::Text });
+        self.held.push(HeldFrame { event, data, offset, meaning: HeldMeaning::Text });
     }
 }
 
 /// Changes that keep what a frame says.
 fn lossless() -> repair::RepairOptions {
-    repair::RepairOptions::new().allow(repair::Class::Lossless).without_prose()
+    repair::RepairOptions::new().allow(repair::ChangeClass::Lossless).without_prose()
 }
 
 /// Where a `\u` escape is damaged.
-fn damaged_escape(verdict: &repair::Verdict) -> Option<usize> {
+fn damaged_escape(verdict: &repair::RepairVerdict) -> Option<usize> {
     match verdict {
-        repair::Verdict::Hopeless { why: repair::Why::DamagedEscape, at } => Some(*at),
+        repair::RepairVerdict::Hopeless { why: repair::HopelessReason::DamagedEscape, at } => Some(*at),
         _ => None,
     }
 }
@@ -1171,7 +1187,7 @@ fn with_escapes_as_text(data: &str, first: usize) -> String {
 }
 
 /// Whether the frame says nothing but words that may be an error's: they are one only if no answer follows.
-fn has_words(input: &Input<'_>) -> bool {
+fn has_words(input: &ProtocolFrame<'_>) -> bool {
     if !input.value.has_any(["message", "detail"]) {
         return false;
     }
@@ -1179,7 +1195,7 @@ fn has_words(input: &Input<'_>) -> bool {
     let mut has_words = false;
     for (key, value) in input.value.members() {
         match key {
-            "message" if value.kind() == Kind::String => has_words = true,
+            "message" if value.kind() == JsonKind::String => has_words = true,
             "detail" => has_words = true,
             "error" | "errors" | "choices" | "method" => return false,
             "type" | "object" if value.str().is_some_and(is_error) => return false,
@@ -1190,33 +1206,41 @@ fn has_words(input: &Input<'_>) -> bool {
 }
 
 /// Whether that protocol reads such a thing in the frame.
-fn tells(protocol: &Protocol, input: &Input<'_>, is_such: fn(&Part<'_>) -> bool) -> bool {
+fn tells(protocol: &Protocol, input: &ProtocolFrame<'_>, is_such: fn(&FragmentKind<'_>) -> bool) -> bool {
     let mut is_told = false;
     protocol.decode(input, &mut |fragment: Fragment<'_>| is_told |= is_such(&fragment.part));
     is_told
 }
 
-fn is_content(part: &Part<'_>) -> bool {
-    matches!(part, Part::Open { .. } | Part::Text { .. } | Part::Restate { .. } | Part::Call { .. })
+fn is_content(part: &FragmentKind<'_>) -> bool {
+    matches!(
+        part,
+        FragmentKind::Open { .. }
+            | FragmentKind::Text { .. }
+            | FragmentKind::Restate { .. }
+            | FragmentKind::Call { .. }
+    )
 }
 
 /// Reads a frame by its protocol if that finds anything in it (in mere words: an error), else as an error that no
 /// protocol knows.
 fn read_doubtful(
     protocol: Option<&Protocol>,
-    input: &Input<'_>,
+    input: &ProtocolFrame<'_>,
     has_words: bool,
     fragments: &mut FragmentSink<'_>,
 ) {
-    let is_such: fn(&Part<'_>) -> bool = match has_words {
-        true => |part| matches!(part, Part::Error(_)),
-        false => |part| !matches!(part, Part::Start { .. } | Part::Choice | Part::Foreign { .. }),
+    let is_such: fn(&FragmentKind<'_>) -> bool = match has_words {
+        true => |part| matches!(part, FragmentKind::Error(_)),
+        false => |part| {
+            !matches!(part, FragmentKind::Start { .. } | FragmentKind::Choice | FragmentKind::Foreign { .. })
+        },
     };
     match protocol {
         Some(protocol) if tells(protocol, input, is_such) => protocol.decode(input, fragments),
         _ if report_body(input.value, fragments) => {}
         _ if has_words => {
-            report(input.value, Context::default(), fragments);
+            report(input.value, ErrorContext::default(), fragments);
         }
         Some(protocol) => protocol.decode(input, fragments),
         None => {}
@@ -1226,8 +1250,8 @@ fn read_doubtful(
 /// Passes on what came before an answer and says nothing of it.
 fn pass_on(value: Value<'_>, fragments: &mut FragmentSink<'_>) {
     for (key, value) in value.members() {
-        fragments.put(Fragment::new(Part::Foreign {
-            level: Level::Answer,
+        fragments.put(Fragment::new(FragmentKind::Foreign {
+            level: ExtraScope::Answer,
             path: "",
             key,
             value: value.raw(),
@@ -1237,7 +1261,7 @@ fn pass_on(value: Value<'_>, fragments: &mut FragmentSink<'_>) {
 
 fn damage(text: &str) -> Fragment<'_> {
     let detail = "a frame is not JSON";
-    Fragment::new(Part::Notice { code: NoticeCode::MalformedFrame, detail, text: Some(text) })
+    Fragment::new(FragmentKind::Notice { code: NoticeCode::MalformedFrame, detail, text: Some(text) })
 }
 
 #[cfg(test)]
@@ -1250,7 +1274,7 @@ mod tests {
     type Told = (Vec<Event<'static>>, Result<()>, Option<Framing>);
 
     /// What each push tells, and the end: read by a decoder, or frame by frame.
-    fn told(pieces: &[&[u8]], limits: Limits) -> [Vec<Told>; 2] {
+    fn told(pieces: &[&[u8]], limits: StreamLimits) -> [Vec<Told>; 2] {
         let mut decoder = Decoder::builder().limits(limits).build();
         let (mut framer, mut frames) = (Framer::detect(limits), FrameDecoder::detect());
         let [mut whole, mut framed] = [Vec::new(), Vec::new()];
@@ -1285,9 +1309,9 @@ mod tests {
                 for next in ["", " ", "\n", "{\"b\":2}\n{}", "\n{\"b\":2}", "x", &line] {
                     let first = format!("{body}{tail}");
                     let all = first.len() + next.len();
-                    let limits = |line, frame, total| Limits { line, frame, total: total as u64 };
+                    let limits = |line, frame, total| StreamLimits { line, frame, total: total as u64 };
                     for limits in [
-                        Limits::default(),
+                        StreamLimits::default(),
                         limits(1 << 20, first.len(), 1 << 20),
                         limits(1 << 20, body.len(), 1 << 20),
                         limits(body.len() - 1, 1 << 20, 1 << 20),
@@ -1304,7 +1328,7 @@ mod tests {
         }
         assert!(count > 4000);
         let lossy = [BODY.as_bytes(), b"\xFF}"].concat();
-        let [whole, framed] = told(&[&lossy], Limits::default());
+        let [whole, framed] = told(&[&lossy], StreamLimits::default());
         assert_eq!(whole, framed);
     }
 

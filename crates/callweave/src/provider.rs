@@ -18,7 +18,7 @@ use crate::protocol::{
     ANTHROPIC_MESSAGES, BEDROCK_CONVERSE, BEDROCK_INVOKE, CODEX_APP_SERVER, COHERE_V2,
     GEMINI_GENERATE_CONTENT, GEMINI_INTERACTIONS, OLLAMA, OPENAI_CHAT, OPENAI_RESPONSES, Protocol,
 };
-use crate::request::Limits;
+use crate::request::ProviderLimits;
 
 /// One provider: a row of the [`TABLE`].
 #[derive(Debug)]
@@ -54,9 +54,9 @@ pub struct Provider {
     /// Whether a server that has its model list is of its kind. Gateways pass the lists of other providers on.
     pub is_told_by_list: bool,
     /// What it demands of Chat requests.
-    pub(crate) chat: &'static Limits,
+    pub(crate) chat: &'static ProviderLimits,
     /// What it demands of Responses requests.
-    pub(crate) responses: &'static Limits,
+    pub(crate) responses: &'static ProviderLimits,
     /// Whether it answers with embeddings and images in OpenAI's form.
     pub(crate) has_values: bool,
 }
@@ -91,8 +91,8 @@ const COMPATIBLE: Provider = Provider {
     list_owners: &[],
     list_shape: None,
     is_told_by_list: false,
-    chat: &Limits::CHAT,
-    responses: &Limits::COMPATIBLE_RESPONSES,
+    chat: &ProviderLimits::CHAT,
+    responses: &ProviderLimits::COMPATIBLE_RESPONSES,
     has_values: true,
 };
 
@@ -112,8 +112,8 @@ pub static TABLE: &[Provider] = &[
         calls_natively: true,
         hosts: &["api.openai.com", ".api.openai.com"],
         list_owners: &["openai", "openai-internal"],
-        chat: &Limits::OPENAI,
-        responses: &Limits::OPENAI_RESPONSES,
+        chat: &ProviderLimits::OPENAI,
+        responses: &ProviderLimits::OPENAI_RESPONSES,
         ..COMPATIBLE
     },
     Provider {
@@ -122,8 +122,8 @@ pub static TABLE: &[Provider] = &[
         telemetry_name: "azure.ai.openai",
         protocols: &[&OPENAI_CHAT, &OPENAI_RESPONSES],
         hosts: &[".openai.azure.com", ".cognitiveservices.azure.com"],
-        chat: &Limits::OPENAI,
-        responses: &Limits::OPENAI_RESPONSES,
+        chat: &ProviderLimits::OPENAI,
+        responses: &ProviderLimits::OPENAI_RESPONSES,
         ..COMPATIBLE
     },
     Provider {
@@ -151,7 +151,7 @@ pub static TABLE: &[Provider] = &[
             members: &[("type", Some("model")), ("display_name", None)],
         }),
         is_told_by_list: true,
-        chat: &Limits::CLAUDE_CHAT,
+        chat: &ProviderLimits::CLAUDE_CHAT,
         ..OWN
     },
     Provider {
@@ -168,7 +168,7 @@ pub static TABLE: &[Provider] = &[
         hosts: &["generativelanguage.googleapis.com"],
         list_shape: Some(ListShape { list: "models", members: &[("supportedGenerationMethods", None)] }),
         is_told_by_list: true,
-        chat: &Limits::GEMINI_CHAT,
+        chat: &ProviderLimits::GEMINI_CHAT,
         ..OWN
     },
     // Clouds pass on what the makers of the models they serve speak.
@@ -179,7 +179,7 @@ pub static TABLE: &[Provider] = &[
         protocols: &[&GEMINI_GENERATE_CONTENT],
         response_protocols: &[&GEMINI_GENERATE_CONTENT, &ANTHROPIC_MESSAGES, &OPENAI_CHAT],
         hosts: &["aiplatform.googleapis.com", "-aiplatform.googleapis.com"],
-        chat: &Limits::GEMINI_CHAT,
+        chat: &ProviderLimits::GEMINI_CHAT,
         ..OWN
     },
     Provider {
@@ -191,7 +191,7 @@ pub static TABLE: &[Provider] = &[
         key_variable: Some("GROQ_API_KEY"),
         base_url_variable: Some("GROQ_BASE_URL"),
         hosts: &["api.groq.com"],
-        chat: &Limits::GROQ,
+        chat: &ProviderLimits::GROQ,
         ..COMPATIBLE
     },
     Provider {
@@ -205,7 +205,7 @@ pub static TABLE: &[Provider] = &[
         model_prefixes: &["mistral-", "codestral-"],
         hosts: &["api.mistral.ai", "codestral.mistral.ai"],
         list_owners: &["mistralai"],
-        chat: &Limits::MISTRAL,
+        chat: &ProviderLimits::MISTRAL,
         ..COMPATIBLE
     },
     Provider {
@@ -231,7 +231,7 @@ pub static TABLE: &[Provider] = &[
         model_prefixes: &["deepseek-"],
         hosts: &["api.deepseek.com"],
         list_owners: &["deepseek"],
-        chat: &Limits::DEEPSEEK,
+        chat: &ProviderLimits::DEEPSEEK,
         ..COMPATIBLE
     },
     Provider {
@@ -271,7 +271,7 @@ pub static TABLE: &[Provider] = &[
         protocols: CHAT,
         hosts: &["api.moonshot.ai", "api.moonshot.cn", "api.kimi.com"],
         list_owners: &["moonshot"],
-        chat: &Limits::MOONSHOT,
+        chat: &ProviderLimits::MOONSHOT,
         ..COMPATIBLE
     },
     Provider {
@@ -280,7 +280,7 @@ pub static TABLE: &[Provider] = &[
         telemetry_name: "fireworks",
         protocols: CHAT,
         hosts: &["api.fireworks.ai"],
-        chat: &Limits::FIREWORKS,
+        chat: &ProviderLimits::FIREWORKS,
         ..COMPATIBLE
     },
     Provider {
@@ -290,7 +290,7 @@ pub static TABLE: &[Provider] = &[
         protocols: CHAT,
         hosts: &["api.cerebras.ai"],
         list_owners: &["Cerebras"],
-        chat: &Limits::CEREBRAS,
+        chat: &ProviderLimits::CEREBRAS,
         ..COMPATIBLE
     },
     Provider {
@@ -300,7 +300,7 @@ pub static TABLE: &[Provider] = &[
         protocols: CHAT,
         hosts: &["api.x.ai", ".api.x.ai"],
         list_owners: &["xai"],
-        chat: &Limits::XAI,
+        chat: &ProviderLimits::XAI,
         ..COMPATIBLE
     },
     Provider {
@@ -363,8 +363,8 @@ pub static TABLE: &[Provider] = &[
         telemetry_name: "llama.cpp",
         list_owners: &["llamacpp"],
         is_told_by_list: true,
-        chat: &Limits::WORD_CHOICE,
-        responses: &Limits::WORD_CHOICE_RESPONSES,
+        chat: &ProviderLimits::WORD_CHOICE,
+        responses: &ProviderLimits::WORD_CHOICE_RESPONSES,
         ..COMPATIBLE
     },
     Provider {
@@ -374,8 +374,8 @@ pub static TABLE: &[Provider] = &[
         protocols: CHAT,
         list_owners: &["me"],
         is_told_by_list: true,
-        chat: &Limits::NAMED_CHOICE,
-        responses: &Limits::NAMED_CHOICE_RESPONSES,
+        chat: &ProviderLimits::NAMED_CHOICE,
+        responses: &ProviderLimits::NAMED_CHOICE_RESPONSES,
         ..COMPATIBLE
     },
     Provider {
@@ -384,8 +384,8 @@ pub static TABLE: &[Provider] = &[
         telemetry_name: "lmstudio",
         list_owners: &["organization_owner"],
         is_told_by_list: true,
-        chat: &Limits::WORD_CHOICE,
-        responses: &Limits::WORD_CHOICE_RESPONSES,
+        chat: &ProviderLimits::WORD_CHOICE,
+        responses: &ProviderLimits::WORD_CHOICE_RESPONSES,
         ..COMPATIBLE
     },
     Provider { name: "codex", aliases: &[], protocols: &[], response_protocols: &[&CODEX_APP_SERVER], ..OWN },
@@ -465,7 +465,7 @@ impl Provider {
     }
 
     /// What it demands of requests in a protocol, where that is not what the protocol's own provider demands.
-    pub(crate) fn limits(&self, protocol: &Protocol) -> Option<&'static Limits> {
+    pub(crate) fn limits(&self, protocol: &Protocol) -> Option<&'static ProviderLimits> {
         match protocol {
             _ if *protocol == OPENAI_CHAT => Some(self.chat),
             _ if *protocol == OPENAI_RESPONSES => Some(self.responses),

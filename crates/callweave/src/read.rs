@@ -38,10 +38,10 @@ use std::io::{ErrorKind as IoErrorKind, Read};
 
 use crate::accumulator::Accumulator;
 use crate::event::{Event, EventSink};
-use crate::live::{Item, Live};
+use crate::live::{LiveItem, LiveView};
 use crate::message::Message;
 use crate::pipeline::Decoder;
-use crate::queue::Queue;
+use crate::queue::EventQueue;
 use crate::{Error, ErrorKind, Result};
 
 const BUFFER: usize = 64 * 1024;
@@ -69,12 +69,12 @@ pub fn message(reader: impl Read) -> Result<Message> {
 }
 
 /// What there is to follow while an answer comes. After an error there is no more.
-pub struct Items<R> {
-    events: Events<R>,
-    live: Live,
+pub struct ItemReader<R> {
+    events: EventReader<R>,
+    live: LiveView,
 }
 
-impl<R: Read> Items<R> {
+impl<R: Read> ItemReader<R> {
     /// The items of an answer whose protocol is found out.
     pub fn new(reader: R) -> Self {
         Self::with(reader, Decoder::detect())
@@ -82,12 +82,12 @@ impl<R: Read> Items<R> {
 
     /// The items of an answer, by a decoder of your choice.
     pub fn with(reader: R, decoder: Decoder) -> Self {
-        Self { events: Events::with(reader, decoder), live: Live::new() }
+        Self { events: EventReader::with(reader, decoder), live: LiveView::new() }
     }
 
     /// Reads on to the next item. No iterator, because items borrow.
     #[expect(clippy::should_implement_trait, reason = "an iterator cannot give what borrows from itself")]
-    pub fn next(&mut self) -> Option<Result<Item<'_>>> {
+    pub fn next(&mut self) -> Option<Result<LiveItem<'_>>> {
         loop {
             match self.events.lend()? {
                 Err(error) => return Some(Err(error)),
@@ -117,17 +117,17 @@ impl<R: Read> Items<R> {
 }
 
 /// The events of an answer, as an iterator. After an error there are no more.
-pub struct Events<R> {
+pub struct EventReader<R> {
     reader: R,
     decoder: Decoder,
     buffer: Vec<u8>,
     offset: u64,
-    ready: Queue,
+    ready: EventQueue,
     error: Option<Error>,
     is_over: bool,
 }
 
-impl<R: Read> Events<R> {
+impl<R: Read> EventReader<R> {
     /// The events of an answer whose protocol is found out.
     pub fn new(reader: R) -> Self {
         Self::with(reader, Decoder::detect())
@@ -136,7 +136,7 @@ impl<R: Read> Events<R> {
     /// The events of an answer, by a decoder of your choice.
     pub fn with(reader: R, decoder: Decoder) -> Self {
         let buffer = vec![0; BUFFER];
-        Self { reader, decoder, buffer, offset: 0, ready: Queue::default(), error: None, is_over: false }
+        Self { reader, decoder, buffer, offset: 0, ready: EventQueue::default(), error: None, is_over: false }
     }
 
     fn advance(&mut self) -> Result<()> {
@@ -165,7 +165,7 @@ impl<R: Read> Events<R> {
     }
 }
 
-impl<R: Read> Iterator for Events<R> {
+impl<R: Read> Iterator for EventReader<R> {
     type Item = Result<Event<'static>>;
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -189,9 +189,9 @@ fn read(reader: &mut impl Read, buffer: &mut [u8], offset: u64) -> Result<usize>
 mod tests {
     use super::*;
 
-    struct Failing(bool);
+    struct FailureState(bool);
 
-    impl Read for Failing {
+    impl Read for FailureState {
         fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
             if std::mem::replace(&mut self.0, true) {
                 return Err(std::io::Error::other("the line is dead"));
@@ -204,7 +204,7 @@ mod tests {
 
     #[test]
     fn what_came_before_a_failure_stays() {
-        let events: Vec<_> = Events::new(Failing(false)).collect();
+        let events: Vec<_> = EventReader::new(FailureState(false)).collect();
         assert_eq!(events.len(), 5, "{events:?}");
         assert!(events[..4].iter().all(Result::is_ok));
         let error = events[4].as_ref().expect_err("reading failed");

@@ -5,7 +5,7 @@
 //! by any provider.
 //!
 //! Both ways are a taking: reading takes what is known out of the body, and what is left stays beside the thing it
-//! stood on, in [`Kept`], and comes back where the same protocol is written. Writing takes what the wire has a place
+//! stood on, in [`RetainedFields`], and comes back where the same protocol is written. Writing takes what the wire has a place
 //! for out of the request, and what is left is a [`Loss`]. So neither can forget anything in silence.
 //!
 //! A request is written *faithfully* for the protocol it was read from: as it was, unknown members and spellings
@@ -50,25 +50,28 @@ pub(crate) mod thinking;
 mod undo;
 
 pub use conversation::{
-    Arguments, Body, CacheMark, Call, CallResult, Content, Form, Media, MediaKind, Message, Part, Role, Seal,
-    Source, Thought,
+    CacheMark, CallArguments, CallResult, ContentForm, ContentPart, Media, MediaKind, MediaSource,
+    MessageContent, PartKind, ProviderSeal, RequestCall, RequestMessage, RequestReasoning, Role,
 };
-pub use kept::Kept;
+pub use kept::RetainedFields;
 pub use loss::Loss;
 #[cfg(feature = "exchange")]
 pub(crate) use outline::{ChoiceForm, call_ids_of};
-pub use outline::{Outline, RequestSize, renamed};
+pub use outline::{RequestOutline, RequestSize, renamed};
 pub use seals::{SealHarvest, SealKeeper, SealScope, TurnCache, TurnKey, TurnStore};
-pub use settings::{Compaction, Format, Grammar, Reasoning, Sampling, Thinking, Tool, ToolChoice, ToolKind};
-pub use undo::Undo;
+pub use settings::{
+    CompactionSettings, OutputFormat, ReasoningMode, ReasoningSettings, RequestTool, SamplingSettings,
+    TextGrammar, ToolChoice, ToolKind,
+};
+pub use undo::ReverseMappingStage;
 
 pub use crate::event::CallKind;
 
-pub(crate) use fit::{Changes, fit, plain_tools, tell_value};
-pub(crate) use limits::{Limits, WholeSchemas};
-pub(crate) use loss::Losses;
+pub(crate) use fit::{ReverseMapping, fit, plain_tools, tell_value};
+pub(crate) use limits::{FullSchemas, ProviderLimits};
+pub(crate) use loss::LossList;
 pub(crate) use media::{data_url, ending_of_type, kind_of, parse_data_url, type_of_data, type_of_name};
-pub(crate) use members::{Members, put, take_word};
+pub(crate) use members::{RequestMembers, put, take_word};
 pub(crate) use plain_tool::{read_plain_tools, write_plain_tool};
 pub(crate) use schema::in_open_api;
 pub(crate) use seals::is_marked;
@@ -95,11 +98,11 @@ pub struct Request {
     /// The model that is to answer. Some wires name it outside the body.
     pub model: Option<String>,
     /// What stands above the conversation.
-    pub instructions: Content,
+    pub instructions: MessageContent,
     /// The conversation, in order.
-    pub messages: Vec<Message>,
+    pub messages: Vec<RequestMessage>,
     /// What the model may call.
-    pub tools: Vec<Tool>,
+    pub tools: Vec<RequestTool>,
     /// Whether it must.
     pub tool_choice: Option<ToolChoice>,
     /// Whether it may call several tools at once.
@@ -111,11 +114,11 @@ pub struct Request {
     /// What ends the answer.
     pub stop: Vec<String>,
     /// How tokens are chosen.
-    pub sampling: Sampling,
+    pub sampling: SamplingSettings,
     /// What form the answer must have.
-    pub format: Option<Format>,
+    pub format: Option<OutputFormat>,
     /// How much the model is to think.
-    pub reasoning: Reasoning,
+    pub reasoning: ReasoningSettings,
     /// Whether the answer is streamed.
     pub stream: Option<bool>,
     /// Whether a stream tells its usage.
@@ -135,11 +138,11 @@ pub struct Request {
     /// What groups requests that share a prefix.
     pub cache_key: Option<String>,
     /// When the provider is to sum up what was said so far.
-    pub compaction: Option<Compaction>,
+    pub compaction: Option<CompactionSettings>,
     /// How many words the answer should have: `low`, `medium`, `high`.
     pub verbosity: Option<String>,
     /// What only the protocol knows.
-    pub kept: Kept,
+    pub kept: RetainedFields,
 }
 
 /// What the caller decides of a request that is written.
@@ -152,12 +155,12 @@ pub struct RequestOptions {
     /// model's name tells, or else the protocol's own provider.
     pub provider: Option<String>,
     /// Whether a request is made to fit even where it was read in the same protocol.
-    pub mode: Mode,
+    pub mode: RequestMode,
 }
 
 /// How a request is written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Mode {
+pub enum RequestMode {
     /// As it was, where it was read in the same protocol; else made to fit.
     #[default]
     Faithful,
@@ -171,20 +174,20 @@ pub enum Mode {
 /// A request as it is sent.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
-pub struct Written {
+pub struct WrittenRequest {
     /// The body.
     pub body: Value,
     /// What could not be carried.
     pub losses: Vec<Loss>,
     /// Names that the provider would have refused: as they are sent, and as the client knows them. They are to be
-    /// mapped back in the answer: see [`Undo`].
+    /// mapped back in the answer: see [`ReverseMappingStage`].
     pub names: Vec<(String, String)>,
     /// Tools of groups that are sent on their own: their names as they are sent, and the names of their groups.
     pub namespaces: Vec<(String, String)>,
     /// Tools with free text that are sent as functions with one string, by their names as they are sent. Calls of
-    /// them are to be unwrapped in the answer: see [`Undo`].
+    /// them are to be unwrapped in the answer: see [`ReverseMappingStage`].
     pub wrapped: Vec<String>,
-    /// Whose signatures and encrypted thoughts the answer may bear: see [`Undo::carrying_seals`].
+    /// Whose signatures and encrypted thoughts the answer may bear: see [`ReverseMappingStage::carrying_seals`].
     pub issuer: Option<&'static str>,
     /// Whether it signs calls, and not the thoughts before them.
     signs_calls: bool,
@@ -202,31 +205,31 @@ pub(crate) struct RequestCoding {
     /// Takes a body apart.
     pub(crate) read: fn(Object) -> Result<Request>,
     /// Puts a body together; what cannot be carried stays in the request or is named.
-    pub(crate) write: fn(&mut Request, &mut Writing<'_>) -> Object,
+    pub(crate) write: fn(&mut Request, &mut RequestWriting<'_>) -> Object,
     /// The member that names the model, where the body does.
     pub(crate) model: &'static str,
     /// What the protocol's own provider demands.
-    pub(crate) limits: &'static Limits,
+    pub(crate) limits: &'static ProviderLimits,
 }
 
 /// What a protocol must know and tell while it writes a request.
-pub(crate) struct Writing<'l> {
+pub(crate) struct RequestWriting<'l> {
     /// Whether every thing is written as it was.
     pub(crate) is_faithful: bool,
     /// Whether what the client said in an older form of the protocol stays so.
     pub(crate) keeps_older_form: bool,
     /// What the provider demands.
-    pub(crate) limits: &'static Limits,
+    pub(crate) limits: &'static ProviderLimits,
     /// What could not be carried.
-    pub(crate) losses: &'l mut Losses,
+    pub(crate) losses: &'l mut LossList,
 }
 
-impl Writing<'_> {
+impl RequestWriting<'_> {
     /// Writes all messages, and knows where each stood.
     pub(crate) fn each_message(
         &mut self,
         request: &mut Request,
-        mut write: impl FnMut(Message, &mut Writing<'_>),
+        mut write: impl FnMut(RequestMessage, &mut RequestWriting<'_>),
     ) {
         for (number, message) in std::mem::take(&mut request.messages).into_iter().enumerate() {
             self.losses.at(format_args!("messages[{number}]"));
@@ -239,11 +242,11 @@ impl Writing<'_> {
         &mut self,
         request: &mut Request,
         body: &mut Object,
-        write: fn(Message, &mut Vec<Value>, &mut Writing<'_>),
+        write: fn(RequestMessage, &mut Vec<Value>, &mut RequestWriting<'_>),
     ) {
         let mut messages = Vec::new();
         if !request.instructions.is_empty() {
-            write(Message::new(Role::System, request.instructions.take()), &mut messages, self);
+            write(RequestMessage::new(Role::System, request.instructions.take()), &mut messages, self);
         }
         self.each_message(request, |message, writing| write(message, &mut messages, writing));
         if !messages.is_empty() || !self.is_faithful {
@@ -257,7 +260,7 @@ impl Writing<'_> {
         request: &mut Request,
         body: &mut Object,
         protocol: &str,
-        write: fn(Tool, &mut Writing<'_>) -> Option<Value>,
+        write: fn(RequestTool, &mut RequestWriting<'_>) -> Option<Value>,
         write_choice: fn(&ToolChoice) -> Value,
     ) -> bool {
         let tools = self.each_tool(request, write);
@@ -281,7 +284,7 @@ impl Writing<'_> {
     pub(crate) fn each_tool(
         &mut self,
         request: &mut Request,
-        mut write: impl FnMut(Tool, &mut Writing<'_>) -> Option<Value>,
+        mut write: impl FnMut(RequestTool, &mut RequestWriting<'_>) -> Option<Value>,
     ) -> Vec<Value> {
         let mut tools = Vec::with_capacity(request.tools.len());
         for (number, tool) in std::mem::take(&mut request.tools).into_iter().enumerate() {
@@ -292,7 +295,7 @@ impl Writing<'_> {
     }
 
     /// What only this protocol knows, as it was; what only another knows is a loss.
-    pub(crate) fn opaque(&mut self, word: &str, kept: Kept, protocol: &str) -> Option<Value> {
+    pub(crate) fn opaque(&mut self, word: &str, kept: RetainedFields, protocol: &str) -> Option<Value> {
         if kept.protocol() != Some(protocol) {
             self.losses.put(format!("{word} of {}", kept.protocol().unwrap_or("nobody")));
         }
@@ -300,7 +303,7 @@ impl Writing<'_> {
     }
 
     /// Arguments where the wire has an object for them; what is none is its only member.
-    pub(crate) fn object_of(&mut self, arguments: Arguments) -> Object {
+    pub(crate) fn object_of(&mut self, arguments: CallArguments) -> Object {
         arguments.into_object().unwrap_or_else(|text| {
             self.losses.refuse("arguments that are not an object");
             Object::from_iter([("arguments", text)])
@@ -327,12 +330,12 @@ impl Protocol {
     }
 
     /// Puts the body of a request together, and tells what could not be carried.
-    pub fn write_request(&self, request: &Request, options: &RequestOptions) -> Result<Written> {
+    pub fn write_request(&self, request: &Request, options: &RequestOptions) -> Result<WrittenRequest> {
         self.write_whole(request.clone(), options)
     }
 
     /// The same of a request that nobody needs any more: nothing of it is copied.
-    pub fn write_last_request(&self, request: Request, options: &RequestOptions) -> Result<Written> {
+    pub fn write_last_request(&self, request: Request, options: &RequestOptions) -> Result<WrittenRequest> {
         self.write_whole(request, options)
     }
 
@@ -358,43 +361,44 @@ impl Protocol {
         body: Value,
         target: &Protocol,
         options: &RequestOptions,
-    ) -> Result<Written> {
+    ) -> Result<WrittenRequest> {
         target.write_whole(self.read_request(body)?, options)
     }
 
-    fn write_whole(&self, mut request: Request, options: &RequestOptions) -> Result<Written> {
+    fn write_whole(&self, mut request: Request, options: &RequestOptions) -> Result<WrittenRequest> {
         let coding = self.request_coding()?;
         if let Some(model) = &options.model {
             request.model = Some(model.clone());
         }
         let limits = self.limits_of(request.model.as_deref(), options)?;
         let is_own = request.protocol == Some(self.name);
-        let is_faithful = options.mode != Mode::Mended && is_own;
-        let mut losses = Losses::default();
-        let mut changes = Changes::default();
+        let is_faithful = options.mode != RequestMode::Mended && is_own;
+        let mut losses = LossList::default();
+        let mut changes = ReverseMapping::default();
         seals::unload(&mut request, self.name, limits, &mut losses);
         match options.mode {
-            Mode::Faithful if is_own => {}
-            Mode::Compatible if is_own => {
+            RequestMode::Faithful if is_own => {}
+            RequestMode::Compatible if is_own => {
                 fit::fit_compatible(&mut request, self.name, limits, &mut losses, &mut changes);
             }
             _ => fit(&mut request, self.name, limits, &mut losses, &mut changes),
         }
-        let keeps_older_form = is_faithful && (options.mode == Mode::Faithful || limits.takes_uncommon());
-        let mut writing = Writing { is_faithful, keeps_older_form, limits, losses: &mut losses };
+        let keeps_older_form =
+            is_faithful && (options.mode == RequestMode::Faithful || limits.takes_uncommon());
+        let mut writing = RequestWriting { is_faithful, keeps_older_form, limits, losses: &mut losses };
         let mut body = (coding.write)(&mut request, &mut writing);
-        if !is_faithful || options.mode == Mode::Compatible && !limits.takes_uncommon() {
+        if !is_faithful || options.mode == RequestMode::Compatible && !limits.takes_uncommon() {
             limits.respell(&mut body, is_own, &mut losses);
         }
         losses.leftovers(self.name, &request);
-        let Changes { names, namespaces, wrapped } = changes;
+        let ReverseMapping { names, namespaces, wrapped } = changes;
         let (body, losses, issuer) = (Value::Object(body), losses.into_all(), limits.issuer());
         let signs_calls = limits.signs_calls.is_some();
-        Ok(Written { body, losses, names, namespaces, wrapped, issuer, signs_calls })
+        Ok(WrittenRequest { body, losses, names, namespaces, wrapped, issuer, signs_calls })
     }
 
     /// What whoever is to answer demands.
-    fn limits_of(&self, model: Option<&str>, options: &RequestOptions) -> Result<&'static Limits> {
+    fn limits_of(&self, model: Option<&str>, options: &RequestOptions) -> Result<&'static ProviderLimits> {
         let own = self.request_coding()?.limits;
         let limits = match &options.provider {
             Some(name) => Provider::with_rules(name)?.limits(self).unwrap_or(own),
@@ -409,7 +413,7 @@ impl Protocol {
         &self,
         provider: Option<&'static Provider>,
         model: &str,
-    ) -> Option<&'static Limits> {
+    ) -> Option<&'static ProviderLimits> {
         let own = self.request_coding().ok()?.limits;
         let limits = provider.and_then(|provider| provider.limits(self)).unwrap_or(own);
         Some(limits.of_model(model))
@@ -439,6 +443,6 @@ fn known_name_or_none<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> std::result::Result<Option<&'static str>, D::Error> {
     #[derive(Deserialize)]
-    struct Known(#[serde(deserialize_with = "known_name")] ProtocolName);
-    Ok(Option::<Known>::deserialize(deserializer)?.map(|Known(name)| name))
+    struct KnownFields(#[serde(deserialize_with = "known_name")] ProtocolName);
+    Ok(Option::<KnownFields>::deserialize(deserializer)?.map(|KnownFields(name)| name))
 }

@@ -2,7 +2,7 @@
 //!
 //! [`ExchangeLayer`] goes around any service of reqwest's requests, first of all [`reqwest::Client`]. It puts an
 //! [exchange](crate::exchange) between the program and the upstream: requests for a model's response are recognised by
-//! their path, taught, translated and read as the [`Policy`] says; all other requests pass through untouched. The program
+//! their path, taught, translated and read as the [`ExchangePolicy`] says; all other requests pass through untouched. The program
 //! changes in nothing else.
 //!
 //! ```
@@ -41,8 +41,8 @@
 //!
 //! # The upstream
 //!
-//! Without a [base URL](Policy::base_url) in the policy, requests go where the program sends them. Those of the
-//! [upstream's protocol](Policy::protocol) keep their URL and all headers; those of another protocol go to the path of
+//! Without a [base URL](ExchangePolicy::base_url) in the policy, requests go where the program sends them. Those of the
+//! [upstream's protocol](ExchangePolicy::protocol) keep their URL and all headers; those of another protocol go to the path of
 //! the upstream's protocol on the same server. With a base URL they go there. A request that goes elsewhere than the program
 //! sent it has only the headers that its new protocol knows; the default headers of the inner client are a place for more.
 //! The program's key, in whichever header it stands, becomes the key of the upstream's protocol, unless the policy
@@ -77,22 +77,22 @@ use tower_service::Service;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::exchange::http::HttpWire;
-use crate::exchange::{Engine, Policy};
+use crate::exchange::{ExchangeEngine, ExchangePolicy};
 
 /// A layer that puts an exchange between a program and a service of reqwest's requests.
 #[derive(Clone)]
 pub struct ExchangeLayer {
-    engine: Arc<Engine>,
+    engine: Arc<ExchangeEngine>,
 }
 
 impl ExchangeLayer {
     /// A layer with a policy. It fails if the policy names something that does not exist.
-    pub fn new(policy: Policy) -> Result<Self> {
-        Self::with_engine(Engine::new(policy)?)
+    pub fn new(policy: ExchangePolicy) -> Result<Self> {
+        Self::with_engine(ExchangeEngine::new(policy)?)
     }
 
     /// A layer with an engine that is ready: one with a store of responses or provider seals, for example.
-    pub fn with_engine(engine: Arc<Engine>) -> Result<Self> {
+    pub fn with_engine(engine: Arc<ExchangeEngine>) -> Result<Self> {
         match engine.policy().protocol {
             Some(protocol) if HttpWire::of(protocol).is_none() => {
                 let what = format!("no upstream can be asked in {} over HTTP", protocol.name);
@@ -121,12 +121,12 @@ impl<S> Layer<S> for ExchangeLayer {
 #[derive(Clone)]
 pub struct ExchangeService<S = reqwest::Client> {
     inner: S,
-    engine: Arc<Engine>,
+    engine: Arc<ExchangeEngine>,
 }
 
 impl<S> ExchangeService<S> {
     /// A policy before a service. It fails if the policy names something that does not exist.
-    pub fn new(inner: S, policy: Policy) -> Result<Self> {
+    pub fn new(inner: S, policy: ExchangePolicy) -> Result<Self> {
         Ok(ExchangeLayer::new(policy)?.layer(inner))
     }
 }
@@ -140,7 +140,7 @@ where
     /// Executes a request, as [`reqwest::Client::execute`] does.
     pub fn execute(&self, request: Request) -> ResponseFuture<S::Error> {
         let Self { inner, engine } = self.clone();
-        driver::execute(inner, driver::Readiness::Unknown, engine, request)
+        driver::execute(inner, driver::ServiceReadiness::Unknown, engine, request)
     }
 }
 
@@ -165,7 +165,7 @@ where
         // The clone need not be ready as this one is.
         let clone = self.inner.clone();
         let inner = std::mem::replace(&mut self.inner, clone);
-        driver::execute(inner, driver::Readiness::Ready, Arc::clone(&self.engine), request)
+        driver::execute(inner, driver::ServiceReadiness::Ready, Arc::clone(&self.engine), request)
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Consecutive frames are the same bytes but for a few strings and numbers: the text of a delta, a sequence number,
 //! padding. Reading a frame is pure, and the [tape](crate::json::Tape) knows which values the protocol has looked at
-//! and which it only passed on or skipped. A [`Shape`] is a frame with *holes* in place of such values, and the
+//! and which it only passed on or skipped. A [`FrameTemplate`] is a frame with *holes* in place of such values, and the
 //! fragments that it gave. A frame with the same bytes around the holes, and in each hole a value of the same kind,
 //! gives the same fragments with what stands in its holes: that follows from purity, nothing is guessed. The fold
 //! runs on the fragments either way.
@@ -11,33 +11,36 @@
 //! Where a frame does not fit, it is read in full, and the shape gets more holes if it can. The number of a block, which
 //! is passed on as its [place](crate::fragment::Place::of), is a hole from the start: sooner or later it changes. Counts
 //! of tokens are looked at, but by nobody who looks at anything else: the object they stand in is [read
-//! again](crate::fragment::ReadUsage), and no more.
+//! again](crate::fragment::UsageReader), and no more.
 //!
 //! A shape also holds what the framing wrote around such a frame. So a run of frames that only grow one block is a
 //! loop over the bytes: compare, find the end of what stands in the holes, hand it to the block. Holes of which something
-//! else is told are [tied](Growth::ties) in it: once they change, the run is over.
+//! else is told are [tied](AppendPattern::ties) in it: once they change, the run is over.
 
 mod cast;
 mod fit;
 
 use std::ops::Range;
 
-pub(crate) use cast::Recorder;
-use cast::{Casts, Growth};
-pub(crate) use fit::Piece;
-use fit::{Around, Hole, HoleKind, Padded, Ties, common_end, common_start, fit, fit_tied, is_place};
+pub(crate) use cast::TemplateRecorder;
+use cast::{AppendPattern, FragmentTemplates};
+pub(crate) use fit::HoleSpan;
+use fit::{
+    FrameHole, HoleKind, OneHoleTemplate, PaddedTemplate, PinnedHoles, common_end, common_start, fit,
+    fit_tied, is_place,
+};
 
 use crate::event::EventSink;
 use crate::fragment::FragmentSink;
-use crate::json::{Kind, Leaf, Node, Seen, Str};
-use crate::protocol::Input;
-use crate::weave::{Run, Running, Weave};
+use crate::json::{Inspected, JsonKind, Str, TapeLeaf, TapeNode};
+use crate::protocol::ProtocolFrame;
+use crate::weave::{BlockRun, GrowingBlock, Weave};
 
 /// So many shapes are kept: of text, of thoughts, of arguments, of what begins and ends them, and one to spare.
 const MOST_SHAPES: usize = 6;
 /// Longer frames say something new each time.
 const LONGEST: usize = 2048;
-/// So many holes a shape may have, and [`Ties`] name.
+/// So many holes a shape may have, and [`PinnedHoles`] name.
 const MOST_HOLES: usize = 8;
 /// So many values that nobody looked at may stand in a frame.
 const MOST_LEAVES: usize = 32;
@@ -48,8 +51,8 @@ const PATIENCE: u32 = 8;
 
 /// The shapes of the frames of one stream. See the [module](self).
 #[derive(Default)]
-pub(crate) struct Shapes {
-    known: Vec<Shape>,
+pub(crate) struct FrameTemplates {
+    known: Vec<FrameTemplate>,
     /// The shape that the last frame had, if it had one.
     latest: Option<usize>,
     /// Whether the one before it had the same, and held the same in the holes that are tied.
@@ -60,29 +63,29 @@ pub(crate) struct Shapes {
     /// The shape of the frame that the framing has just brought.
     brought: Option<usize>,
     /// The run of frames that goes on, as long as nothing else has come.
-    stride: Option<Stride>,
+    stride: Option<FastRun>,
     /// The last frame that was read in full.
-    before: Option<Before>,
+    before: Option<PreviousFrame>,
     /// What the frame that is being read resembles.
-    likes: Likes,
+    likes: TemplateCandidates,
     /// How many frames in a row were compared and taught nothing.
     vain: u32,
     /// How many more frames are not compared.
     rest: u32,
 }
 
-/// Frames of one shape that only grow one block: see [`Shapes::run`].
+/// Frames of one shape that only grow one block: see [`FrameTemplates::run`].
 #[derive(Clone, Copy)]
-struct Stride {
+struct FastRun {
     shape: usize,
-    block: Running,
+    block: GrowingBlock,
     /// Where in the shape's text its only hole begins and ends, if it has but one and that is a text.
     alone: Option<(usize, usize)>,
 }
 
 /// What a frame may be compared with.
 #[derive(Clone, Copy, Default)]
-struct Likes {
+struct TemplateCandidates {
     /// A bit for each shape.
     shapes: u8,
     /// Whether the frame before is like it.
@@ -91,7 +94,7 @@ struct Likes {
 
 /// A frame that may turn out to have a shape.
 #[derive(Default)]
-struct Before {
+struct PreviousFrame {
     /// How many values and keys there were in it.
     size: usize,
     /// The frame itself, if the one before it had as many: not before the third is anything recorded. Of what comes
@@ -101,28 +104,28 @@ struct Before {
 }
 
 /// A frame that is known but for what stands in its holes.
-struct Shape {
+struct FrameTemplate {
     /// What the framing calls such frames.
     event: Option<String>,
     /// The frame that it was learned from, within what the framing writes around the data, once that is known.
     text: Vec<u8>,
     /// Where the data stand in it.
     data: Range<usize>,
-    skeleton: Skeleton,
+    skeleton: TemplateSkeleton,
     is_placed: bool,
     /// How many bytes the framing counts before it says that the frame begins.
     before: u64,
-    holes: Vec<Hole>,
-    casts: Casts,
+    holes: Vec<FrameHole>,
+    casts: FragmentTemplates,
     /// The only one of them that is news where the frame before had the same shape, if it is a piece of a text.
-    growth: Option<Growth>,
+    growth: Option<AppendPattern>,
     /// The hole in which the number of a place stands, if it has one.
     place: Option<u8>,
 }
 
 /// What all frames of a shape have in common, as far as it is looked at before they are read. They are short.
 #[derive(Clone, Copy, Default)]
-struct Skeleton {
+struct TemplateSkeleton {
     /// How many values and keys there are in the data.
     size: u16,
     /// Where in the data the first value begins and ends that the reader has not looked at, and where the next begins;
@@ -132,19 +135,19 @@ struct Skeleton {
     second: u16,
 }
 
-impl Skeleton {
+impl TemplateSkeleton {
     /// That of a frame, and the number in it that was passed on as that of a place, if it is the only one.
-    fn of(value: Node<'_>) -> (Self, Option<Leaf>) {
+    fn of(value: TapeNode<'_>) -> (Self, Option<TapeLeaf>) {
         let (mut bounds, mut count) = ([0; 3], 0);
         let (mut place, mut places) = (None, 0);
-        for leaf in value.leaves().filter(|leaf| leaf.seen != Seen::All) {
+        for leaf in value.leaves().filter(|leaf| leaf.seen != Inspected::All) {
             match count {
                 0 => bounds = [leaf.start, leaf.end, leaf.end],
                 1 => bounds[2] = leaf.start,
                 _ => {}
             }
             count += 1;
-            if leaf.seen == Seen::Place {
+            if leaf.seen == Inspected::Place {
                 places += 1;
                 place = Some(leaf);
             }
@@ -154,7 +157,7 @@ impl Skeleton {
     }
 
     /// Whether data that begin as those of the shape do, which are `own`, go on so behind the first value.
-    fn goes_on(self, own: &[u8], value: Node<'_>, data: &[u8]) -> bool {
+    fn goes_on(self, own: &[u8], value: TapeNode<'_>, data: &[u8]) -> bool {
         let lead = self.lead.into();
         let between = &own[self.first_end.into()..self.second.into()];
         value.leaf_around(lead, lead).is_none_or(|leaf| data[leaf.end..].starts_with(between))
@@ -169,26 +172,26 @@ impl Skeleton {
 }
 
 /// Where the contents of the holes of a frame stand.
-pub(crate) type Pieces = [Piece; MOST_HOLES];
+pub(crate) type HolePieces = [HoleSpan; MOST_HOLES];
 
 /// A frame that has a known shape.
 #[derive(Clone, Copy)]
-pub(crate) struct Known<'s, 'd> {
-    shape: &'s Shape,
+pub(crate) struct KnownFrame<'s, 'd> {
+    shape: &'s FrameTemplate,
     /// The frame as it was written, or its data.
     frame: &'d [u8],
     /// Where in it the data begin.
     from: usize,
-    pieces: &'s Pieces,
+    pieces: &'s HolePieces,
     /// Whether the frame before had the same shape: then much of it is no news.
     is_repeat: bool,
     /// Whether the one before that had it, too.
     is_again: bool,
-    /// Which shape it is: see [`Shapes::follow`].
+    /// Which shape it is: see [`FrameTemplates::follow`].
     pub(crate) number: usize,
 }
 
-impl Known<'_, '_> {
+impl KnownFrame<'_, '_> {
     /// How many bytes it has.
     pub(crate) fn length(&self) -> usize {
         self.frame.len()
@@ -214,7 +217,7 @@ impl Known<'_, '_> {
     }
 
     /// Whether it holds what is tied.
-    fn holds(&self, ties: Ties) -> bool {
+    fn holds(&self, ties: PinnedHoles) -> bool {
         self.shape.holes.iter().enumerate().filter(|(at, _)| ties.has(*at)).all(|(at, hole)| {
             let start = self.shape.data.start;
             self.shape.text[start + hole.start()..start + hole.end()] == *self.pieces[at].bytes(self.frame)
@@ -232,17 +235,17 @@ impl Known<'_, '_> {
     }
 }
 
-impl Shape {
+impl FrameTemplate {
     /// The length of the frame that these bytes begin with, if it has this shape and holds what is tied.
     #[inline(always)]
-    fn fit(&self, bytes: &[u8], ties: Ties, pieces: &mut Pieces) -> Option<usize> {
+    fn fit(&self, bytes: &[u8], ties: PinnedHoles, pieces: &mut HolePieces) -> Option<usize> {
         fit_tied(&self.text, self.data.start, &self.holes, ties, bytes, pieces)
     }
 
     /// Has the tied holes hold what they hold in a frame that was told: with that, the next one is compared. Whether they
     /// held it before.
-    fn tie(&mut self, frame: &[u8], pieces: &Pieces) -> bool {
-        let ties = self.growth.as_ref().map_or(Ties::NONE, |growth| growth.ties);
+    fn tie(&mut self, frame: &[u8], pieces: &HolePieces) -> bool {
+        let ties = self.growth.as_ref().map_or(PinnedHoles::NONE, |growth| growth.ties);
         let mut is_same = true;
         for (at, piece) in (0..self.holes.len()).zip(pieces).filter(|(at, _)| ties.has(*at)) {
             let (hole, written) = (self.holes[at], piece.bytes(frame));
@@ -266,7 +269,7 @@ impl Shape {
     fn go_to(&mut self, hole: usize, written: &[u8], index: i64) {
         let (start, end) = (self.holes[hole].start(), self.holes[hole].end());
         self.text.splice(self.data.start + start..self.data.start + end, written.iter().copied());
-        if let Some(Growth { at: Some(Some(place)), .. }) = &mut self.growth
+        if let Some(AppendPattern { at: Some(Some(place)), .. }) = &mut self.growth
             && place.note.is_some()
         {
             place.index = index;
@@ -277,7 +280,7 @@ impl Shape {
         let moved = |at: usize| if at >= end { at + written.len() - (end - start) } else { at };
         self.data.end = self.data.start + moved(self.data.end - self.data.start);
         for own in &mut self.holes {
-            *own = Hole::new(moved(own.start()), moved(own.end()), own.kind);
+            *own = FrameHole::new(moved(own.start()), moved(own.end()), own.kind);
         }
         self.skeleton.stretch(end, moved);
         self.casts.stretch(moved);
@@ -285,14 +288,14 @@ impl Shape {
 
     /// The text by which a frame of this shape grows a block.
     #[inline(always)]
-    fn grown<'f>(&'f self, growth: &Growth, frame: &'f [u8], pieces: &Pieces) -> Str<'f> {
+    fn grown<'f>(&'f self, growth: &AppendPattern, frame: &'f [u8], pieces: &HolePieces) -> Str<'f> {
         match growth.hole {
             Some(hole) => pieces[usize::from(hole)].str(frame),
             None => self.casts.text(growth.cast),
         }
     }
 
-    /// Takes all frames of this shape that these bytes begin with: see [`Shapes::run`]. Apart, for those with several holes,
+    /// Takes all frames of this shape that these bytes begin with: see [`FrameTemplates::run`]. Apart, for those with several holes,
     /// so that the others have the registers.
     #[inline(never)]
     fn run(
@@ -300,7 +303,7 @@ impl Shape {
         bytes: &[u8],
         offset: u64,
         most: usize,
-        mut run: Run<'_>,
+        mut run: BlockRun<'_>,
         sink: &mut EventSink<'_>,
     ) -> (u64, usize) {
         let (mut frames, mut at) = (0, 0);
@@ -312,7 +315,7 @@ impl Shape {
             }
             return (frames, at);
         }
-        let mut pieces = Pieces::default();
+        let mut pieces = HolePieces::default();
         while at < bytes.len()
             && let Some(length) =
                 self.fit(&bytes[at..], growth.ties, &mut pieces).filter(|length| *length <= most)
@@ -325,10 +328,10 @@ impl Shape {
     }
 
     /// Itself, if its frames have but one text in them, and blanks behind it.
-    fn padded(&self, growth: &Growth) -> Option<Padded<'_>> {
+    fn padded(&self, growth: &AppendPattern) -> Option<PaddedTemplate<'_>> {
         let (text, padding) = (growth.hole?, growth.padding?);
         let [text, padding] = [text, padding].map(|hole| self.holes[usize::from(hole)]);
-        Padded::of(&self.text, self.data.start, text, padding)
+        PaddedTemplate::of(&self.text, self.data.start, text, padding)
     }
 
     /// Takes over what the framing writes around the data of such frames.
@@ -353,7 +356,7 @@ impl Shape {
     }
 }
 
-impl Shapes {
+impl FrameTemplates {
     /// Forgets everything: another protocol's frames follow.
     pub(crate) fn clear(&mut self) {
         *self = Self::default();
@@ -377,7 +380,7 @@ impl Shapes {
     }
 
     /// A frame of that shape was told. Not before: what looks like one may not be all there yet.
-    pub(crate) fn follow(&mut self, number: usize, frame: &[u8], pieces: &Pieces) {
+    pub(crate) fn follow(&mut self, number: usize, frame: &[u8], pieces: &HolePieces) {
         self.is_tied = self.known.get_mut(number).is_some_and(|shape| shape.tie(frame, pieces));
         self.is_again = self.latest == Some(number) && self.is_tied;
         self.latest = Some(number);
@@ -385,7 +388,7 @@ impl Shapes {
     }
 
     /// A frame of that shape, which the framing brought, was told.
-    pub(crate) fn follow_brought(&mut self, number: usize, data: &[u8], pieces: &Pieces) {
+    pub(crate) fn follow_brought(&mut self, number: usize, data: &[u8], pieces: &HolePieces) {
         self.follow(number, data, pieces);
         self.brought = Some(number);
     }
@@ -428,10 +431,10 @@ impl Shapes {
         if self.stride.is_none() {
             self.stride = self.stride_out(weave);
         }
-        let Some(Stride { shape, block, alone }) = self.stride else { return (frames, at) };
+        let Some(FastRun { shape, block, alone }) = self.stride else { return (frames, at) };
         let Some(shape) = self.known.get(shape) else { return (frames, at) };
         let mut run = weave.run(block);
-        let around = alone.and_then(|(start, end)| Around::of(&shape.text, start, end));
+        let around = alone.and_then(|(start, end)| OneHoleTemplate::of(&shape.text, start, end));
         let Some(around) = around else { return shape.run(bytes, offset, most, run, sink) };
         while let Some((text, length)) = around.fit(&bytes[at..]).filter(|(_, length)| *length <= most) {
             run.push(offset + at as u64 + shape.before, text, sink);
@@ -442,13 +445,13 @@ impl Shapes {
 
     /// The run that frames like the latest would be.
     #[inline(never)]
-    fn stride_out(&self, weave: &Weave) -> Option<Stride> {
+    fn stride_out(&self, weave: &Weave) -> Option<FastRun> {
         let number = self.latest.filter(|_| self.is_tied)?;
         let shape = self.known.get(number).filter(|shape| shape.is_placed)?;
         let growth = shape.growth.as_ref().filter(|growth| self.is_again || !growth.has_members)?;
         let hole = growth.hole.filter(|_| growth.is_alone).map(|hole| shape.holes[usize::from(hole)]);
         let alone = hole.map(|hole| (shape.data.start + hole.start(), shape.data.start + hole.end()));
-        Some(Stride { shape: number, block: weave.running(growth.choice, growth.at)?, alone })
+        Some(FastRun { shape: number, block: weave.running(growth.choice, growth.at)?, alone })
     }
 
     /// Whether some shape begins as these bytes do: mostly that tells apart what is known and what is not.
@@ -469,9 +472,9 @@ impl Shapes {
         &'s self,
         event: Option<&str>,
         data: &'d [u8],
-        pieces: &'s mut Pieces,
-    ) -> Option<Known<'s, 'd>> {
-        let fits = |shape: &Shape, pieces: &mut Pieces| {
+        pieces: &'s mut HolePieces,
+    ) -> Option<KnownFrame<'s, 'd>> {
+        let fits = |shape: &FrameTemplate, pieces: &mut HolePieces| {
             if shape.event.as_deref() != event {
                 return None;
             }
@@ -479,7 +482,7 @@ impl Shapes {
             length.filter(|length| *length == data.len())
         };
         let (number, _) = self.first(fits, pieces)?;
-        Some(Known { from: 0, ..self.known(number, data, pieces) })
+        Some(KnownFrame { from: 0, ..self.known(number, data, pieces) })
     }
 
     /// The frame that some bytes begin with, if it is known.
@@ -487,10 +490,10 @@ impl Shapes {
     pub(crate) fn find_at<'s, 'd>(
         &'s self,
         bytes: &'d [u8],
-        pieces: &'s mut Pieces,
-    ) -> Option<Known<'s, 'd>> {
-        let fits = |shape: &Shape, pieces: &mut Pieces| {
-            if shape.is_placed { shape.fit(bytes, Ties::NONE, pieces) } else { None }
+        pieces: &'s mut HolePieces,
+    ) -> Option<KnownFrame<'s, 'd>> {
+        let fits = |shape: &FrameTemplate, pieces: &mut HolePieces| {
+            if shape.is_placed { shape.fit(bytes, PinnedHoles::NONE, pieces) } else { None }
         };
         let (number, length) = self.first(fits, pieces)?;
         Some(self.known(number, &bytes[..length], pieces))
@@ -499,8 +502,8 @@ impl Shapes {
     /// The first shape that fits, and the length of its frame; the latest is tried first.
     fn first(
         &self,
-        fits: impl Fn(&Shape, &mut Pieces) -> Option<usize>,
-        pieces: &mut Pieces,
+        fits: impl Fn(&FrameTemplate, &mut HolePieces) -> Option<usize>,
+        pieces: &mut HolePieces,
     ) -> Option<(usize, usize)> {
         let latest = self.latest.unwrap_or_default();
         let others = (0..self.known.len()).filter(|&at| at != latest);
@@ -510,11 +513,11 @@ impl Shapes {
         })
     }
 
-    fn known<'s, 'd>(&'s self, number: usize, frame: &'d [u8], pieces: &'s Pieces) -> Known<'s, 'd> {
+    fn known<'s, 'd>(&'s self, number: usize, frame: &'d [u8], pieces: &'s HolePieces) -> KnownFrame<'s, 'd> {
         let shape = &self.known[number];
         let is_repeat = self.latest == Some(number);
         let (from, is_again) = (shape.data.start, self.is_again);
-        Known { shape, frame, from, pieces, is_repeat, is_again, number }
+        KnownFrame { shape, frame, from, pieces, is_repeat, is_again, number }
     }
 
     /// Whether something may be learned from a frame of so many values and keys. Not where nothing is known and the one
@@ -540,20 +543,29 @@ impl Shapes {
 
     /// Records a frame while it is read, if something may be learned from it: if there is one like it.
     #[inline]
-    pub(crate) fn recorder<'d>(&mut self, input: &Input<'_>, data: &'d str) -> Option<Recorder<'d>> {
+    pub(crate) fn recorder<'d>(
+        &mut self,
+        input: &ProtocolFrame<'_>,
+        data: &'d str,
+    ) -> Option<TemplateRecorder<'d>> {
         if self.rest > 0 || data.len() > LONGEST {
             return None;
         }
         let shapes = self.known.iter().map(|shape| shape.is_like(input, data));
         let shapes = shapes.enumerate().fold(0, |all, (at, is_like)| all | u8::from(is_like) << at);
         let before = self.before.as_ref().is_some_and(|before| before.is_like(input, data));
-        self.likes = Likes { shapes, before };
-        (shapes > 0 || before).then(|| Recorder::new(data))
+        self.likes = TemplateCandidates { shapes, before };
+        (shapes > 0 || before).then(|| TemplateRecorder::new(data))
     }
 
     /// Learns from a frame that was read in full.
     #[inline]
-    pub(crate) fn learn(&mut self, input: &Input<'_>, data: &str, recorder: Option<Recorder<'_>>) {
+    pub(crate) fn learn(
+        &mut self,
+        input: &ProtocolFrame<'_>,
+        data: &str,
+        recorder: Option<TemplateRecorder<'_>>,
+    ) {
         self.interrupt();
         if self.rest > 0 {
             self.rest -= 1;
@@ -585,7 +597,12 @@ impl Shapes {
     }
 
     /// Compares the frame with the shapes and with the frame before; whether that taught something.
-    fn compare(&mut self, input: &Input<'_>, data: &str, recorder: &mut Recorder<'_>) -> bool {
+    fn compare(
+        &mut self,
+        input: &ProtocolFrame<'_>,
+        data: &str,
+        recorder: &mut TemplateRecorder<'_>,
+    ) -> bool {
         let likes = self.likes;
         let known = || self.known.iter().enumerate().rev().filter(|(at, _)| likes.shapes >> at & 1 == 1);
         let before = self.before.as_ref().filter(|_| likes.before);
@@ -597,13 +614,13 @@ impl Shapes {
             holes.push(hole);
             return self.keep(input, data, recorder, None, holes);
         }
-        let mut room = [Hole::new(0, 0, HoleKind::Blank); MOST_LEAVES];
+        let mut room = [FrameHole::new(0, 0, HoleKind::Blank); MOST_LEAVES];
         let Some(all) = possible_holes(input.value, data, &mut room) else { return false };
         let by_shape = known().find_map(|(at, shape)| {
-            let news = News::of(all, data, &shape.text[shape.data.clone()], Some(shape))?;
+            let news = FrameDifference::of(all, data, &shape.text[shape.data.clone()], Some(shape))?;
             news.has_more.then_some((Some(at), news.holes))
         });
-        let by_before = || Some((None, News::of(all, data, before?.text.as_bytes(), None)?.holes));
+        let by_before = || Some((None, FrameDifference::of(all, data, before?.text.as_bytes(), None)?.holes));
         let Some((at, holes)) = by_shape.or_else(by_before) else { return false };
         self.keep(input, data, recorder, at, holes)
     }
@@ -611,18 +628,18 @@ impl Shapes {
     /// Keeps the shape of a frame that has those holes, instead of one that is known, or besides all of them.
     fn keep(
         &mut self,
-        input: &Input<'_>,
+        input: &ProtocolFrame<'_>,
         data: &str,
-        recorder: &mut Recorder<'_>,
+        recorder: &mut TemplateRecorder<'_>,
         at: Option<usize>,
-        mut holes: Vec<Hole>,
+        mut holes: Vec<FrameHole>,
     ) -> bool {
-        let (skeleton, place) = Skeleton::of(input.value);
+        let (skeleton, place) = TemplateSkeleton::of(input.value);
         // The number of a place changes seldom, but it may. Where there are too many others, it is no hole.
         let place =
             place.filter(|leaf| holes.len() < MOST_HOLES && is_place(data.as_bytes(), leaf.start, leaf.end));
-        let place = place.map(|Leaf { note, start, end, .. }| {
-            let hole = Hole::new(start, end, HoleKind::Place);
+        let place = place.map(|TapeLeaf { note, start, end, .. }| {
+            let hole = FrameHole::new(start, end, HoleKind::Place);
             let before = holes.partition_point(|own| own.start() < start);
             holes.iter_mut().for_each(|own| own.make_room(before));
             holes.insert(before, hole);
@@ -632,14 +649,14 @@ impl Shapes {
             return false;
         }
         let Some(casts) = recorder.finish(&holes, place) else { return false };
-        let growth = Growth::of(&casts, &holes, place.map(|(hole, _)| hole));
+        let growth = AppendPattern::of(&casts, &holes, place.map(|(hole, _)| hole));
         // What is no longer compared has memory for it.
         let before = self.before.take_if(|_| at.is_none()).unwrap_or_default();
         let (mut text, mut event) = (before.text.into_bytes(), before.event);
         text.clear();
         text.extend_from_slice(data.as_bytes());
         replace(&mut event, input.event);
-        let shape = Shape {
+        let shape = FrameTemplate {
             event,
             text,
             data: 0..data.len(),
@@ -684,9 +701,9 @@ fn replace(own: &mut Option<String>, event: Option<&str>) {
     }
 }
 
-impl Before {
+impl PreviousFrame {
     #[inline(always)]
-    fn is_like(&self, input: &Input<'_>, data: &str) -> bool {
+    fn is_like(&self, input: &ProtocolFrame<'_>, data: &str) -> bool {
         // Of most frames there is no text yet.
         let is_such = !self.text.is_empty() && self.size == input.value.size();
         is_such
@@ -695,7 +712,7 @@ impl Before {
     }
 }
 
-impl Shape {
+impl FrameTemplate {
     /// Whether a frame may have this shape, by its name and by how it begins.
     #[inline]
     fn may_be(&self, event: Option<&str>, data: &[u8]) -> bool {
@@ -704,7 +721,7 @@ impl Shape {
     }
 
     /// Whether a frame may have this shape, or one that is made of it.
-    fn is_like(&self, input: &Input<'_>, data: &str) -> bool {
+    fn is_like(&self, input: &ProtocolFrame<'_>, data: &str) -> bool {
         let is_such = usize::from(self.skeleton.size) == input.value.size()
             && self.may_be(input.event, data.as_bytes())
             && self.skeleton.goes_on(&self.text[self.data.clone()], input.value, data.as_bytes());
@@ -714,7 +731,7 @@ impl Shape {
 
 /// Whether it is worth while to compare a frame with another: what they have in common at the start, or else at the end,
 /// ends in a value, not in a key or between values. It ends in the blanks that some put before the last brace, too.
-fn is_alike(other: &[u8], value: Node<'_>, data: &[u8]) -> bool {
+fn is_alike(other: &[u8], value: TapeNode<'_>, data: &[u8]) -> bool {
     if data == other {
         return true;
     }
@@ -730,28 +747,32 @@ fn is_alike(other: &[u8], value: Node<'_>, data: &[u8]) -> bool {
 
 /// The values of a frame that nobody looked at, if there is room for them. Most frames that are compared in vain are so
 /// often, and should cost no memory.
-fn possible_holes<'r>(value: Node<'_>, data: &str, room: &'r mut [Hole; MOST_LEAVES]) -> Option<&'r [Hole]> {
+fn possible_holes<'r>(
+    value: TapeNode<'_>,
+    data: &str,
+    room: &'r mut [FrameHole; MOST_LEAVES],
+) -> Option<&'r [FrameHole]> {
     let mut notes = [0; MOST_LEAVES];
     let mut count = 0;
-    for Leaf { note, kind, start, end, seen } in value.leaves().filter(|leaf| leaf.start < leaf.end) {
+    for TapeLeaf { note, kind, start, end, seen } in value.leaves().filter(|leaf| leaf.start < leaf.end) {
         let kind = match (seen, kind) {
-            (Seen::All, _) => continue,
-            (Seen::Kind, Kind::Number) => HoleKind::Number,
-            (Seen::Kind, _) => HoleKind::Text,
-            (Seen::Place, _) => HoleKind::Place,
-            (Seen::SameAs(other), _) => match notes[..count].iter().position(|note| *note == other) {
+            (Inspected::All, _) => continue,
+            (Inspected::Kind, JsonKind::Number) => HoleKind::Number,
+            (Inspected::Kind, _) => HoleKind::Text,
+            (Inspected::Place, _) => HoleKind::Place,
+            (Inspected::SameAs(other), _) => match notes[..count].iter().position(|note| *note == other) {
                 Some(at) => HoleKind::SameAs(at as u8),
                 None => continue,
             },
         };
-        *room.get_mut(count)? = Hole::new(start, end, kind);
+        *room.get_mut(count)? = FrameHole::new(start, end, kind);
         notes[count] = note;
         count += 1;
     }
     // Anthropic pads its frames with blanks before the last brace.
     if let Some(inner) = data.strip_suffix('}') {
         let (start, end) = (inner.trim_end_matches(' ').len(), inner.len());
-        *room.get_mut(count)? = Hole::new(start, end, HoleKind::Blank);
+        *room.get_mut(count)? = FrameHole::new(start, end, HoleKind::Blank);
         count += 1;
     }
     Some(&room[..count])
@@ -759,36 +780,36 @@ fn possible_holes<'r>(value: Node<'_>, data: &str, room: &'r mut [Hole; MOST_LEA
 
 /// The one text or number that nobody looked at in which a frame differs from another, if it differs in nothing else:
 /// what most shapes are made of, found without a look at the others.
-fn only_hole(value: Node<'_>, data: &str, other: &str) -> Option<Hole> {
+fn only_hole(value: TapeNode<'_>, data: &str, other: &str) -> Option<FrameHole> {
     let (own, other) = (data.as_bytes(), other.as_bytes());
     let most = own.len().min(other.len());
     let before = common_start(own, other);
     let after = common_end(own, other).min(most - before);
-    let Leaf { note, kind, start, end, seen } = value.leaf_around(before, own.len() - after)?;
-    let kind = if kind == Kind::Number { HoleKind::Number } else { HoleKind::Text };
-    let hole = Hole::new(start, end, kind);
+    let TapeLeaf { note, kind, start, end, seen } = value.leaf_around(before, own.len() - after)?;
+    let kind = if kind == JsonKind::Number { HoleKind::Number } else { HoleKind::Text };
+    let hole = FrameHole::new(start, end, kind);
     // What is the same as another cannot change alone.
-    let is_alone = seen == Seen::Kind && !value.has_same(note);
+    let is_alone = seen == Inspected::Kind && !value.has_same(note);
     let is_apt = is_alone && start < end && before + after < own.len().max(other.len());
-    let length = fit(own, 0, &[hole], other, &mut [Piece::default(); 1])?;
+    let length = fit(own, 0, &[hole], other, &mut [HoleSpan::default(); 1])?;
     (is_apt && length == other.len()).then_some(hole)
 }
 
 /// In what a frame differs from another.
-struct News {
+struct FrameDifference {
     /// The holes of both, but for that of a place.
-    holes: Vec<Hole>,
+    holes: Vec<FrameHole>,
     /// Whether it differs in what the other's shape has no hole for.
     has_more: bool,
 }
 
-impl News {
+impl FrameDifference {
     /// Those of `all` holes of a frame in which another frame differs, or which that one's shape has already. None if the
     /// other differs elsewhere or in too much.
-    fn of(all: &[Hole], data: &str, other: &[u8], shape: Option<&Shape>) -> Option<Self> {
-        let mut pieces = [Piece::default(); MOST_LEAVES];
+    fn of(all: &[FrameHole], data: &str, other: &[u8], shape: Option<&FrameTemplate>) -> Option<Self> {
+        let mut pieces = [HoleSpan::default(); MOST_LEAVES];
         let length = fit(data.as_bytes(), 0, all, other, &mut pieces)?;
-        let is_at = |piece: Piece, own: &Hole| (own.start(), own.end()) == (piece.start, piece.end);
+        let is_at = |piece: HoleSpan, own: &FrameHole| (own.start(), own.end()) == (piece.start, piece.end);
         let mut is_hole = [false; MOST_LEAVES];
         let (mut places, mut is_elsewhere, mut has_more) = (0, false, false);
         for (at, (hole, piece)) in all.iter().zip(pieces).enumerate() {
@@ -803,7 +824,7 @@ impl News {
         }
         // What is the same as a hole is a hole, too.
         let mut renamed = [0; MOST_LEAVES];
-        let mut holes: Vec<Hole> = Vec::with_capacity(2);
+        let mut holes: Vec<FrameHole> = Vec::with_capacity(2);
         for (at, hole) in all.iter().enumerate() {
             let kind = match hole.kind {
                 HoleKind::SameAs(other) if is_hole[usize::from(other)] => {
@@ -815,7 +836,7 @@ impl News {
             };
             is_hole[at] = true;
             renamed[at] = holes.len() as u8;
-            holes.push(Hole::new(hole.start(), hole.end(), kind));
+            holes.push(FrameHole::new(hole.start(), hole.end(), kind));
         }
         // Of several places, none is a hole.
         let is_such = length == other.len() && (!is_elsewhere || places == 1);

@@ -11,8 +11,8 @@
 //! assert!(all.iter().all(Result::is_ok));
 //! ```
 //!
-//! What a stream gives must own its text, so that each of its deltas is a text of its own. [`Events::next`] and
-//! [`Items::next`] lend theirs: nothing is allocated per delta. So an answer may be translated while it comes:
+//! What a stream gives must own its text, so that each of its deltas is a text of its own. [`EventStream::next`] and
+//! [`ItemStream::next`] lend theirs: nothing is allocated per delta. So an answer may be translated while it comes:
 //!
 //! ```
 //! use callweave::encode::EncodeOptions;
@@ -40,21 +40,21 @@ use futures_core::Stream;
 use crate::accumulator::Accumulator;
 use crate::event::{Event, EventSink, Sink};
 use crate::json::AsValue;
-use crate::live::{Item, Live};
+use crate::live::{LiveItem, LiveView};
 use crate::message::Message;
 use crate::pipeline::{Decoder, FrameDecoder};
-use crate::queue::Queue;
+use crate::queue::EventQueue;
 use crate::{Error, ErrorKind, Result};
 
 /// What takes the items of a stream and says which events they mean.
-pub trait Decode<I> {
+pub trait StreamDecode<I> {
     /// Takes the next item.
     fn take(&mut self, item: I, sink: &mut EventSink<'_>) -> Result<()>;
     /// Says that no item will come any more.
     fn end(&mut self, sink: &mut EventSink<'_>) -> Result<()>;
 }
 
-impl<B: AsRef<[u8]>> Decode<B> for Decoder {
+impl<B: AsRef<[u8]>> StreamDecode<B> for Decoder {
     fn take(&mut self, bytes: B, sink: &mut EventSink<'_>) -> Result<()> {
         self.push(bytes.as_ref(), sink)
     }
@@ -64,7 +64,7 @@ impl<B: AsRef<[u8]>> Decode<B> for Decoder {
     }
 }
 
-impl<V: AsValue> Decode<V> for FrameDecoder {
+impl<V: AsValue> StreamDecode<V> for FrameDecoder {
     fn take(&mut self, value: V, sink: &mut EventSink<'_>) -> Result<()> {
         self.push_value(&value, sink);
         Ok(())
@@ -76,13 +76,13 @@ impl<V: AsValue> Decode<V> for FrameDecoder {
 }
 
 /// The events of a stream of bytes whose protocol is found out.
-pub fn events<S>(stream: S) -> Events<S, Decoder> {
-    Events::new(stream, Decoder::detect())
+pub fn events<S>(stream: S) -> EventStream<S, Decoder> {
+    EventStream::new(stream, Decoder::detect())
 }
 
 /// The events of a stream of decoded JSON values, each one frame, whose protocol is found out.
-pub fn value_events<S>(stream: S) -> Events<S, FrameDecoder> {
-    Events::new(stream, FrameDecoder::detect())
+pub fn value_events<S>(stream: S) -> EventStream<S, FrameDecoder> {
+    EventStream::new(stream, FrameDecoder::detect())
 }
 
 /// Collects a stream of bytes whose protocol is found out into one message.
@@ -118,12 +118,12 @@ where
 /// # Ok::<(), callweave::Error>(())
 /// # }).unwrap();
 /// ```
-pub struct Items<S> {
-    events: Events<S, Decoder>,
-    live: Live,
+pub struct ItemStream<S> {
+    events: EventStream<S, Decoder>,
+    live: LiveView,
 }
 
-impl<S> Items<S> {
+impl<S> ItemStream<S> {
     /// The items of a stream of bytes whose protocol is found out.
     pub fn new(stream: S) -> Self {
         Self::with(stream, Decoder::detect())
@@ -131,7 +131,7 @@ impl<S> Items<S> {
 
     /// The items of a stream of bytes, by a decoder of your choice.
     pub fn with(stream: S, decoder: Decoder) -> Self {
-        Self { events: Events::new(stream, decoder), live: Live::new() }
+        Self { events: EventStream::new(stream, decoder), live: LiveView::new() }
     }
 
     /// The decoder.
@@ -150,14 +150,14 @@ impl<S> Items<S> {
     }
 }
 
-impl<S, I, E> Items<S>
+impl<S, I, E> ItemStream<S>
 where
     S: Stream<Item = std::result::Result<I, E>> + Unpin,
     I: AsRef<[u8]>,
     E: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
     /// Waits for the next item. Nothing is lost if the wait is given up.
-    pub async fn next(&mut self) -> Option<Result<Item<'_>>> {
+    pub async fn next(&mut self) -> Option<Result<LiveItem<'_>>> {
         loop {
             match self.events.next().await? {
                 Err(error) => return Some(Err(error)),
@@ -172,18 +172,18 @@ where
 }
 
 /// A stream of events. After an error there are no more.
-pub struct Events<S, D> {
+pub struct EventStream<S, D> {
     stream: S,
     decoder: D,
-    ready: Queue,
+    ready: EventQueue,
     error: Option<Error>,
     is_over: bool,
 }
 
-impl<S, D> Events<S, D> {
+impl<S, D> EventStream<S, D> {
     /// The events of `stream`, by a decoder of your choice.
     pub fn new(stream: S, decoder: D) -> Self {
-        Self { stream, decoder, ready: Queue::default(), error: None, is_over: false }
+        Self { stream, decoder, ready: EventQueue::default(), error: None, is_over: false }
     }
 
     /// The decoder.
@@ -192,12 +192,12 @@ impl<S, D> Events<S, D> {
     }
 }
 
-impl<S: Unpin, D> Unpin for Events<S, D> {}
+impl<S: Unpin, D> Unpin for EventStream<S, D> {}
 
-impl<S, D, I, E> Events<S, D>
+impl<S, D, I, E> EventStream<S, D>
 where
     S: Stream<Item = std::result::Result<I, E>> + Unpin,
-    D: Decode<I>,
+    D: StreamDecode<I>,
     E: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
     /// Waits for the next event, which borrows its text. Nothing is lost if the wait is given up.
@@ -231,10 +231,10 @@ where
     }
 }
 
-impl<S, D, I, E> Stream for Events<S, D>
+impl<S, D, I, E> Stream for EventStream<S, D>
 where
     S: Stream<Item = std::result::Result<I, E>> + Unpin,
-    D: Decode<I>,
+    D: StreamDecode<I>,
     E: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
     type Item = Result<Event<'static>>;

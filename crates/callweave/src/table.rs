@@ -12,9 +12,9 @@ use crate::fingerprint::keyed_hash;
 
 /// Values by key, in the order in which they came; each key once.
 #[derive(Clone)]
-pub(crate) struct Table<K, V> {
+pub(crate) struct OrderedTable<K, V> {
     all: Vec<(K, V)>,
-    places: Option<Box<Places>>,
+    places: Option<Box<HashedPlaces>>,
 }
 
 /// Where there are more entries than this, they are searched by hash.
@@ -23,13 +23,13 @@ pub(crate) const SEARCHED: usize = 24;
 /// Where many entries stand, by the hash of their keys. A key whose hash is taken by another one has the next free
 /// number.
 #[derive(Clone)]
-struct Places(HashMap<u64, usize, BuildHasherDefault<Hashed>>);
+struct HashedPlaces(HashMap<u64, usize, BuildHasherDefault<IdentityHasher>>);
 
 /// What is a hash already needs no other.
 #[derive(Clone, Default)]
-struct Hashed(u64);
+struct IdentityHasher(u64);
 
-impl Hasher for Hashed {
+impl Hasher for IdentityHasher {
     fn write(&mut self, bytes: &[u8]) {
         unreachable!("{bytes:?} are no hash")
     }
@@ -43,7 +43,7 @@ impl Hasher for Hashed {
     }
 }
 
-impl Places {
+impl HashedPlaces {
     fn of<K: Eq + Hash, V>(all: &[(K, V)]) -> Self {
         let mut places =
             Self(HashMap::with_capacity_and_hasher(2 * all.len(), BuildHasherDefault::default()));
@@ -68,7 +68,7 @@ impl Places {
     }
 }
 
-impl<K: Eq + Hash, V> Table<K, V> {
+impl<K: Eq + Hash, V> OrderedTable<K, V> {
     pub(crate) fn all(&self) -> &[(K, V)] {
         &self.all
     }
@@ -116,7 +116,7 @@ impl<K: Eq + Hash, V> Table<K, V> {
         self.position(key).map(|at| &mut self.all[at].1)
     }
 
-    /// The value that stands there in the order. See [`Table::position`].
+    /// The value that stands there in the order. See [`OrderedTable::position`].
     pub(crate) fn at_mut(&mut self, at: usize) -> &mut V {
         &mut self.all[at].1
     }
@@ -229,23 +229,23 @@ impl<K: Eq + Hash, V> Table<K, V> {
 
     /// Notes anew where the entries stand.
     fn place(&mut self) {
-        self.places = (self.all.len() > SEARCHED).then(|| Places::of(&self.all).into());
+        self.places = (self.all.len() > SEARCHED).then(|| HashedPlaces::of(&self.all).into());
     }
 }
 
-impl<K, V> Default for Table<K, V> {
+impl<K, V> Default for OrderedTable<K, V> {
     fn default() -> Self {
         Self { all: Vec::new(), places: None }
     }
 }
 
-impl<K: PartialEq, V: PartialEq> PartialEq for Table<K, V> {
+impl<K: PartialEq, V: PartialEq> PartialEq for OrderedTable<K, V> {
     fn eq(&self, other: &Self) -> bool {
         self.all == other.all
     }
 }
 
-impl<K: std::fmt::Debug, V: std::fmt::Debug> std::fmt::Debug for Table<K, V> {
+impl<K: std::fmt::Debug, V: std::fmt::Debug> std::fmt::Debug for OrderedTable<K, V> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_map().entries(self.all.iter().map(|(key, value)| (key, value))).finish()
     }
@@ -258,7 +258,7 @@ mod tests {
     #[test]
     fn few_and_many_are_found_and_keep_their_order() {
         for count in [3, SEARCHED, SEARCHED + 1, 1_000] {
-            let mut table: Table<String, usize> = Table::default();
+            let mut table: OrderedTable<String, usize> = OrderedTable::default();
             for number in 0..count {
                 assert_eq!(table.insert(format!("key {number}"), number), None);
             }

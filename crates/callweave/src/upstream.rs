@@ -23,7 +23,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::event::Json;
+use crate::event::JsonText;
 
 /// An error that an upstream reported.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -48,7 +48,7 @@ pub struct UpstreamError<'a> {
     /// In words.
     pub message: Cow<'a, str>,
     /// The provider's error object or text, as JSON.
-    pub raw: Json<'a>,
+    pub raw: JsonText<'a>,
     /// The provider's id of the request, where one is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request_id: Option<Cow<'a, str>>,
@@ -158,7 +158,7 @@ impl<'a> UpstreamError<'a> {
     /// An error of `class` of which nothing but its words is known.
     pub fn new(class: ErrorClass, message: impl Into<Cow<'a, str>>) -> Self {
         let message = message.into();
-        let raw = Json::from_text(&message);
+        let raw = JsonText::from_text(&message);
         let (status, code, retry_after, request_id, body) = Default::default();
         Self { class, status, code, retry_after, message, raw, request_id, body }
     }

@@ -7,9 +7,9 @@ use allocation_counter::{AllocationInfo, measure};
 use callweave::accumulator::Accumulator;
 use callweave::dialect::Tools;
 use callweave::doors::loose::reqllm::ChunkAccumulator;
-use callweave::event::{BlockId, BlockKind, Body, CallKind, DeltaKind, Event};
-use callweave::mend::Mend;
-use callweave::message::{Content, Message};
+use callweave::event::{BlockId, BlockKind, CallKind, DeltaKind, Event, EventKind};
+use callweave::mend::ArgumentStage;
+use callweave::message::{BlockContent, Message};
 use callweave::pipeline::Decoder;
 use streams::STREAMS;
 
@@ -43,8 +43,10 @@ fn held(message: &Message) -> usize {
     let blocks = message.choices.iter().flat_map(|choice| &choice.blocks);
     blocks
         .map(|block| match &block.content {
-            Content::Text(text) | Content::Reasoning { text, .. } | Content::Refusal(text) => text.len(),
-            Content::ToolCall(call) => call.raw_arguments.len(),
+            BlockContent::Text(text) | BlockContent::Reasoning { text, .. } | BlockContent::Refusal(text) => {
+                text.len()
+            }
+            BlockContent::ToolCall(call) => call.raw_arguments.len(),
             _ => 0,
         })
         .sum()
@@ -88,15 +90,16 @@ fn coerced_arguments_are_not_allocated_piece_by_piece() {
     tools.declare("look", Some(&parameters));
     let counted = STEPS.map(|count| {
         let (block, mut deltas) = (BlockId(0), 0);
-        let mut mend = Mend::new().tools(tools.clone()).repair().coerce();
+        let mut mend = ArgumentStage::new().tools(tools.clone()).repair().coerce();
         let (id, is_made, name, call) = (None, false, "look".into(), CallKind::Function);
         let kind = BlockKind::ToolCall { id, is_made, name, call };
-        let mut sink = |event: Event<'_>| deltas += usize::from(matches!(event.body, Body::Delta { .. }));
+        let mut sink =
+            |event: Event<'_>| deltas += usize::from(matches!(event.body, EventKind::Delta { .. }));
         let info = measure(|| {
-            mend.push(Event::new(0, Body::block_start(block, kind)), &mut sink);
+            mend.push(Event::new(0, EventKind::block_start(block, kind)), &mut sink);
             for text in ["{\"text\": \""].into_iter().chain(std::iter::repeat_n("word\\n ", count)) {
                 let kind = DeltaKind::Arguments;
-                mend.push(Event::new(0, Body::Delta { block, kind, text: text.into() }), &mut sink);
+                mend.push(Event::new(0, EventKind::Delta { block, kind, text: text.into() }), &mut sink);
             }
         });
         assert_eq!(deltas, count + 1);
@@ -117,8 +120,9 @@ fn an_open_stream_holds_little_beside_its_message() {
             let mut decoder = Decoder::detect();
             deltas = 0;
             for piece in bytes[..bytes.len() / 2].chunks(4096) {
-                let sink =
-                    &mut |event: Event<'_>| deltas += usize::from(matches!(event.body, Body::Delta { .. }));
+                let sink = &mut |event: Event<'_>| {
+                    deltas += usize::from(matches!(event.body, EventKind::Delta { .. }))
+                };
                 decoder.push(piece, sink).expect("sound input");
             }
             decoder

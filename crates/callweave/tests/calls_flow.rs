@@ -3,8 +3,8 @@
 
 use callweave::dialect::Tools;
 use callweave::encode::EncodeOptions;
-use callweave::event::{BlockKind, Body, DeltaKind, Event};
-use callweave::live::{Item, Live};
+use callweave::event::{BlockKind, DeltaKind, Event, EventKind};
+use callweave::live::{LiveItem, LiveView};
 use callweave::pipeline::Decoder;
 use callweave::protocol::{OPENAI_CHAT, TABLE};
 use serde_json::{Value, json};
@@ -48,8 +48,10 @@ fn reads(decoder: &mut Decoder, frame: &[u8]) -> (Vec<Event<'static>>, Brought) 
     let (mut names, mut pieces) = (Vec::new(), String::new());
     for event in &events {
         match &event.body {
-            Body::BlockStart { kind: BlockKind::ToolCall { name, .. }, .. } => names.push(name.to_string()),
-            Body::Delta { kind: DeltaKind::Arguments, text, .. } => pieces.push_str(text),
+            EventKind::BlockStart { kind: BlockKind::ToolCall { name, .. }, .. } => {
+                names.push(name.to_string())
+            }
+            EventKind::Delta { kind: DeltaKind::Arguments, text, .. } => pieces.push_str(text),
             _ => {}
         }
     }
@@ -115,14 +117,14 @@ fn what_fits_leaves_with_its_frame() {
 #[test]
 fn live_items_show_what_has_come() {
     let mut decoder = Decoder::builder().protocol(&OPENAI_CHAT).tools(tools()).repair().coerce().build();
-    let mut live = Live::new();
+    let mut live = LiveView::new();
     let mut seen = Vec::new();
     let frames = [named("get_weather"), arguments("{\"days\": \"3\", \"city\": \"Os"), arguments("lo")];
     for frame in &frames {
         let mut events = Vec::<Event<'static>>::new();
         decoder.push(frame, &mut events).expect("the frame is sound");
         for event in events {
-            if let Some(Item::Call(call)) = live.put(event) {
+            if let Some(LiveItem::Call(call)) = live.put(event) {
                 seen.push((
                     call.name.to_owned(),
                     call.arguments.map(ToString::to_string).unwrap_or_default(),

@@ -6,11 +6,11 @@ mod shared;
 use std::collections::BTreeMap;
 use std::fs;
 
-use callweave::json::schema::{Budget, FitOptions, Schema, StreamCoercer};
-use callweave::json::{Container, Scanner, Token, Value, Visit};
+use callweave::json::schema::{CoerceOptions, Schema, StepBudget, StreamCoercer};
+use callweave::json::{JsonContainer, JsonScanner, ScanToken, ScanVisitor, Value};
 use callweave::pipeline::Decoder;
 use callweave::protocol::Protocol;
-use callweave::request::{Arguments, Body, Tool, ToolKind};
+use callweave::request::{CallArguments, PartKind, RequestTool, ToolKind};
 
 /// A call, as the text of its arguments, with the schema of its tool.
 struct Recorded {
@@ -30,7 +30,7 @@ fn rows(folder: &str) -> Option<Vec<(&'static Protocol, Vec<u8>)>> {
     Some(rows.filter_map(read).collect())
 }
 
-fn declared<'t>(tools: &'t [Tool], found: &mut Vec<(&'t str, &'t Value)>) {
+fn declared<'t>(tools: &'t [RequestTool], found: &mut Vec<(&'t str, &'t Value)>) {
     for tool in tools {
         match &tool.kind {
             ToolKind::Function { schema: Some(schema) } => found.push((&tool.name, schema)),
@@ -65,10 +65,10 @@ fn recorded() -> Option<Vec<Recorded>> {
                 }
             }
             for part in request.messages.iter().flat_map(|message| &message.content.parts) {
-                let Body::Call(call) = &part.body else { continue };
+                let PartKind::Call(call) = &part.body else { continue };
                 let text = match &call.arguments {
-                    Arguments::Text(text) => text.clone(),
-                    Arguments::Json(value) => value.to_string(),
+                    CallArguments::Text(text) => text.clone(),
+                    CallArguments::Json(value) => value.to_string(),
                 };
                 let tool = tools.iter().find(|(name, _)| *name == call.name);
                 calls.extend(tool.map(|(_, schema)| Recorded { schema: (*schema).clone(), text }));
@@ -101,7 +101,7 @@ struct Due {
 impl Due {
     fn of(text: &str) -> Vec<usize> {
         let mut due = Self::default();
-        Scanner::new().push_to(text, &mut due);
+        JsonScanner::new().push_to(text, &mut due);
         due.to(text.len(), text.len());
         due.due
     }
@@ -113,27 +113,27 @@ impl Due {
     }
 }
 
-impl Visit for Due {
-    fn open(&mut self, _: Container, at: usize) {
+impl ScanVisitor for Due {
+    fn open(&mut self, _: JsonContainer, at: usize) {
         self.to(at + 1, at);
     }
 
-    fn close(&mut self, _: Container, at: usize) {
+    fn close(&mut self, _: JsonContainer, at: usize) {
         self.to(at, at - 1);
     }
 
-    fn begin(&mut self, token: Token, at: usize) {
+    fn begin(&mut self, token: ScanToken, at: usize) {
         self.begun = at;
-        if token == Token::String {
+        if token == ScanToken::String {
             self.to(at, at);
         }
     }
 
-    fn end(&mut self, token: Token, at: usize) {
+    fn end(&mut self, token: ScanToken, at: usize) {
         match token {
-            Token::Key => {}
-            Token::String => self.due.extend(self.begun..at),
-            Token::Number | Token::Literal(_) => self.to(at, at),
+            ScanToken::Key => {}
+            ScanToken::String => self.due.extend(self.begun..at),
+            ScanToken::Number | ScanToken::Literal(_) => self.to(at, at),
         }
     }
 }
@@ -144,7 +144,7 @@ fn recorded_calls_flow() {
     let (mut all, mut flowing, mut changed) = (0, 0, 0);
     for Recorded { schema, text } in &calls {
         let read = Schema::new(schema);
-        let coercer = || StreamCoercer::new(&read, FitOptions::default(), Budget::default());
+        let coercer = || StreamCoercer::new(&read, CoerceOptions::default(), StepBudget::default());
         let (mut held, mut whole) = (coercer(), String::new());
         held.push(text, &mut whole);
         held.finish(&mut whole);

@@ -9,7 +9,7 @@ mod schema_vectors;
 #[path = "support/shared.rs"]
 mod shared;
 
-use callweave::json::schema::{Budget, FitOptions, Missing, Schema, StreamCoercer};
+use callweave::json::schema::{CoerceOptions, MissingMembers, Schema, StepBudget, StreamCoercer};
 use dice::Dice;
 use serde_json::json;
 
@@ -23,11 +23,11 @@ struct Told {
 
 fn told<'p>(
     schema: &Schema,
-    options: FitOptions,
+    options: CoerceOptions,
     budget: u64,
     pieces: impl Iterator<Item = &'p str>,
 ) -> Told {
-    let mut coercer = StreamCoercer::new(schema, options, Budget::new(budget));
+    let mut coercer = StreamCoercer::new(schema, options, StepBudget::new(budget));
     let mut told = Told { text: String::new(), pieces: Vec::new(), said: String::new() };
     let mut put = |out: String| {
         told.text.push_str(&out);
@@ -46,7 +46,7 @@ fn told<'p>(
 }
 
 /// Any cut gives the same.
-fn flows_as_held(schema: &Schema, options: FitOptions, budget: u64, text: &str, dice: &mut Dice) -> Told {
+fn flows_as_held(schema: &Schema, options: CoerceOptions, budget: u64, text: &str, dice: &mut Dice) -> Told {
     let held = told(schema, options, budget, [text].into_iter());
     let by_characters = told(schema, options, budget, text.split_inclusive(|_| true));
     let same = |flowed: &Told, how: &str| {
@@ -62,9 +62,9 @@ fn flows_as_held(schema: &Schema, options: FitOptions, budget: u64, text: &str, 
 }
 
 /// The text is fitted to what its value is; whether it was not too much work to see that.
-fn agrees_with_values(schema: &Schema, options: FitOptions, text: &str, told: &Told) -> bool {
+fn agrees_with_values(schema: &Schema, options: CoerceOptions, text: &str, told: &Told) -> bool {
     let Ok(value) = text.parse::<callweave::json::Value>() else { return true };
-    let Ok(fit) = schema.coerce_within(&value, options, &mut Budget::default()) else { return false };
+    let Ok(fit) = schema.coerce_within(&value, options, &mut StepBudget::default()) else { return false };
     if told.said.ends_with("})") {
         return false;
     }
@@ -95,17 +95,23 @@ fn generated() {
     let (mut all, mut changed, mut unchecked) = (0, 0, 0);
     for _ in 0..3_000 {
         let schema = Schema::new(&dice.schema());
-        let missing = [Missing::Keep, Missing::Keep, Missing::Empty, Missing::Blank, Missing::Infer];
-        let options = FitOptions { missing: missing[dice.below(5)], ..FitOptions::default() };
+        let missing = [
+            MissingMembers::Keep,
+            MissingMembers::Keep,
+            MissingMembers::Empty,
+            MissingMembers::Blank,
+            MissingMembers::Infer,
+        ];
+        let options = CoerceOptions { missing: missing[dice.below(5)], ..CoerceOptions::default() };
         for _ in 0..3 {
             let text = dice.text();
-            let told = flows_as_held(&schema, options, Budget::STEPS, &text, &mut dice);
+            let told = flows_as_held(&schema, options, StepBudget::STEPS, &text, &mut dice);
             all += 1;
             changed += usize::from(told.text != text);
             unchecked += usize::from(!agrees_with_values(&schema, options, &text, &told));
             // The same, damaged and with keys that come twice.
             let damaged = dice.damaged(&text);
-            flows_as_held(&schema, options, Budget::STEPS, &damaged, &mut dice);
+            flows_as_held(&schema, options, StepBudget::STEPS, &damaged, &mut dice);
             let budget = dice.below(200) as u64;
             flows_as_held(&schema, options, budget, &text, &mut dice);
         }
@@ -118,10 +124,10 @@ fn generated() {
 fn shared_vectors() {
     let Some(rows) = schema_vectors::rows() else { return };
     let mut dice = Dice::new(2);
-    let options = FitOptions::default();
+    let options = CoerceOptions::default();
     for row in &rows {
         let schema = Schema::new(&row.schema);
-        let told = flows_as_held(&schema, options, Budget::STEPS, &row.input, &mut dice);
+        let told = flows_as_held(&schema, options, StepBudget::STEPS, &row.input, &mut dice);
         assert!(agrees_with_values(&schema, options, &row.input, &told), "{}", row.input);
     }
 }
@@ -129,7 +135,7 @@ fn shared_vectors() {
 /// What is given on with each piece.
 fn pieces(schema: serde_json::Value, text: &[&str]) -> Vec<String> {
     let schema = Schema::new(&schema);
-    let mut told = told(&schema, FitOptions::default(), Budget::STEPS, text.iter().copied());
+    let mut told = told(&schema, CoerceOptions::default(), StepBudget::STEPS, text.iter().copied());
     let last = told.pieces.pop();
     assert_eq!(last.as_deref(), Some(""), "something was left to the end");
     told.pieces
@@ -277,7 +283,7 @@ fn an_object_that_nothing_decides_waits_for_its_end() {
     // One that is cut off, or is no value, comes as it was written.
     let schema = Schema::new(&schema);
     for text in [r#"{"it": { "a": [1, "2"], "c"#, r#"{"it": { "a": [1], "c": "\ud800" }, "d": 1}"#] {
-        let told = told(&schema, FitOptions::default(), Budget::STEPS, text.split_inclusive(|_| true));
+        let told = told(&schema, CoerceOptions::default(), StepBudget::STEPS, text.split_inclusive(|_| true));
         assert_eq!(told.text, text);
     }
 }
@@ -286,7 +292,7 @@ fn an_object_that_nothing_decides_waits_for_its_end() {
 fn a_spent_budget_lets_the_rest_pass() {
     let schema = Schema::new(&json!({"items": {"type": "integer"}}));
     let text = format!("[{}]", vec!["\"1\""; 50].join(","));
-    let told = told(&schema, FitOptions::default(), 200, text.split_inclusive(|_| true));
+    let told = told(&schema, CoerceOptions::default(), 200, text.split_inclusive(|_| true));
     assert!(told.text.starts_with("[1,1,") && told.text.ends_with(",\"1\",\"1\"]"), "{}", told.text);
     assert!(told.said.contains("too much work"), "{}", told.said);
 }

@@ -11,13 +11,13 @@ mod written;
 
 use std::collections::BTreeMap;
 
-use callweave::dialect::{Dialect, ExtractOptions, Extraction, Registry, Stage, Tools};
-use callweave::event::{BlockId, BlockKind, Body, Completion, DeltaKind, Event};
+use callweave::dialect::{Dialect, DialectRegistry, DialectStage, ExtractOptions, Extraction, Tools};
+use callweave::event::{BlockCompletion, BlockId, BlockKind, DeltaKind, Event, EventKind};
 use serde_json::json;
 use written::{Template, Untold, own_pieces, pieces};
 
 fn dialects() -> &'static [Dialect] {
-    Registry::builtin().dialects()
+    DialectRegistry::builtin().dialects()
 }
 
 fn tools() -> Tools {
@@ -178,26 +178,26 @@ fn three_pieces_are_data_in_any_cut() {
 }
 
 /// The calls that a pipeline hands on: arguments, and how each ended.
-fn handed_on(text: &str, options: &ExtractOptions) -> Vec<(String, Completion)> {
+fn handed_on(text: &str, options: &ExtractOptions) -> Vec<(String, BlockCompletion)> {
     let mut events: Vec<Event<'static>> = Vec::new();
-    let mut stage = Stage::new(options);
+    let mut stage = DialectStage::new(options);
     let block = BlockId(0);
-    let delta = Body::Delta { block, kind: DeltaKind::Text, text: text.into() };
-    let end = Body::BlockEnd { block, completion: Completion::Whole };
-    for body in [Body::block_start(block, BlockKind::Text), delta, end] {
+    let delta = EventKind::Delta { block, kind: DeltaKind::Text, text: text.into() };
+    let end = EventKind::BlockEnd { block, completion: BlockCompletion::Whole };
+    for body in [EventKind::block_start(block, BlockKind::Text), delta, end] {
         stage.push(Event::new(0, body), &mut events);
     }
     stage.finish(&mut events);
-    let mut calls: BTreeMap<u32, (String, Completion)> = BTreeMap::new();
+    let mut calls: BTreeMap<u32, (String, BlockCompletion)> = BTreeMap::new();
     for event in &events {
         match &event.body {
-            Body::BlockStart { block, kind: BlockKind::ToolCall { .. }, .. } => {
-                calls.insert(block.0, (String::new(), Completion::Cut));
+            EventKind::BlockStart { block, kind: BlockKind::ToolCall { .. }, .. } => {
+                calls.insert(block.0, (String::new(), BlockCompletion::Cut));
             }
-            Body::Delta { block, text, .. } => {
+            EventKind::Delta { block, text, .. } => {
                 calls.entry(block.0).and_modify(|(arguments, _)| arguments.push_str(text));
             }
-            Body::BlockEnd { block, completion } => {
+            EventKind::BlockEnd { block, completion } => {
                 calls.entry(block.0).and_modify(|(_, how)| *how = *completion);
             }
             _ => {}
@@ -215,12 +215,12 @@ fn a_call_after_damage_is_handed_on_so_that_nobody_can_run_it() {
         let options = ExtractOptions::new(dialect).expect("a dialect").tools(tools());
         let [_, (arguments, how)] = &handed_on(text, &options)[..] else { panic!("two calls") };
         let held = json!({"INVALID_JSON": "{\"command\": \"ls\"}"}).to_string();
-        assert_eq!((arguments, *how), (&held, Completion::AfterDamage));
+        assert_eq!((arguments, *how), (&held, BlockCompletion::AfterDamage));
         let found = Extraction::of(text, &options);
         assert!(found.calls[1].after_damage && found.calls[1].invalid && !found.calls[0].after_damage);
         let accepting = options.accepting_calls_after_damage();
         let [_, (arguments, how)] = &handed_on(text, &accepting)[..] else { panic!("two calls") };
-        assert_eq!((arguments.as_str(), *how), ("{\"command\": \"ls\"}", Completion::Whole));
+        assert_eq!((arguments.as_str(), *how), ("{\"command\": \"ls\"}", BlockCompletion::Whole));
         let found = Extraction::of(text, &accepting);
         assert!(found.calls[1].after_damage && !found.calls[1].invalid);
     }

@@ -7,9 +7,9 @@ mod laws;
 
 use std::fs;
 
-use callweave::event::{Completion, FinishReason, Json, NoticeCode};
+use callweave::event::{BlockCompletion, FinishReason, JsonText, NoticeCode};
 use callweave::json::compact_into;
-use callweave::message::{Block, Content, Message, ToolResult};
+use callweave::message::{Block, BlockContent, Message, ToolResult};
 use callweave::protocol::{Protocol, TABLE};
 use cores::each;
 use laws::{Decoded, data, decode_cut, folders, name};
@@ -53,13 +53,13 @@ fn cases(endings: &[&str]) -> Vec<(&'static Protocol, String, Vec<u8>)> {
 }
 
 /// What must not change: the content and why it finished.
-fn content(decoded: &Decoded) -> Vec<(Vec<Content>, Option<FinishReason>)> {
+fn content(decoded: &Decoded) -> Vec<(Vec<BlockContent>, Option<FinishReason>)> {
     // What the provider wrote as JSON is the same with other blanks.
-    let compact = |value: &Json<'_>| Json::from_value(&value.to_value());
+    let compact = |value: &JsonText<'_>| JsonText::from_value(&value.to_value());
     let plain = |block: &Block| match block.content.clone() {
-        Content::Opaque(value) => Content::Opaque(compact(&value)),
-        Content::ToolResult(result) => {
-            Content::ToolResult(ToolResult { value: compact(&result.value), ..result })
+        BlockContent::Opaque(value) => BlockContent::Opaque(compact(&value)),
+        BlockContent::ToolResult(result) => {
+            BlockContent::ToolResult(ToolResult { value: compact(&result.value), ..result })
         }
         content => content,
     };
@@ -162,7 +162,7 @@ fn a_body_cut_anywhere_is_read_as_far_as_it_came() {
                 let is_known = |known: &&callweave::message::ToolCall| {
                     known.name == call.name && known.raw_arguments == call.raw_arguments
                 };
-                let is_whole = call.completion == Completion::Whole && call.invalid().is_none();
+                let is_whole = call.completion == BlockCompletion::Whole && call.invalid().is_none();
                 assert!(!is_whole || calls.iter().any(is_known), "{title}: {call:?}");
             }
         }

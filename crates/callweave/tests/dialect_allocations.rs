@@ -1,20 +1,20 @@
 //! Reading a long argument in small deltas allocates nothing, in any dialect.
 
 use allocation_counter::measure;
-use callweave::dialect::{ExtractOptions, Extractor, Registry, Tools};
-use callweave::event::{Body, Event};
+use callweave::dialect::{DialectRegistry, ExtractOptions, Extractor, Tools};
+use callweave::event::{Event, EventKind};
 use serde_json::json;
 
 #[test]
 fn a_long_argument_allocates_nothing() {
     let tools = json!([{"name": "get_weather", "parameters": {"properties": {"city": {"type": "string"}}}}]);
-    for dialect in Registry::builtin().dialects() {
+    for dialect in DialectRegistry::builtin().dialects() {
         let options = ExtractOptions::with_dialects(vec![dialect.clone()]).tools(Tools::from_json(&tools));
         let (before, _) = dialect.example.split_once("Oslo").expect("every example asks about Oslo");
         let mut extractor = Extractor::new(&options);
         let mut shown = 0;
         let mut sink = |event: Event<'_>| {
-            if let Body::Delta { text, .. } = event.body {
+            if let EventKind::Delta { text, .. } = event.body {
                 shown += text.len();
             }
         };

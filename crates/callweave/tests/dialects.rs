@@ -17,13 +17,14 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use callweave::close::Close;
+use callweave::close::Finalizer;
 use callweave::dialect::{
-    Dialect, ExtractOptions, Extraction, Extractor, Form, Matched, Matcher, Registry, Stage, Start, Tools,
+    CallForm, CallMatcher, Dialect, DialectRegistry, DialectStage, ExtractOptions, Extraction, Extractor,
+    MatchedCall, TextStart, Tools,
 };
 use callweave::event::{
-    BlockId, BlockKind, Body, CallKind, DeltaKind, Event, FinishReason, Json, Notice, NoticeCode,
-    ReasoningForm, Scope, Sink,
+    BlockId, BlockKind, CallKind, DeltaKind, Event, EventKind, EventScope, FinishReason, JsonText, Notice,
+    NoticeCode, ReasoningForm, Sink,
 };
 use record::Record;
 use serde_json::{Value, json};
@@ -53,15 +54,18 @@ fn options(dialect: &str, case: &Path) -> ExtractOptions {
     options =
         options.tools(Tools::from_json(&serde_json::from_str::<Value>(&tools).expect("tools are JSON")));
     if let Ok(start) = fs::read_to_string(case.join("starting_in.txt")) {
-        options =
-            options.starting_in(if start.trim() == "reasoning" { Start::Reasoning } else { Start::Text });
+        options = options.starting_in(if start.trim() == "reasoning" {
+            TextStart::Reasoning
+        } else {
+            TextStart::Text
+        });
     }
     options
 }
 
 #[test]
 fn own_data() {
-    let names: BTreeSet<String> = Registry::builtin()
+    let names: BTreeSet<String> = DialectRegistry::builtin()
         .dialects()
         .iter()
         .map(|dialect| dialect.name.clone())
@@ -193,7 +197,7 @@ fn talk_about_calls() {
 fn every_format_of_the_rows_is_a_name() {
     for file in ["dialects.jsonl", "reasoning.jsonl"] {
         for row in rows::load(file).into_iter().flatten() {
-            assert!(Registry::builtin().find(row.format()).is_some(), "{}", row.format());
+            assert!(DialectRegistry::builtin().find(row.format()).is_some(), "{}", row.format());
         }
     }
 }
@@ -202,7 +206,7 @@ const LONG: usize = 100_000;
 
 #[test]
 fn argument_text_streams_in_every_dialect() {
-    for dialect in Registry::builtin().dialects() {
+    for dialect in DialectRegistry::builtin().dialects() {
         let tools =
             json!([{"name": "get_weather", "parameters": {"properties": {"city": {"type": "string"}}}}]);
         let options = ExtractOptions::with_dialects(vec![dialect.clone()]).tools(Tools::from_json(&tools));
@@ -217,7 +221,7 @@ fn argument_text_streams_in_every_dialect() {
             rest = after;
             sent += delta.len();
             let mut sink = |event: Event<'_>| {
-                if let Body::Delta { text, .. } = &event.body {
+                if let EventKind::Delta { text, .. } = &event.body {
                     shown += text.bytes().filter(|&byte| byte == b'q').count();
                 }
             };
@@ -237,7 +241,7 @@ fn argument_text_streams_in_every_dialect() {
 
 #[test]
 fn the_laws_hold_where_names_are_too_long_and_texts_are_mangled() {
-    for dialect in Registry::builtin().dialects() {
+    for dialect in DialectRegistry::builtin().dialects() {
         let options = ExtractOptions::with_dialects(vec![dialect.clone()]);
         for len in [120, 130, 250, 260, 510, 520, 700] {
             let text =
@@ -353,7 +357,7 @@ fn the_laws_hold_for_any_mixture() {
 fn examples_are_found_without_naming_the_dialect() {
     let tools = Tools::from_json(&json!([{"name": "get_weather"}]));
     let auto = ExtractOptions::new("auto").expect("auto").tools(tools);
-    for dialect in Registry::builtin().dialects() {
+    for dialect in DialectRegistry::builtin().dialects() {
         let found = Extraction::of(&format!("I will look.\n{}", dialect.example), &auto);
         let calls: Vec<_> =
             found.calls.iter().map(|call| (call.name.as_str(), call.arguments.as_str())).collect();
@@ -401,7 +405,7 @@ fn a_first_line_is_a_header_only_if_it_can_be_one() {
 
 #[test]
 fn models_speak_their_dialects() {
-    let registry = Registry::builtin();
+    let registry = DialectRegistry::builtin();
     for (model, name) in [
         ("Qwen/Qwen3-Coder-480B-A35B-Instruct", "qwen3_coder"),
         // Those of the third generation that do not code keep the JSON of the second; from 3.5 on all write tags.
@@ -455,13 +459,13 @@ fn a_dialect_can_be_read_from_a_file() {
 
 #[test]
 fn a_failing_matcher_is_left_out() {
-    let hermes = Registry::builtin().find("hermes").expect("hermes").clone();
-    let bad =
-        Dialect::new("bad").form(Form::matched(Matcher::new("bad", |_| panic!("no"))).between("@@", "@@"));
+    let hermes = DialectRegistry::builtin().find("hermes").expect("hermes").clone();
+    let bad = Dialect::new("bad")
+        .form(CallForm::matched(CallMatcher::new("bad", |_| panic!("no"))).between("@@", "@@"));
     let wild = |text: &str| {
-        vec![Matched { start: 5, end: text.len() + 9, name: "x".into(), arguments: String::new() }]
+        vec![MatchedCall { start: 5, end: text.len() + 9, name: "x".into(), arguments: String::new() }]
     };
-    let nonsense = Dialect::new("nonsense").form(Form::matched(Matcher::new("nonsense", wild)));
+    let nonsense = Dialect::new("nonsense").form(CallForm::matched(CallMatcher::new("nonsense", wild)));
     let text = "a @@b@@ <tool_call>{\"name\": \"look\", \"arguments\": {}}</tool_call>";
     let hook = std::panic::take_hook();
     std::panic::set_hook(Box::new(|_| {}));
@@ -481,11 +485,13 @@ fn a_matcher_without_markers_sees_the_whole_text() {
         let Some(start) = text.find("CALL ") else { return Vec::new() };
         let name = text[start + 5..].split(' ').next().unwrap_or_default();
         let end = start + 5 + name.len();
-        vec![Matched { start, end, name: name.to_owned(), arguments: "{\"a\":1}".to_owned() }]
+        vec![MatchedCall { start, end, name: name.to_owned(), arguments: "{\"a\":1}".to_owned() }]
     };
-    let dialect = Dialect::new("shouted").form(Form::matched(Matcher::new("shouted", find)));
-    let options =
-        ExtractOptions::with_dialects(vec![dialect, Registry::builtin().find("hermes").expect("it").clone()]);
+    let dialect = Dialect::new("shouted").form(CallForm::matched(CallMatcher::new("shouted", find)));
+    let options = ExtractOptions::with_dialects(vec![
+        dialect,
+        DialectRegistry::builtin().find("hermes").expect("it").clone(),
+    ]);
     let text = "First CALL look now. <tool_call>{\"name\": \"b\", \"arguments\": {}}</tool_call>";
     laws::check(text, &options).expect("the laws hold");
     let found = Extraction::of(text, &options);
@@ -512,14 +518,14 @@ fn the_prompt_tells_where_the_text_begins() {
 }
 
 fn staged(events: Vec<Event<'static>>) -> Vec<Event<'static>> {
-    let (mut out, mut close) = (Vec::new(), Close::new());
-    let mut stage = Stage::new(&ExtractOptions::new("hermes").expect("hermes"));
+    let (mut out, mut close) = (Vec::new(), Finalizer::new());
+    let mut stage = DialectStage::new(&ExtractOptions::new("hermes").expect("hermes"));
     let mut sink = |event: Event<'_>| close.push(event, &mut out);
     for event in events {
         stage.push(event, &mut sink);
     }
     stage.finish(&mut sink);
-    for answer in out.split(|event| matches!(event.body, Body::End)) {
+    for answer in out.split(|event| matches!(event.body, EventKind::End)) {
         laws::check_grammar(answer);
     }
     out
@@ -527,24 +533,22 @@ fn staged(events: Vec<Event<'static>>) -> Vec<Event<'static>> {
 
 fn text_block(choice: u32, block: u32, pieces: &[&'static str]) -> Vec<Event<'static>> {
     let block = BlockId(block);
-    let mut events = vec![Event::new(choice, Body::block_start(block, BlockKind::Text))];
-    events.extend(
-        pieces.iter().map(|&piece| {
-            Event::new(choice, Body::Delta { block, kind: DeltaKind::Text, text: piece.into() })
-        }),
-    );
-    events.push(Event::new(choice, Body::BlockEnd { block, completion: Default::default() }));
+    let mut events = vec![Event::new(choice, EventKind::block_start(block, BlockKind::Text))];
+    events.extend(pieces.iter().map(|&piece| {
+        Event::new(choice, EventKind::Delta { block, kind: DeltaKind::Text, text: piece.into() })
+    }));
+    events.push(Event::new(choice, EventKind::BlockEnd { block, completion: Default::default() }));
     events
 }
 
 #[test]
 fn the_stage_begins_anew_with_the_next_answer() {
     let call = ["<tool_", "call>{\"name\": \"look\", \"arguments\": {}}</tool_call>"];
-    let finish = || Event::new(0, Body::Finish { reason: FinishReason::Stop, raw: None });
+    let finish = || Event::new(0, EventKind::Finish { reason: FinishReason::Stop, raw: None });
     let mut events = text_block(0, 0, &call);
-    events.extend([finish(), Event::new(0, Body::End)]);
+    events.extend([finish(), Event::new(0, EventKind::End)]);
     events.extend(text_block(0, 1, &["plain"]));
-    events.extend([finish(), Event::new(0, Body::End)]);
+    events.extend([finish(), Event::new(0, EventKind::End)]);
     let mut answers = callweave::accumulator::Accumulator::new();
     staged(events).into_iter().for_each(|event| answers.put(event));
     let told: Vec<_> = answers
@@ -561,20 +565,20 @@ fn the_stage_reads_the_text_of_each_choice() {
     let mut events = text_block(0, 0, &call);
     events.extend(text_block(1, 1, &["plain"]));
     for choice in [0, 1] {
-        events.push(Event::new(choice, Body::Finish { reason: FinishReason::Stop, raw: None }));
+        events.push(Event::new(choice, EventKind::Finish { reason: FinishReason::Stop, raw: None }));
     }
     let out = staged(events);
     let reasons: Vec<_> = out
         .iter()
         .filter_map(|event| match event.body {
-            Body::Finish { reason, .. } => Some((event.choice, reason)),
+            EventKind::Finish { reason, .. } => Some((event.choice, reason)),
             _ => None,
         })
         .collect();
     assert_eq!(reasons, [(0, FinishReason::ToolCalls), (1, FinishReason::Stop)]);
-    let calls = out
-        .iter()
-        .filter(|event| matches!(&event.body, Body::BlockStart { kind: BlockKind::ToolCall { .. }, .. }));
+    let calls = out.iter().filter(|event| {
+        matches!(&event.body, EventKind::BlockStart { kind: BlockKind::ToolCall { .. }, .. })
+    });
     assert_eq!(calls.map(|event| event.choice).collect::<Vec<_>>(), [0]);
 }
 
@@ -583,13 +587,13 @@ fn the_stage_stops_reading_once_the_protocol_calls() {
     let mut events = text_block(0, 0, &["one <tool_call>"]);
     let name = "native".into();
     let kind = BlockKind::ToolCall { id: None, is_made: false, name, call: CallKind::Function };
-    events.push(Event::new(0, Body::block_start(BlockId(1), kind)));
-    events.push(Event::new(0, Body::BlockEnd { block: BlockId(1), completion: Default::default() }));
+    events.push(Event::new(0, EventKind::block_start(BlockId(1), kind)));
+    events.push(Event::new(0, EventKind::BlockEnd { block: BlockId(1), completion: Default::default() }));
     events.extend(text_block(0, 2, &["<tool_call>{\"name\": \"b\", \"arguments\": {}}</tool_call>"]));
     let out = staged(events);
     let calls = out
         .iter()
-        .filter(|event| matches!(&event.body, Body::BlockStart { kind: BlockKind::ToolCall { .. }, .. }))
+        .filter(|event| matches!(&event.body, EventKind::BlockStart { kind: BlockKind::ToolCall { .. }, .. }))
         .count();
     assert_eq!(calls, 1);
 }
@@ -601,7 +605,7 @@ fn the_stage_knows_how_an_answer_ends() {
     let calls = |events: Vec<Event<'static>>| message_of(events).tool_calls().count();
     let ended = |reason| {
         let mut events = text_block(0, 0, &[example]);
-        events.push(Event::new(0, Body::Finish { reason, raw: None }));
+        events.push(Event::new(0, EventKind::Finish { reason, raw: None }));
         calls(events)
     };
     assert_eq!(ended(FinishReason::Stop), 1);
@@ -614,7 +618,7 @@ fn the_stage_knows_how_an_answer_ends() {
     assert_eq!(calls(text_block(0, 0, &[example])), 1);
     let truncated = Notice::new(NoticeCode::Truncated, 0, "the stream ended early");
     let mut events = text_block(0, 0, &[example]);
-    events.push(Event::new(0, Body::Notice(truncated)));
+    events.push(Event::new(0, EventKind::Notice(truncated)));
     assert_eq!(calls(events), 0);
 }
 
@@ -625,12 +629,12 @@ fn a_call_in_native_thoughts_is_meant_where_the_answer_ends_there() {
         let block = BlockId(0);
         let kind = BlockKind::Reasoning(ReasoningForm::Raw);
         vec![
-            Event::new(0, Body::block_start(block, kind)),
-            Event::new(0, Body::Delta { block, kind: DeltaKind::Reasoning, text: text.into() }),
-            Event::new(0, Body::BlockEnd { block, completion: Default::default() }),
+            Event::new(0, EventKind::block_start(block, kind)),
+            Event::new(0, EventKind::Delta { block, kind: DeltaKind::Reasoning, text: text.into() }),
+            Event::new(0, EventKind::BlockEnd { block, completion: Default::default() }),
         ]
     };
-    let finish = || Event::new(0, Body::Finish { reason: FinishReason::Stop, raw: None });
+    let finish = || Event::new(0, EventKind::Finish { reason: FinishReason::Stop, raw: None });
     let call = "I call <tool_call>{\"name\": \"look\", \"arguments\": {\"at\": \"sky\"}}</tool_call>";
     let mut events = thought(call);
     events.push(finish());
@@ -670,9 +674,9 @@ fn native_call(block: u32, id: &'static str, arguments: &'static str) -> Vec<Eve
         call: CallKind::Function,
     };
     vec![
-        Event::new(0, Body::block_start(block, kind)),
-        Event::new(0, Body::Delta { block, kind: DeltaKind::Arguments, text: arguments.into() }),
-        Event::new(0, Body::BlockEnd { block, completion: Default::default() }),
+        Event::new(0, EventKind::block_start(block, kind)),
+        Event::new(0, EventKind::Delta { block, kind: DeltaKind::Arguments, text: arguments.into() }),
+        Event::new(0, EventKind::BlockEnd { block, completion: Default::default() }),
     ]
 }
 
@@ -697,7 +701,7 @@ fn a_call_that_the_protocol_repeats_gets_its_id() {
 fn a_corrected_text_is_read_anew() {
     let corrected = |draft: &'static str, text: &'static str| {
         let mut events = text_block(0, 0, &[draft]);
-        events.insert(2, Event::new(0, Body::Correction { block: BlockId(0), text: text.into() }));
+        events.insert(2, Event::new(0, EventKind::Correction { block: BlockId(0), text: text.into() }));
         message_of(events)
     };
     let message = corrected("the draft", "the final text");
@@ -715,13 +719,18 @@ fn a_corrected_text_is_read_anew() {
 /// What a provider says of a block is still said of it, or where its text became something else, of the choice.
 #[test]
 fn the_stage_keeps_what_is_said_of_blocks() {
-    let start = |block, kind| Event::new(0, Body::block_start(BlockId(block), kind));
-    let end = |block| Event::new(0, Body::BlockEnd { block: BlockId(block), completion: Default::default() });
+    let start = |block, kind| Event::new(0, EventKind::block_start(BlockId(block), kind));
+    let end =
+        |block| Event::new(0, EventKind::BlockEnd { block: BlockId(block), completion: Default::default() });
     let foreign = |block| {
-        let value = Json::from_value(&json!(1));
+        let value = JsonText::from_value(&json!(1));
         Event::new(
             0,
-            Body::Foreign { scope: Scope::Block(BlockId(block)), path: format!("p{block}").into(), value },
+            EventKind::Foreign {
+                scope: EventScope::Block(BlockId(block)),
+                path: format!("p{block}").into(),
+                value,
+            },
         )
     };
     // The text holds a call, so that the numbers change.
@@ -732,18 +741,18 @@ fn the_stage_keeps_what_is_said_of_blocks() {
     let out = staged(events);
     let begun = |wanted: fn(&BlockKind<'_>) -> bool| {
         out.iter().find_map(|event| match &event.body {
-            Body::BlockStart { block, kind, .. } if wanted(kind) => Some(Scope::Block(*block)),
+            EventKind::BlockStart { block, kind, .. } if wanted(kind) => Some(EventScope::Block(*block)),
             _ => None,
         })
     };
     let said = |wanted: &str| {
         out.iter().find_map(|event| match &event.body {
-            Body::Foreign { scope, path, .. } if path == wanted => Some(*scope),
+            EventKind::Foreign { scope, path, .. } if path == wanted => Some(*scope),
             _ => None,
         })
     };
     assert_eq!(said("p1"), begun(|kind| matches!(kind, BlockKind::Reasoning(_))));
-    assert_eq!(said("p0"), Some(Scope::Choice));
+    assert_eq!(said("p0"), Some(EventScope::Choice));
 }
 
 /// Read over and over, this would take minutes.

@@ -2,7 +2,9 @@
 
 use allocation_counter::measure;
 use callweave::encode::EncodeOptions;
-use callweave::event::{BlockId, BlockKind, Body, CallKind, Counters, DeltaKind, Event, Json, ReasoningForm};
+use callweave::event::{
+    BlockId, BlockKind, CallKind, DeltaKind, Event, EventKind, JsonText, ReasoningForm, TokenCounts,
+};
 use callweave::pipeline::Decoder;
 use callweave::protocol::{Protocol, TABLE};
 
@@ -116,20 +118,21 @@ fn encode_growing(
     let mut put = |event: &Event<'_>| encoder.encode(event, &mut out);
     let event = |body| Event::new(0, body);
     let (model, word) = (Some("anthropic.m".into()), "of another protocol".into());
-    put(&event(Body::Start { id: Some("a".into()), model, word, members: None }));
-    put(&event(Body::ChoiceStart));
-    put(&event(Body::block_start(BlockId(0), block.clone())));
+    put(&event(EventKind::Start { id: Some("a".into()), model, word, members: None }));
+    put(&event(EventKind::ChoiceStart));
+    put(&event(EventKind::block_start(BlockId(0), block.clone())));
     if beside == Beside::Block {
-        put(&event(Body::block_start(BlockId(1), block)));
+        put(&event(EventKind::block_start(BlockId(1), block)));
     }
-    let raw = Json::from_value(&serde_json::json!({"eval_count": 7}));
-    let mut counts = event(Body::Usage { word: "usage".into(), counters: Counters::default(), raw });
+    let raw = JsonText::from_value(&serde_json::json!({"eval_count": 7}));
+    let mut counts = event(EventKind::Usage { word: "usage".into(), counters: TokenCounts::default(), raw });
     let mut grow = |count| {
-        let delta = |block, text: &'static str| event(Body::Delta { block, kind, text: text.into() });
+        let delta = |block, text: &'static str| event(EventKind::Delta { block, kind, text: text.into() });
         match (beside, &mut counts.body) {
-            (Beside::Counts, Body::Usage { counters, .. }) => {
+            (Beside::Counts, EventKind::Usage { counters, .. }) => {
                 let output_tokens = Some(count);
-                *counters = Counters { output_tokens, reasoning_tokens: Some(1), ..Counters::default() };
+                *counters =
+                    TokenCounts { output_tokens, reasoning_tokens: Some(1), ..TokenCounts::default() };
                 put(&counts);
             }
             (Beside::Block, _) => put(&delta(BlockId(1), "beside")),

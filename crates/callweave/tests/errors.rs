@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use callweave::Value;
 use callweave::encode::EncodeOptions;
-use callweave::event::{Body, Event, Span};
+use callweave::event::{ByteSpan, Event, EventKind};
 use callweave::pipeline::Decoder;
 use callweave::protocol::{Protocol, TABLE, WrittenError, read_error};
 use callweave::upstream::{ErrorClass, UpstreamError};
@@ -153,13 +153,13 @@ fn in_stream(
 ) -> UpstreamError<'static> {
     let mut bytes = Vec::new();
     let mut encoder = protocol.encoder(&EncodeOptions::mended()).expect("it is written");
-    let event = |body| Event { choice: 0, source: Span::default(), body };
-    for event in opening.iter().chain(&[event(Body::Error(error.clone())), event(Body::End)]) {
+    let event = |body| Event { choice: 0, source: ByteSpan::default(), body };
+    for event in opening.iter().chain(&[event(EventKind::Error(error.clone())), event(EventKind::End)]) {
         encoder.encode(event, &mut bytes);
     }
     let mut found = None;
     let mut sink = |event: Event<'_>| {
-        if let Body::Error(error) = event.body {
+        if let EventKind::Error(error) = event.body {
             found.get_or_insert(error.into_owned());
         }
     };

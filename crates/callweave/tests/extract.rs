@@ -1,25 +1,26 @@
 //! Calls of finished replies: what the cascade chooses, and what it does with damage.
 
-use callweave::dialect::{ExtractOptions, Extraction, Registry, Tools};
+use callweave::dialect::{DialectRegistry, ExtractOptions, Extraction, Tools};
 use callweave::doors::extract::{
-    Capabilities, Extracted, Parser, extract, markup, native, raw_json, text_tagged,
+    ParsedCall, ProviderCapabilities, TextParser, extract, markup, native, raw_json, text_tagged,
 };
-use callweave::event::{Completion, NoticeCode};
+use callweave::event::{BlockCompletion, NoticeCode};
 use callweave::message::InvalidReason;
 use serde_json::{Value, json};
 
-fn from(reply: &Value) -> Vec<Extracted> {
-    extract(reply, &Capabilities::default()).expect("a reply of a possible shape")
+fn from(reply: &Value) -> Vec<ParsedCall> {
+    extract(reply, &ProviderCapabilities::default()).expect("a reply of a possible shape")
 }
 
-fn without_native(text: &str) -> Vec<Extracted> {
-    let capabilities = Capabilities { native_tool_calls: Some(false), ..Capabilities::default() };
+fn without_native(text: &str) -> Vec<ParsedCall> {
+    let capabilities =
+        ProviderCapabilities { native_tool_calls: Some(false), ..ProviderCapabilities::default() };
     extract(&json!({"text": text}), &capabilities).expect("a reply of a possible shape")
 }
 
 /// `name(arguments)` of each call; `!` before those that are invalid.
-fn shown(found: &[Extracted]) -> Vec<String> {
-    let show = |Extracted { call, .. }: &Extracted| {
+fn shown(found: &[ParsedCall]) -> Vec<String> {
+    let show = |ParsedCall { call, .. }: &ParsedCall| {
         let mark = if call.invalid().is_some() { "!" } else { "" };
         format!("{mark}{}({})", call.name, call.arguments())
     };
@@ -56,12 +57,12 @@ fn half_a_fence_is_looked_through_only_where_nothing_else_can_be_meant() {
 fn one_parser_can_be_forced() {
     let reply = json!({"text": format!("{BARE} {FENCE} {MARKUP}"), "tool_calls": [{"name": "native"}]});
     for (parser, expected) in [
-        (Parser::Native, vec!["native({})"]),
-        (Parser::TextTagged, vec!["fenced({})"]),
-        (Parser::Markup, vec!["marked({})"]),
-        (Parser::RawJson, vec!["bare({})", "fenced({})", "marked({})"]),
+        (TextParser::Native, vec!["native({})"]),
+        (TextParser::TextTagged, vec!["fenced({})"]),
+        (TextParser::Markup, vec!["marked({})"]),
+        (TextParser::RawJson, vec!["bare({})", "fenced({})", "marked({})"]),
     ] {
-        let capabilities = Capabilities { forced: Some(parser), ..Capabilities::default() };
+        let capabilities = ProviderCapabilities { forced: Some(parser), ..ProviderCapabilities::default() };
         let found = extract(&reply, &capabilities).expect("a possible shape");
         assert_eq!(shown(&found), expected, "{parser:?}");
         assert!(found.iter().all(|found| found.parser == parser));
@@ -70,7 +71,7 @@ fn one_parser_can_be_forced() {
 
 #[test]
 fn an_agent_that_runs_its_own_tools_calls_none() {
-    let capabilities = Capabilities { self_contained_tools: true, ..Capabilities::default() };
+    let capabilities = ProviderCapabilities { self_contained_tools: true, ..ProviderCapabilities::default() };
     let reply = json!({"text": FENCE, "tool_calls": [{"name": "native"}]});
     assert_eq!(extract(&reply, &capabilities), Ok(vec![]));
 }
@@ -80,7 +81,7 @@ fn only_an_impossible_shape_is_an_error() {
     for reply in
         [json!([]), json!("text"), json!(null), json!({"text": 1}), json!({"tool_calls": {"name": "a"}})]
     {
-        assert!(extract(&reply, &Capabilities::default()).is_err(), "{reply}");
+        assert!(extract(&reply, &ProviderCapabilities::default()).is_err(), "{reply}");
     }
     let odd = json!({"tool_calls": [null, 7, "x", [], {}, {"function": 3}, {"name": "good"}]});
     let found = from(&odd);
@@ -207,7 +208,7 @@ fn raw_json_is_a_whole_object_with_both_members() {
 fn with_declared_tools_quoted_json_is_no_call() {
     let mut tools = Tools::default();
     tools.declare("bare", None);
-    let capabilities = Capabilities { tools, ..Capabilities::default() };
+    let capabilities = ProviderCapabilities { tools, ..ProviderCapabilities::default() };
     let from = |text: &str| shown(&extract(&json!({"text": text}), &capabilities).expect("a possible shape"));
     assert_eq!(from(&format!("I will use {BARE} now.")), ["bare({})"]);
     assert_eq!(from("A call looks like {\"name\": \"x\", \"arguments\": {}}."), [""; 0]);
@@ -258,9 +259,9 @@ fn a_call_whose_markup_did_not_end_is_marked_and_tells_one_story() {
     ] {
         let found = from(&json!({"text": text}));
         assert_eq!(found.len(), 1, "{text}");
-        let Extracted { call, repaired_from, .. } = &found[0];
+        let ParsedCall { call, repaired_from, .. } = &found[0];
         assert_eq!((call.name.as_str(), call.raw_arguments.as_str()), ("rm", arguments), "{text}");
-        assert_eq!(call.completion, Completion::Cut, "{text}");
+        assert_eq!(call.completion, BlockCompletion::Cut, "{text}");
         assert_eq!(call.invalid().map(|invalid| invalid.reason), Some(InvalidReason::Incomplete), "{text}");
         assert_eq!(repaired_from, &None, "{text}");
     }
@@ -268,7 +269,7 @@ fn a_call_whose_markup_did_not_end_is_marked_and_tells_one_story() {
 
 #[test]
 fn a_call_that_was_cut_is_never_called_damaged() {
-    for dialect in Registry::builtin().dialects() {
+    for dialect in DialectRegistry::builtin().dialects() {
         let options = ExtractOptions::new(&dialect.name).expect("it is built in");
         for end in (0..dialect.example.len()).filter(|&end| dialect.example.is_char_boundary(end)) {
             let found = Extraction::of(&dialect.example[..end], &options);

@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use callweave::framing::{Frame, FrameKind, Framer, Framing, Limits};
+use callweave::framing::{Frame, FrameKind, Framer, Framing, StreamLimits};
 use callweave::json::Value;
 use callweave::{Error, ErrorKind};
 
@@ -183,7 +183,7 @@ fn check_case(framing: Framing, folder: &Path) -> Option<String> {
     (expected != actual).then(|| format!("{name}: frames differ (BLESS=1 accepts them):\n{actual}"))
 }
 
-fn detect(bytes: &[u8], limits: Limits) -> Framing {
+fn detect(bytes: &[u8], limits: StreamLimits) -> Framing {
     let mut framer = Framer::detect(limits);
     let mut ended = framer.push(bytes, &mut |_: Frame<'_>| {});
     if ended.is_ok() {
@@ -192,8 +192,8 @@ fn detect(bytes: &[u8], limits: Limits) -> Framing {
     framer.framing().unwrap_or_else(|| panic!("no framing found, the stream ended with {ended:?}"))
 }
 
-fn read_limits(path: &Path) -> Limits {
-    let mut limits = Limits::default();
+fn read_limits(path: &Path) -> StreamLimits {
+    let mut limits = StreamLimits::default();
     let Ok(text) = fs::read(path) else { return limits };
     let value: Value = serde_json::from_slice(&text).expect("limits are JSON");
     for (name, limit) in value.as_object().expect("limits are an object") {
@@ -280,11 +280,11 @@ fn corpus() {
         let name = row["file"].as_str().expect("a file name");
         let bytes = fs::read(root.join(name)).expect("the file is there");
         let framing = recorded_framing(row["framing"].as_str().expect("a framing"), &bytes);
-        assert_eq!(detect(&bytes, Limits::default()), framing, "{name}");
+        assert_eq!(detect(&bytes, StreamLimits::default()), framing, "{name}");
 
-        let framer = || Framer::detect(Limits::default());
+        let framer = || Framer::detect(StreamLimits::default());
         let whole = run(framer(), [&bytes[..]]);
-        assert_eq!(run(Framer::new(framing, Limits::default()), [&bytes[..]]), whole, "{name}: named");
+        assert_eq!(run(Framer::new(framing, StreamLimits::default()), [&bytes[..]]), whole, "{name}: named");
         assert_eq!(run(framer(), bytes.chunks(1)), whole, "{name}: byte by byte");
         for _ in 0..3 {
             assert_eq!(run(framer(), random_pieces(&bytes, &mut random)), whole, "{name}: random cuts");
@@ -335,7 +335,7 @@ fn a_frame_of_100_megabytes() {
         [(Framing::Sse, "data: "), (Framing::JsonLines, "\""), (Framing::JsonValues, "{\"a\":\"")]
     {
         let begun = |limit| {
-            let limits = Limits { line: limit, frame: limit, ..Limits::default() };
+            let limits = StreamLimits { line: limit, frame: limit, ..StreamLimits::default() };
             let mut framer = Framer::new(framing, limits);
             framer.push(head.as_bytes(), &mut |_: Frame<'_>| {}).expect("within the limits");
             framer
@@ -365,7 +365,7 @@ fn a_million_empty_frames() {
         (Framing::JsonValues, "[]", 0),
     ] {
         let block = bytes.repeat(1000);
-        let framer = Framer::new(framing, Limits::default());
+        let framer = Framer::new(framing, StreamLimits::default());
         assert_eq!(push_repeatedly(framer, block.as_bytes(), 1000), (frames, Ok(())), "{framing} {bytes:?}");
     }
 }
@@ -374,7 +374,7 @@ fn a_million_empty_frames() {
 fn deep_nesting_is_counted_not_recursed() {
     for (open, close) in [("{\"a\":", "}"), ("[", "]")] {
         let input = format!("[{}1{}]", open.repeat(1_000_000), close.repeat(1_000_000));
-        let framer = Framer::detect(Limits::default());
+        let framer = Framer::detect(StreamLimits::default());
         assert_eq!(push_repeatedly(framer, input.as_bytes(), 1), (1, Ok(())));
     }
 }

@@ -6,7 +6,7 @@ mod aws;
 
 use allocation_counter::measure;
 use callweave::accumulator::Accumulator;
-use callweave::framing::{Frame, Framer, Framing, Limits};
+use callweave::framing::{Frame, Framer, Framing, StreamLimits};
 use callweave::pipeline::Decoder;
 use callweave::protocol::OPENAI_CHAT;
 
@@ -46,7 +46,7 @@ fn steady_state_allocates_nothing() {
         (Framing::AwsEventStream, &message),
     ];
     for (framing, input) in inputs {
-        let framer = || Framer::new(framing, Limits::default());
+        let framer = || Framer::new(framing, StreamLimits::default());
         assert_eq!(allocations(framer(), &[input]), 0, "{framing}: whole frames");
         for cut in 1..input.len() {
             let pieces = [&input[..cut], &input[cut..]];
@@ -70,7 +70,7 @@ fn whole_frames_are_borrowed_from_the_push() {
     for (framing, input) in inputs {
         let mut is_borrowed = false;
         let pushed = input.as_ptr_range();
-        Framer::new(framing, Limits::default())
+        Framer::new(framing, StreamLimits::default())
             .push(input, &mut |frame: Frame<'_>| is_borrowed = pushed.contains(&frame.data.as_ptr()))
             .expect("sound input");
         assert!(is_borrowed, "{framing}");

@@ -10,10 +10,10 @@ mod many;
 use allocation_counter::measure;
 use callweave::ErrorKind;
 use callweave::accumulator::Accumulator;
-use callweave::event::{Completion, Event, NoticeCode, Sink};
-use callweave::framing::{Framing, Limits};
-use callweave::grammar::Validator;
-use callweave::message::{Content, Message};
+use callweave::event::{BlockCompletion, Event, NoticeCode, Sink};
+use callweave::framing::{Framing, StreamLimits};
+use callweave::grammar::EventValidator;
+use callweave::message::{BlockContent, Message};
 use callweave::pipeline::Decoder;
 use many::{MANY, Many, chat, events};
 
@@ -26,7 +26,7 @@ fn decode(bytes: &[u8]) -> (Message, Option<callweave::Error>) {
 }
 
 fn decode_with(mut decoder: Decoder, bytes: &[u8]) -> (Message, Option<callweave::Error>) {
-    let (mut accumulator, mut validator) = (Accumulator::new(), Validator::new());
+    let (mut accumulator, mut validator) = (Accumulator::new(), EventValidator::new());
     let mut sink = |event: Event<'_>| {
         validator.put(event.clone());
         accumulator.put(event);
@@ -55,7 +55,8 @@ fn nested(depth: usize) -> String {
 
 #[test]
 fn a_single_line_of_100_megabytes() {
-    let limits = Limits { line: (64 << 20) / SCALE, frame: (64 << 20) / SCALE, ..Limits::default() };
+    let limits =
+        StreamLimits { line: (64 << 20) / SCALE, frame: (64 << 20) / SCALE, ..StreamLimits::default() };
     for framing in [Framing::Sse, Framing::JsonLines, Framing::JsonValues] {
         let head: &[u8] = match framing {
             Framing::Sse => b"data: {\"choices\":[{\"delta\":{\"content\":\"",
@@ -158,7 +159,7 @@ fn leaves_with_hostile_paths_allocate_little() {
     assert!(used.bytes_max < 32 << 20, "{} bytes at once", used.bytes_max);
     let call = message.tool_calls().next().expect("a call");
     assert!(call.arguments().contains("\"ok\":1"), "{}", call.arguments());
-    assert!(call.completion == Completion::Cut, "leaves that found no place are missing");
+    assert!(call.completion == BlockCompletion::Cut, "leaves that found no place are missing");
     assert!(has_notice(&message, NoticeCode::MalformedCall));
 }
 
@@ -283,7 +284,7 @@ fn very_many_of_one_thing() {
         // What is held is the message, what has been seen of it, and the way to find its parts.
         let bound = (1 << 20) + 60 * bytes.len() as u64;
         assert!(used.bytes_max < bound, "{name}: {} bytes at once for {}", used.bytes_max, bytes.len());
-        if let Some(Content::ToolCall(call)) =
+        if let Some(BlockContent::ToolCall(call)) =
             message.first().and_then(|choice| choice.blocks.first()).map(|block| &block.content)
         {
             assert!(call.name.is_empty() || call.name.starts_with(['f', '0']), "{name}: {}", call.name);

@@ -6,23 +6,24 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::str::FromStr as _;
 
-use callweave::json::partial::{Change, Growing, Partial, Progress};
-use callweave::json::{Status, Value};
+use callweave::json::partial::{PartialValue, UnfinishedValues, ValueChange, ValueChangeKind};
+use callweave::json::{ScanStatus, Value};
 use proptest::prelude::*;
 use serde_json::json;
 
-const POLICIES: [Growing; 3] = [Growing::Hidden, Growing::Strings, Growing::StringsAndNumbers];
+const POLICIES: [UnfinishedValues; 3] =
+    [UnfinishedValues::Hidden, UnfinishedValues::Strings, UnfinishedValues::StringsAndNumbers];
 
 /// What is told of a text that comes in pieces, a line each, adjacent growth merged; and the end.
 fn told<'t>(pieces: impl Iterator<Item = &'t str>) -> String {
     let mut lines: Vec<(String, &str, String)> = Vec::new();
-    let mut partial = Partial::new(Growing::Strings);
-    let mut take = |progress: Progress<'_>| {
+    let mut partial = PartialValue::new(UnfinishedValues::Strings);
+    let mut take = |progress: ValueChange<'_>| {
         let path = progress.path.to_string();
         match progress.change {
-            Change::Started(kind) => lines.push((path, "started", format!("{kind:?}"))),
-            Change::Completed(value) => lines.push((path, "completed", value.to_string())),
-            Change::Grew(text) => match lines.last_mut() {
+            ValueChangeKind::Started(kind) => lines.push((path, "started", format!("{kind:?}"))),
+            ValueChangeKind::Completed(value) => lines.push((path, "completed", value.to_string())),
+            ValueChangeKind::Grew(text) => match lines.last_mut() {
                 Some((last, "grew", all)) if *last == path => all.push_str(text),
                 _ => lines.push((path, "grew", text.to_owned())),
             },
@@ -122,12 +123,12 @@ proptest! {
         let expected: Value = text.parse().expect("what was written can be read");
         prop_assert_eq!(&expected, &value);
         for growing in POLICIES {
-            let mut partial = Partial::new(growing);
+            let mut partial = PartialValue::new(growing);
             let letters: Vec<&str> = characters(&text).collect();
             for piece in letters.chunks(size) {
                 partial.push(&piece.concat());
             }
-            prop_assert_eq!(partial.finish(), Status::Complete);
+            prop_assert_eq!(partial.finish(), ScanStatus::Complete);
             prop_assert_eq!(partial.value().map(Value::to_string), Some(expected.to_string()));
         }
     }
@@ -136,7 +137,7 @@ proptest! {
     fn what_is_complete_never_changes(value in any_value()) {
         let text = value.to_string();
         for growing in POLICIES {
-            let mut partial = Partial::new(growing);
+            let mut partial = PartialValue::new(growing);
             let mut earlier = None;
             for letter in characters(&text) {
                 partial.push(letter);
@@ -153,16 +154,16 @@ proptest! {
     #[test]
     fn no_text_at_all_is_a_panic(text in r#"[\[\]{}":,\\u0-9a-f eE.+truenalsé\n-]{0,60}"#) {
         for growing in POLICIES {
-            let mut whole = Partial::new(growing);
+            let mut whole = PartialValue::new(growing);
             whole.push(&text);
             whole.finish();
-            let mut pieces = Partial::new(growing);
+            let mut pieces = PartialValue::new(growing);
             for letter in characters(&text) {
                 pieces.push(letter);
             }
             pieces.finish();
             prop_assert_eq!(whole.status(), pieces.status());
-            if whole.status() == Status::Complete {
+            if whole.status() == ScanStatus::Complete {
                 prop_assert_eq!(whole.value(), pieces.value());
             }
         }
@@ -170,13 +171,13 @@ proptest! {
 }
 
 fn grow(text: &str) {
-    let mut partial = Partial::new(Growing::StringsAndNumbers);
+    let mut partial = PartialValue::new(UnfinishedValues::StringsAndNumbers);
     let mut is_seen = true;
     for piece in text.as_bytes().chunks(4) {
         partial.push(std::str::from_utf8(piece).expect("the text is ASCII"));
         is_seen &= partial.value().is_some();
     }
-    assert!(is_seen && partial.finish() == Status::Complete);
+    assert!(is_seen && partial.finish() == ScanStatus::Complete);
 }
 
 /// Four bytes at a time, ten times the text allocates about ten times as much; copying all again with each

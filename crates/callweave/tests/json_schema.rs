@@ -12,16 +12,16 @@ mod shared;
 
 use std::path::Path;
 
-use callweave::json::schema::{Fit, FitOptions, Schema, Types};
+use callweave::json::schema::{CoerceOptions, CoercedValue, Schema, TypeSet};
 use proptest::prelude::*;
 use record::Record;
 use schema_vectors::Row;
 use serde_json::{Value, json};
 
-fn shown(fit: &Fit) -> callweave::json::Value {
+fn shown(fit: &CoercedValue) -> callweave::json::Value {
     use callweave::json::Value;
 
-    let change = |change: &callweave::json::schema::Change| {
+    let change = |change: &callweave::json::schema::CoercionChange| {
         Value::object([
             ("path", change.path.as_str().into()),
             ("kind", change.kind.label().into()),
@@ -30,7 +30,7 @@ fn shown(fit: &Fit) -> callweave::json::Value {
         ])
     };
     let problem =
-        |problem: &callweave::json::schema::Problem| format!("{}: {}", problem.path, problem.detail);
+        |problem: &callweave::json::schema::SchemaProblem| format!("{}: {}", problem.path, problem.detail);
     Value::object([
         ("value", fit.value.clone()),
         ("changes", fit.changes.iter().map(change).collect()),
@@ -139,7 +139,7 @@ proptest! {
             let again = schema.coerce(&fit.value);
             prop_assert!(again.is_unchanged(), "{:?} then {:?}", fit, again);
             prop_assert!(again.problems.is_empty(), "{:?} then {:?}", fit, again);
-            prop_assert!(schema.root().types().contains(Types::of(&fit.value)));
+            prop_assert!(schema.root().types().contains(TypeSet::of(&fit.value)));
         }
         prop_assert_eq!(fit.value == value, fit.is_unchanged() || fit.value == value);
     }
@@ -147,7 +147,7 @@ proptest! {
     /// Any text can be read with any schema.
     #[test]
     fn no_text_is_a_panic(schema in any_schema(), text in r#"[\[\]{}":,a-c0-9 .`\n-]{0,40}"#) {
-        Schema::new(&schema).read_with(&text, FitOptions::default());
+        Schema::new(&schema).read_with(&text, CoerceOptions::default());
     }
 }
 
@@ -233,7 +233,7 @@ fn schemas_of_themselves_end() {
             "{\"x\":".repeat(400) + "\"1\"" + &"}".repeat(400),
             "{\"X\":".repeat(400) + "\"1\"" + &"}".repeat(400),
         ] {
-            schema.read_with(&text, FitOptions::default());
+            schema.read_with(&text, CoerceOptions::default());
         }
     }
 }

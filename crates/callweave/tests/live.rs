@@ -2,9 +2,9 @@
 
 use callweave::dialect::ExtractOptions;
 use callweave::event::FinishReason;
-use callweave::live::Item;
+use callweave::live::LiveItem;
 use callweave::pipeline::{Decoder, FrameDecoder};
-use callweave::read::Items;
+use callweave::read::ItemReader;
 
 const TEXT: &str = "<think>Rain?</think>Let me look. <tool_call>{\"name\": \"look\", \"arguments\": {\"at\": \"the sky\"}}</tool_call>";
 
@@ -36,16 +36,16 @@ struct Followed {
 }
 
 impl Followed {
-    fn take(&mut self, item: Item<'_>) {
+    fn take(&mut self, item: LiveItem<'_>) {
         match item {
-            Item::Text(text) => self.text.push_str(text),
-            Item::Thought(thought) => self.thoughts.push_str(thought),
-            Item::Call(call) => {
+            LiveItem::Text(text) => self.text.push_str(text),
+            LiveItem::Thought(thought) => self.thoughts.push_str(thought),
+            LiveItem::Call(call) => {
                 assert_eq!(call.name, "look");
                 self.growing.extend(call.arguments.map(ToString::to_string));
             }
-            Item::CallDone(call) => self.done.push(call.arguments().to_owned()),
-            Item::Finish(reason) => self.finish = Some(reason),
+            LiveItem::CallDone(call) => self.done.push(call.arguments().to_owned()),
+            LiveItem::Finish(reason) => self.finish = Some(reason),
             other => panic!("{other:?}"),
         }
     }
@@ -54,7 +54,7 @@ impl Followed {
 #[test]
 fn items_are_told_as_the_answer_grows() {
     for size in [1, 3, 7, 1000] {
-        let mut items = Items::with(std::io::Cursor::new(stream(size)), decoder());
+        let mut items = ItemReader::with(std::io::Cursor::new(stream(size)), decoder());
         let mut followed = Followed::default();
         while let Some(item) = items.next() {
             followed.take(item.expect("a sound stream"));
@@ -81,7 +81,7 @@ fn items_are_told_as_the_answer_grows() {
 fn a_stream_gives_the_same_items() {
     let chunks = stream(5).into_bytes();
     let chunks: Vec<_> = chunks.chunks(11).map(|chunk| Ok::<_, std::io::Error>(chunk.to_vec())).collect();
-    let mut items = callweave::stream::Items::with(futures::stream::iter(chunks), decoder());
+    let mut items = callweave::stream::ItemStream::with(futures::stream::iter(chunks), decoder());
     let mut followed = Followed::default();
     futures::executor::block_on(async {
         while let Some(item) = items.next().await {
@@ -102,7 +102,7 @@ fn everything_that_runs_can_be_sent() {
     is_sent::<FrameDecoder>();
     is_sent::<callweave::Encoder>();
     is_sent::<callweave::Accumulator>();
-    is_sent::<callweave::live::Live>();
-    is_sent::<callweave::pipeline::Builder>();
-    is_sent::<Items<std::io::Empty>>();
+    is_sent::<callweave::live::LiveView>();
+    is_sent::<callweave::pipeline::DecoderBuilder>();
+    is_sent::<ItemReader<std::io::Empty>>();
 }

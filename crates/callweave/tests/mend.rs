@@ -4,10 +4,12 @@
 mod dice;
 
 use callweave::dialect::Tools;
-use callweave::event::{BlockId, BlockKind, Body, CallKind, Completion, DeltaKind, Event, NoticeCode, Sink};
-use callweave::json::repair::{Verdict, repair};
-use callweave::json::{Scanner, Status};
-use callweave::mend::Mend;
+use callweave::event::{
+    BlockCompletion, BlockId, BlockKind, CallKind, DeltaKind, Event, EventKind, NoticeCode, Sink,
+};
+use callweave::json::repair::{RepairVerdict, repair};
+use callweave::json::{JsonScanner, ScanStatus};
+use callweave::mend::ArgumentStage;
 use dice::Dice;
 use serde_json::json;
 
@@ -43,17 +45,22 @@ fn tools() -> Tools {
 }
 
 /// The events of a call of `name` whose arguments come in these pieces.
-fn mended(mend: &Mend, name: &'static str, pieces: &[&str], completion: Completion) -> Vec<Event<'static>> {
+fn mended(
+    mend: &ArgumentStage,
+    name: &'static str,
+    pieces: &[&str],
+    completion: BlockCompletion,
+) -> Vec<Event<'static>> {
     let (block, mut mend, mut out) = (BlockId(0), mend.clone(), Vec::<Event<'static>>::new());
     let kind = BlockKind::ToolCall { id: None, is_made: false, name: name.into(), call: CallKind::Function };
-    let deltas = pieces.iter().filter(|piece| !piece.is_empty()).map(|piece| Body::Delta {
+    let deltas = pieces.iter().filter(|piece| !piece.is_empty()).map(|piece| EventKind::Delta {
         block,
         kind: DeltaKind::Arguments,
         text: (*piece).into(),
     });
-    let bodies = std::iter::once(Body::block_start(block, kind))
+    let bodies = std::iter::once(EventKind::block_start(block, kind))
         .chain(deltas)
-        .chain([Body::BlockEnd { block, completion }]);
+        .chain([EventKind::BlockEnd { block, completion }]);
     bodies.for_each(|body| mend.push(Event::new(0, body), &mut out));
     mend.finish(&mut out);
     out
@@ -64,9 +71,9 @@ fn told(events: &[Event<'_>]) -> (String, bool, Vec<NoticeCode>) {
     let (mut text, mut is_corrected, mut notices) = (String::new(), false, Vec::new());
     for event in events {
         match &event.body {
-            Body::Delta { text: piece, .. } => text.push_str(piece),
-            Body::Correction { text: whole, .. } => (text, is_corrected) = (whole.to_string(), true),
-            Body::Notice(notice) => {
+            EventKind::Delta { text: piece, .. } => text.push_str(piece),
+            EventKind::Correction { text: whole, .. } => (text, is_corrected) = (whole.to_string(), true),
+            EventKind::Notice(notice) => {
                 assert_eq!(notice.block, Some(BlockId(0)), "{notice:?}");
                 notices.push(notice.code);
             }
@@ -78,32 +85,36 @@ fn told(events: &[Event<'_>]) -> (String, bool, Vec<NoticeCode>) {
 
 #[test]
 fn any_cut_gives_what_repair_gives() {
-    let mend = Mend::new().repair();
+    let mend = ArgumentStage::new().repair();
     let mut taken_back = 0;
     for &written in WRITTEN {
-        let whole = told(&mended(&mend, "f", &[written], Completion::Whole));
+        let whole = told(&mended(&mend, "f", &[written], BlockCompletion::Whole));
         let repaired = repair(written);
         match repaired.verdict {
-            Verdict::Repaired if repaired.text.trim_start().starts_with('{') => {
+            RepairVerdict::Repaired if repaired.text.trim_start().starts_with('{') => {
                 assert_eq!(whole.0, repaired.text, "{written}");
                 assert_eq!(whole.2, [NoticeCode::Repaired], "{written}");
             }
-            Verdict::Incomplete => assert_eq!(Some(whole.0.as_str()), repaired.closed(), "{written}"),
+            RepairVerdict::Incomplete => assert_eq!(Some(whole.0.as_str()), repaired.closed(), "{written}"),
             _ => assert_eq!((whole.0.as_str(), &whole.2[..]), (written, &[][..]), "{written}"),
         }
         taken_back += usize::from(whole.1);
         for at in (0..=written.len()).filter(|&at| written.is_char_boundary(at)) {
             let pieces = [&written[..at], &written[at..]];
             assert_eq!(
-                told(&mended(&mend, "f", &pieces, Completion::Whole)),
+                told(&mended(&mend, "f", &pieces, BlockCompletion::Whole)),
                 whole,
                 "{written:?} cut at {at}"
             );
         }
         let pieces: Vec<_> = written.split_inclusive(|_| true).collect();
-        assert_eq!(told(&mended(&mend, "f", &pieces, Completion::Whole)), whole, "{written:?} by characters");
+        assert_eq!(
+            told(&mended(&mend, "f", &pieces, BlockCompletion::Whole)),
+            whole,
+            "{written:?} by characters"
+        );
         // What was cut off stays as it is.
-        let cut = told(&mended(&mend, "f", &[written], Completion::Cut));
+        let cut = told(&mended(&mend, "f", &[written], BlockCompletion::Cut));
         assert_eq!((cut.0.as_str(), cut.1), (written, false), "{written}");
     }
     // A path that turns out to be one after valid escapes, and nothing else.
@@ -113,32 +124,33 @@ fn any_cut_gives_what_repair_gives() {
 #[test]
 fn what_is_sound_flows_but_for_its_last_token() {
     let written = WRITTEN[0];
-    let mend = Mend::new().repair();
-    let mut scanner = Scanner::new();
+    let mend = ArgumentStage::new().repair();
+    let mut scanner = JsonScanner::new();
     for at in 1..written.len() {
         if !written.is_char_boundary(at) {
             continue;
         }
-        scanner = Scanner::new();
+        scanner = JsonScanner::new();
         scanner.push(&written[..at]);
         // Without its end, so that only what flows is seen.
         let (block, mut mend, mut out) = (BlockId(0), mend.clone(), Vec::<Event<'static>>::new());
         let kind =
             BlockKind::ToolCall { id: None, is_made: false, name: "f".into(), call: CallKind::Function };
-        mend.push(Event::new(0, Body::block_start(block, kind)), &mut out);
+        mend.push(Event::new(0, EventKind::block_start(block, kind)), &mut out);
         let text = written[..at].into();
-        mend.push(Event::new(0, Body::Delta { block, kind: DeltaKind::Arguments, text }), &mut out);
+        mend.push(Event::new(0, EventKind::Delta { block, kind: DeltaKind::Arguments, text }), &mut out);
         let (flowed, is_corrected, _) = told(&out);
         assert!(written.starts_with(&flowed) && !is_corrected);
         assert!(at - flowed.len() <= 8, "{at}: {flowed}");
     }
-    assert_eq!(scanner.status(), Status::Open);
+    assert_eq!(scanner.status(), ScanStatus::Open);
 }
 
 #[test]
 fn arguments_are_fitted_and_checked() {
-    let events = |mend: &Mend, name, text| told(&mended(mend, name, &[text], Completion::Whole));
-    let coerce = Mend::new().tools(tools()).coerce();
+    let events =
+        |mend: &ArgumentStage, name, text| told(&mended(mend, name, &[text], BlockCompletion::Whole));
+    let coerce = ArgumentStage::new().tools(tools()).coerce();
     let fitted = events(&coerce, "look", r#"{"days": "3", "at": "{\"x\": 1}"}"#);
     assert_eq!(fitted, (r#"{"days": 3, "at": {"x":1}}"#.to_owned(), false, vec![NoticeCode::Repaired]));
     // What fits is as it was written.
@@ -150,7 +162,7 @@ fn arguments_are_fitted_and_checked() {
     assert_eq!(strange, ("{}".to_owned(), false, vec![NoticeCode::UnknownTool]));
     #[cfg(feature = "schema")]
     {
-        let check = Mend::new().tools(tools()).validate();
+        let check = ArgumentStage::new().tools(tools()).validate();
         let misfit = events(&check, "look", r#"{"days": "3"}"#);
         assert_eq!(misfit.2, [NoticeCode::SchemaMismatch]);
         assert_eq!(events(&check, "look", "").2, [NoticeCode::SchemaMismatch]);
@@ -161,14 +173,14 @@ fn arguments_are_fitted_and_checked() {
 /// What is noticed in full, with what is told.
 fn noticed(events: &[Event<'_>]) -> (String, bool, String) {
     let (text, is_corrected, _) = told(events);
-    let notices = events.iter().filter(|event| matches!(event.body, Body::Notice(_)));
+    let notices = events.iter().filter(|event| matches!(event.body, EventKind::Notice(_)));
     (text, is_corrected, format!("{:?}", notices.collect::<Vec<_>>()))
 }
 
 /// Whatever is done to a call, it comes to the same in pieces. Tells whether something was taken back.
-fn any_cut_is_mended_alike(mend: &Mend, written: &str, at: usize) -> bool {
+fn any_cut_is_mended_alike(mend: &ArgumentStage, written: &str, at: usize) -> bool {
     let mut is_taken_back = false;
-    for completion in [Completion::Whole, Completion::Cut] {
+    for completion in [BlockCompletion::Whole, BlockCompletion::Cut] {
         let whole = noticed(&mended(mend, "look", &[written], completion));
         let by_characters: Vec<_> = written.split_inclusive(|_| true).collect();
         let flowed = noticed(&mended(mend, "look", &by_characters, completion));
@@ -182,8 +194,8 @@ fn any_cut_is_mended_alike(mend: &Mend, written: &str, at: usize) -> bool {
     is_taken_back
 }
 
-fn ways(tools: &Tools) -> Vec<Mend> {
-    let coerce = Mend::new().tools(tools.clone()).coerce();
+fn ways(tools: &Tools) -> Vec<ArgumentStage> {
+    let coerce = ArgumentStage::new().tools(tools.clone()).coerce();
     let ways = [coerce.clone(), coerce.clone().repair(), coerce.clone().repair().budget(60)];
     #[cfg(feature = "schema")]
     let ways = ways.into_iter().chain([coerce.repair().validate()]);
@@ -215,14 +227,14 @@ fn what_flows_is_what_would_be_held() {
 }
 
 /// The deltas of a call whose arguments come in these pieces: what is told with each of them.
-fn deltas(mend: &Mend, pieces: &[&str]) -> Vec<String> {
+fn deltas(mend: &ArgumentStage, pieces: &[&str]) -> Vec<String> {
     let (block, mut mend, mut told) = (BlockId(0), mend.clone(), Vec::new());
     let kind =
         BlockKind::ToolCall { id: None, is_made: false, name: "look".into(), call: CallKind::Function };
-    mend.push(Event::new(0, Body::block_start(block, kind)), &mut Vec::<Event<'static>>::new());
+    mend.push(Event::new(0, EventKind::block_start(block, kind)), &mut Vec::<Event<'static>>::new());
     for piece in pieces {
         let (text, mut out) = ((*piece).into(), Vec::<Event<'static>>::new());
-        mend.push(Event::new(0, Body::Delta { block, kind: DeltaKind::Arguments, text }), &mut out);
+        mend.push(Event::new(0, EventKind::Delta { block, kind: DeltaKind::Arguments, text }), &mut out);
         told.push(self::told(&out).0);
     }
     told
@@ -244,8 +256,8 @@ fn what_fits_leaves_with_its_piece() {
 
 #[test]
 fn a_cut_call_keeps_what_was_coerced_and_says_so() {
-    let mend = Mend::new().tools(tools()).coerce();
-    let cut = |text| told(&mended(&mend, "look", &[text], Completion::Cut));
+    let mend = ArgumentStage::new().tools(tools()).coerce();
+    let cut = |text| told(&mended(&mend, "look", &[text], BlockCompletion::Cut));
     assert_eq!(cut(r#"{"days": "3"#), (r#"{"days": "3"#.into(), false, vec![]));
     assert_eq!(cut(r#"{"days": "3", "x"#), (r#"{"days": 3, "x"#.into(), false, vec![NoticeCode::Repaired]));
     // A member that waits for the end of its object does not come any more.
@@ -254,18 +266,18 @@ fn a_cut_call_keeps_what_was_coerced_and_says_so() {
 
 #[test]
 fn calls_that_grow_side_by_side_are_mended_apart() {
-    let (mut mend, mut out) = (Mend::new().repair(), Vec::<Event<'static>>::new());
+    let (mut mend, mut out) = (ArgumentStage::new().repair(), Vec::<Event<'static>>::new());
     let start = |block| {
         let kind =
             BlockKind::ToolCall { id: None, is_made: false, name: "f".into(), call: CallKind::Function };
-        Body::block_start(BlockId(block), kind)
+        EventKind::block_start(BlockId(block), kind)
     };
-    let delta = |block, text: &'static str| Body::Delta {
+    let delta = |block, text: &'static str| EventKind::Delta {
         block: BlockId(block),
         kind: DeltaKind::Arguments,
         text: text.into(),
     };
-    let end = |block| Body::BlockEnd { block: BlockId(block), completion: Completion::Whole };
+    let end = |block| EventKind::BlockEnd { block: BlockId(block), completion: BlockCompletion::Whole };
     let bodies = [
         start(0),
         start(1),
@@ -285,19 +297,19 @@ fn calls_that_grow_side_by_side_are_mended_apart() {
 
 #[test]
 fn a_declared_tool_is_called_by_its_name() {
-    let name = |mend: &Mend, written: &'static str| {
-        let events = mended(mend, written, &[r#"{"days": "3"}"#], Completion::Whole);
-        let Body::BlockStart { kind: BlockKind::ToolCall { name, .. }, .. } = &events[0].body else {
+    let name = |mend: &ArgumentStage, written: &'static str| {
+        let events = mended(mend, written, &[r#"{"days": "3"}"#], BlockCompletion::Whole);
+        let EventKind::BlockStart { kind: BlockKind::ToolCall { name, .. }, .. } = &events[0].body else {
             panic!("{events:?}");
         };
         (name.to_string(), told(&events))
     };
-    let fitted = Mend::new().tools(tools()).coerce();
+    let fitted = ArgumentStage::new().tools(tools()).coerce();
     let repaired = [NoticeCode::Repaired; 2].to_vec();
     assert_eq!(name(&fitted, "Look"), ("look".into(), (r#"{"days": 3}"#.into(), false, repaired)));
     assert_eq!(name(&fitted, "look").1.2, [NoticeCode::Repaired]);
     // Where nothing is to be fitted, and where nobody is meant, the name stays.
-    assert_eq!(name(&Mend::new().tools(tools()), "Look").0, "Look");
+    assert_eq!(name(&ArgumentStage::new().tools(tools()), "Look").0, "Look");
     assert_eq!(
         name(&fitted, "lookup"),
         ("lookup".into(), (r#"{"days": "3"}"#.into(), false, vec![NoticeCode::UnknownTool]))

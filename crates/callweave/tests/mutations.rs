@@ -10,14 +10,14 @@ use std::collections::BTreeMap;
 use std::fs;
 
 use callweave::accumulator::Accumulator;
-use callweave::event::{CallKind, Completion, Event, FinishReason, Sink};
-use callweave::fragment::{Arguments, Channel, Fragment, Part, Place};
-use callweave::framing::{Frame, FrameKind, Framer, Limits};
-use callweave::grammar::Validator;
+use callweave::event::{BlockCompletion, CallKind, Event, FinishReason, Sink};
+use callweave::fragment::{BlockKey, Fragment, FragmentArguments, FragmentKind, TextChannel};
+use callweave::framing::{Frame, FrameKind, Framer, StreamLimits};
+use callweave::grammar::EventValidator;
 use callweave::json::Tape;
 use callweave::message::{Choice, Message};
 use callweave::pipeline::FrameDecoder;
-use callweave::protocol::{Input, Protocol, TABLE};
+use callweave::protocol::{Protocol, ProtocolFrame, TABLE};
 use laws::{boundary, data, folders, name};
 use serde_json::Value;
 
@@ -31,7 +31,7 @@ struct Framed {
 /// The frames of an input.
 fn frames(bytes: &[u8]) -> Vec<Framed> {
     let mut frames = Vec::new();
-    let mut framer = Framer::detect(Limits::default());
+    let mut framer = Framer::detect(StreamLimits::default());
     let mut keep = |frame: Frame<'_>| {
         let Frame { event, data, kind, .. } = frame;
         frames.push(Framed { event: event.map(Into::into), data: data.to_owned(), kind });
@@ -43,7 +43,7 @@ fn frames(bytes: &[u8]) -> Vec<Framed> {
 
 /// The message of some frames; none if nothing could be made of them, which is an error.
 fn decode(protocol: &'static Protocol, frames: &[Framed]) -> Option<Message> {
-    let (mut accumulator, mut validator) = (Accumulator::new(), Validator::new());
+    let (mut accumulator, mut validator) = (Accumulator::new(), EventValidator::new());
     let mut sink = |event: Event<'_>| {
         validator.put(event.clone());
         accumulator.put(event);
@@ -205,7 +205,7 @@ fn marks(message: &Message) -> BTreeMap<String, usize> {
     message.errors.iter().for_each(|_| mark("error".to_owned()));
     for choice in &message.choices {
         for call in choice.tool_calls() {
-            if call.completion == Completion::Cut || call.invalid().is_some() {
+            if call.completion == BlockCompletion::Cut || call.invalid().is_some() {
                 mark("unusable call".to_owned());
             }
         }
@@ -228,9 +228,9 @@ fn is_marked(marks: &BTreeMap<String, usize>, known: &BTreeMap<String, usize>) -
 #[derive(Default)]
 struct Saying {
     /// The texts that grow.
-    texts: Vec<(u32, Channel)>,
+    texts: Vec<(u32, TextChannel)>,
     /// The texts that are told whole, with their places.
-    restated: Vec<(u32, Channel, Option<Place>, String)>,
+    restated: Vec<(u32, TextChannel, Option<BlockKey>, String)>,
     calls: Vec<Telling>,
     is_finished: bool,
 }
@@ -238,7 +238,7 @@ struct Saying {
 /// What a frame says of a call.
 struct Telling {
     choice: u32,
-    place: Option<Place>,
+    place: Option<BlockKey>,
     id: Option<String>,
     is_named: bool,
     /// Argument text that is appended, or a leaf.
@@ -261,27 +261,27 @@ fn saying<'f>(protocol: &Protocol, frames: impl IntoIterator<Item = &'f Framed>)
         saying.is_finished |= frame.data.trim() == "[DONE]";
         let Ok(value) = tape.parse(&frame.data) else { continue };
         let mut read = |Fragment { choice, place, part }: Fragment<'_>| match part {
-            Part::Text { channel, .. } => saying.texts.push((choice, channel)),
-            Part::Restate { channel, text, .. } if !text.is_empty() => {
+            FragmentKind::Text { channel, .. } => saying.texts.push((choice, channel)),
+            FragmentKind::Restate { channel, text, .. } if !text.is_empty() => {
                 saying.restated.push((choice, channel, place, text.to_cow().into_owned()));
             }
-            Part::Call { id, name, arguments, .. } => {
+            FragmentKind::Call { id, name, arguments, .. } => {
                 let (is_piece, is_whole) = match arguments {
-                    Some(Arguments::Text(text)) => {
+                    Some(FragmentArguments::Text(text)) => {
                         (!text.is_empty(), Tape::new().parse(&text.to_cow()).is_ok())
                     }
-                    Some(Arguments::Leaf { .. }) => (true, false),
-                    Some(Arguments::Whole(_) | Arguments::Value(_)) => (false, true),
-                    Some(Arguments::Opening { fallback, .. }) => (false, fallback.is_some()),
+                    Some(FragmentArguments::Leaf { .. }) => (true, false),
+                    Some(FragmentArguments::Whole(_) | FragmentArguments::Value(_)) => (false, true),
+                    Some(FragmentArguments::Opening { fallback, .. }) => (false, fallback.is_some()),
                     None => (false, false),
                 };
                 let (id, is_named) = (id.map(|id| id.to_cow().into_owned()), name.is_some());
                 saying.calls.push(Telling { choice, place, id, is_named, is_piece, is_whole });
             }
-            Part::Finish { .. } | Part::Done => saying.is_finished = true,
+            FragmentKind::Finish { .. } | FragmentKind::Done => saying.is_finished = true,
             _ => {}
         };
-        protocol.decode(&Input { event: frame.event.as_deref(), value }, &mut read);
+        protocol.decode(&ProtocolFrame { event: frame.event.as_deref(), value }, &mut read);
     }
     saying
 }

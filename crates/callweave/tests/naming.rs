@@ -10,8 +10,8 @@ mod shared;
 use std::fs;
 use std::path::PathBuf;
 
-use callweave::dialect::{ExtractOptions, Extraction, Extractor, Registry, Tools};
-use callweave::event::{Body, DeltaKind, Event};
+use callweave::dialect::{DialectRegistry, ExtractOptions, Extraction, Extractor, Tools};
+use callweave::event::{DeltaKind, Event, EventKind};
 use serde_json::{Value, json};
 
 /// The calls that can be run.
@@ -41,7 +41,7 @@ fn our_own_cases() {
     let tools = |path: PathBuf| Some(Tools::from_json(&serde_json::from_str::<Value>(&read(&path)?).ok()?));
     let default = tools(data.join("tools.json")).expect("default tools");
     let mut all = 0;
-    for dialect in Registry::builtin().dialects() {
+    for dialect in DialectRegistry::builtin().dialects() {
         for case in fs::read_dir(data.join(&dialect.name)).expect("a folder") {
             let case = case.expect("readable").path();
             let text = read(&case.join("input.txt")).expect("an input");
@@ -79,14 +79,14 @@ fn an_answer_in_json_flows_from_the_first_key_that_decides() {
     const LONG: usize = 8192;
     let tools = json!([{"name": "get_weather", "parameters": {"properties": {"city": {"type": "string"}}}}]);
     let tools = Tools::from_json(&tools);
-    for dialect in Registry::builtin().dialects() {
+    for dialect in DialectRegistry::builtin().dialects() {
         for (begin, end) in [("{\"answer\": \"", "\"}"), ("```json\n{\n  \"answer\": \"", "\"\n}\n```\n")] {
             let options = ExtractOptions::new(&dialect.name).expect("built in").tools(tools.clone());
             let text = format!("{begin}{}{end}", "long ".repeat(LONG / 5));
             let (mut extractor, mut shown, mut held) = (Extractor::new(&options), 0, 0);
             for (sent, letter) in text.char_indices() {
                 let mut sink = |event: Event<'_>| {
-                    if let Body::Delta { kind: DeltaKind::Text | DeltaKind::Reasoning, text, .. } =
+                    if let EventKind::Delta { kind: DeltaKind::Text | DeltaKind::Reasoning, text, .. } =
                         &event.body
                     {
                         shown += text.len();

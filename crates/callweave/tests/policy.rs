@@ -4,7 +4,7 @@ use std::path::Path;
 
 use callweave::dialect::{ExtractOptions, Extraction, Extractor, Tools};
 use callweave::event::Event;
-use callweave::mend::Mend;
+use callweave::mend::ArgumentStage;
 use serde_json::json;
 
 /// A block of the page: the words behind its fence, and what it holds.
@@ -51,7 +51,7 @@ fn every_block_is_what_it_says() {
         if word("tools=") != Some("none") {
             options = options.tools(tools());
         }
-        let mut mend = Mend::new();
+        let mut mend = ArgumentStage::new();
         if words.contains(&"repair") {
             mend = mend.repair();
         }

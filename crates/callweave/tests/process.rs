@@ -4,13 +4,14 @@
 mod shared;
 
 use callweave::doors::process::{
-    Agent, Api, Failure, Processed, StreamItem, process, process_async, process_bytes, process_stream,
+    ApiType, Processed, PromptAgent, StreamFailure, StreamItem, process, process_async, process_bytes,
+    process_stream,
 };
 use callweave::upstream::ErrorClass;
 use callweave::{Error, ErrorKind};
 use serde_json::{Value, json};
 
-fn result(agent: &Agent, response: &Value) -> Result<Value, String> {
+fn result(agent: &PromptAgent, response: &Value) -> Result<Value, String> {
     let processed = process(agent, response);
     let waited = futures::executor::block_on(process_async(agent, response));
     assert_eq!(processed, waited, "the async twin gives the same");
@@ -19,7 +20,7 @@ fn result(agent: &Agent, response: &Value) -> Result<Value, String> {
 }
 
 fn of(provider: &str, response: Value) -> Result<Value, String> {
-    result(&Agent::new(provider), &response)
+    result(&PromptAgent::new(provider), &response)
 }
 
 fn chat(message: Value) -> Value {
@@ -32,9 +33,9 @@ fn anthropic(content: Value) -> Value {
         "stop_reason": "end_turn"})
 }
 
-fn items(provider: &str, chunks: Vec<Value>) -> Result<Vec<StreamItem>, Failure> {
+fn items(provider: &str, chunks: Vec<Value>) -> Result<Vec<StreamItem>, StreamFailure> {
     let chunks = chunks.into_iter().map(Ok::<_, Error>);
-    process_stream(&Agent::new(provider), chunks).expect("the provider is known").collect()
+    process_stream(&PromptAgent::new(provider), chunks).expect("the provider is known").collect()
 }
 
 fn shown(provider: &str, chunks: Vec<Value>) -> Value {
@@ -156,7 +157,7 @@ mod whole {
     fn a_cut_call_is_marked_and_cannot_be_parsed() {
         let call = json!({"id": "c1", "function": {"name": "f", "arguments": "{\"a\": 1"}});
         let response = chat(json!({"tool_calls": [call]}));
-        let Ok(Processed::ToolCalls(calls)) = process(&Agent::new("openai"), &response) else {
+        let Ok(Processed::ToolCalls(calls)) = process(&PromptAgent::new("openai"), &response) else {
             panic!("calls")
         };
         assert!(calls[0].is_cut);
@@ -217,7 +218,7 @@ mod whole {
 
     #[test]
     fn declared_outputs_are_parsed() {
-        let agent = Agent::new("openai").with_outputs();
+        let agent = PromptAgent::new("openai").with_outputs();
         let parsed = |text: &str| result(&agent, &chat(json!({"content": text})));
         assert_eq!(parsed("{\"b\": 1, \"a\": [true]}"), Ok(json!({"b": 1, "a": [true]})));
         assert_eq!(parsed("7"), Ok(json!(7)));
@@ -233,7 +234,7 @@ mod whole {
     fn a_structured_output_is_cast_from_the_raw_text() {
         let text = r#"{"n": 0.1000000000000000055511151231257827, "n2": 123456789012345678901234567890}"#;
         let response = chat(json!({"content": text}));
-        let processed = process(&Agent::new("openai").with_outputs(), &response).expect("it is whole");
+        let processed = process(&PromptAgent::new("openai").with_outputs(), &response).expect("it is whole");
         let Processed::Structured(found) = processed else { panic!("{processed:?}") };
         assert_eq!(found.raw, text);
         assert_eq!(found.value.to_string(), text.replace(": ", ":").replace(", ", ","));
@@ -247,7 +248,7 @@ mod whole {
     fn the_joined_text_of_an_sdk_is_used_where_there_are_no_items() {
         let response = json!({"object": "response", "output": [], "output_text": "{\"a\": 1}"});
         assert_eq!(of("openai", response.clone()), Ok(json!("{\"a\": 1}")));
-        assert_eq!(result(&Agent::new("openai").with_outputs(), &response), Ok(json!({"a": 1})));
+        assert_eq!(result(&PromptAgent::new("openai").with_outputs(), &response), Ok(json!({"a": 1})));
     }
 
     #[test]
@@ -264,7 +265,7 @@ mod whole {
         );
         let bare = json!({"data": []});
         assert_eq!(
-            result(&Agent::new("openai").api(Api::Embeddings), &bare),
+            result(&PromptAgent::new("openai").api(ApiType::Embeddings), &bare),
             Err("Empty embedding response".into())
         );
     }
@@ -283,7 +284,7 @@ mod whole {
     #[test]
     fn the_upstreams_error_is_the_error() {
         let failed = |provider: &str, response: Value| {
-            let error = process(&Agent::new(provider), &response).expect_err("it failed");
+            let error = process(&PromptAgent::new(provider), &response).expect_err("it failed");
             assert_eq!(error.kind(), ErrorKind::Upstream, "{provider}: {error}");
             error.detail().to_owned()
         };
@@ -357,7 +358,7 @@ mod streamed {
             asked.set(asked.get() + 1);
             Ok::<_, Error>(delta(json!({"content": number.to_string()})))
         });
-        let mut items = process_stream(&Agent::new("openai"), chunks).expect("known");
+        let mut items = process_stream(&PromptAgent::new("openai"), chunks).expect("known");
         assert_eq!(items.next(), Some(Ok(StreamItem::Text("0".into()))));
         assert_eq!(asked.get(), 1);
         assert_eq!(items.next(), Some(Ok(StreamItem::Text("1".into()))));
@@ -433,7 +434,7 @@ mod streamed {
             asked.set(asked.get() + 1);
             Ok::<_, Error>(chunk)
         });
-        let mut items = process_stream(&Agent::new("openai"), chunks).expect("known");
+        let mut items = process_stream(&PromptAgent::new("openai"), chunks).expect("known");
         assert_eq!(items.next(), Some(Ok(StreamItem::Text("Well".into()))));
         let failure = items.next().expect("a refusal").expect_err("a refusal");
         assert_eq!(
@@ -451,7 +452,7 @@ mod streamed {
                 "choices": [{"index": 0, "delta": {"content": text}, "finish_reason": end}]}))
         };
         let chunks = [chunk("a", "Hello", Some("stop")), chunk("b", "Bye", Some("stop"))];
-        let mut items = process_stream(&Agent::new("openai"), chunks).expect("known");
+        let mut items = process_stream(&PromptAgent::new("openai"), chunks).expect("known");
         let texts: Vec<_> = items.by_ref().map(|item| item.expect("no failure")).collect();
         assert_eq!(texts, [StreamItem::Text("Hello".to_owned())]);
         assert_eq!(items.message().id.as_deref(), Some("a"));
@@ -466,7 +467,7 @@ mod streamed {
             Err(std::io::Error::from(std::io::ErrorKind::ConnectionReset)),
             Ok(delta(json!({"content": "never"}))),
         ];
-        let mut items = process_stream(&Agent::new("openai"), chunks).expect("known");
+        let mut items = process_stream(&PromptAgent::new("openai"), chunks).expect("known");
         assert!(items.by_ref().take(2).all(|item| item.is_ok()));
         let failure = items.next().expect("a failure").expect_err("a failure");
         assert_eq!((failure.error.kind(), failure.is_determinate()), (ErrorKind::Io, false));
@@ -570,7 +571,7 @@ mod streamed {
         let own = Error::new(ErrorKind::Limit, "a line is too long").at(7);
         let chunks = [Err::<Value, _>(own.clone())];
         let failure =
-            process_stream(&Agent::new("openai"), chunks).expect("known").next().expect("a failure");
+            process_stream(&PromptAgent::new("openai"), chunks).expect("known").next().expect("a failure");
         assert_eq!(failure.expect_err("a failure").error, own);
     }
 
@@ -606,7 +607,7 @@ mod streamed {
 
     #[test]
     fn unknown_providers_and_shapes_are_errors() {
-        let unknown = process_stream(&Agent::new("acme"), Vec::<Result<Value, Error>>::new());
+        let unknown = process_stream(&PromptAgent::new("acme"), Vec::<Result<Value, Error>>::new());
         assert_eq!(unknown.err().map(|error| error.kind()), Some(ErrorKind::Unknown));
         let failure = items("openai", vec![json!({"ping": 1})]).expect_err("no shape");
         assert_eq!(failure.to_string(), "Unexpected response format");
@@ -618,7 +619,7 @@ mod streamed {
         for size in 1..body.len() {
             let pieces = body.as_bytes().chunks(size).map(Ok::<_, Error>);
             let items: Result<Vec<_>, _> =
-                process_bytes(&Agent::new("openai"), pieces).expect("known").collect();
+                process_bytes(&PromptAgent::new("openai"), pieces).expect("known").collect();
             let shown = serde_json::to_value(items.expect("it is whole")).expect("items are JSON");
             let expected = json!([{"kind": "text", "value": "Hé"}, {"kind": "tool", "id": "c", "name": "f", "arguments": "{}"}]);
             assert_eq!(shown, expected, "pieces of {size} bytes");
@@ -632,13 +633,13 @@ mod streamed {
         use futures::{StreamExt, executor::block_on, stream};
         let chunks =
             || [Ok(delta(json!({"content": "a"}))), Ok(delta(json!({"content": "b"}))), Err("reset")];
-        let agent = Agent::new("openai");
+        let agent = PromptAgent::new("openai");
         let waited: Vec<_> =
             block_on(process_stream_async(&agent, stream::iter(chunks())).expect("known").collect());
         assert_eq!(waited, process_stream(&agent, chunks()).expect("known").collect::<Vec<_>>());
         let line = "{\"model\":\"m\",\"message\":{\"content\":\"Hi\"},\"done\":true}\n";
         let pieces = line.as_bytes().chunks(5).map(Ok::<_, Error>);
-        let items = process_bytes_async(&Agent::new("ollama"), stream::iter(pieces)).expect("known");
+        let items = process_bytes_async(&PromptAgent::new("ollama"), stream::iter(pieces)).expect("known");
         assert_eq!(block_on(items.collect::<Vec<_>>()), [Ok(StreamItem::Text("Hi".into()))]);
     }
 }
@@ -649,8 +650,8 @@ mod recorded {
     use std::fs;
     use std::path::{Path, PathBuf};
 
-    use callweave::event::{BlockKind, Body, CallKind, Event};
-    use callweave::message::{Content, Message};
+    use callweave::event::{BlockKind, CallKind, Event, EventKind};
+    use callweave::message::{BlockContent, Message};
     use callweave::pipeline::{Decoder, decode};
 
     use super::*;
@@ -676,7 +677,7 @@ mod recorded {
         let mut blocks: Vec<_> = message.first().map_or(&[][..], |choice| &choice.blocks).iter().collect();
         blocks.sort_by_key(|block| block.index);
         let calls = blocks.into_iter().filter_map(|block| match &block.content {
-            Content::ToolCall(call) if call.kind != CallKind::Builtin && !call.name.is_empty() => {
+            BlockContent::ToolCall(call) if call.kind != CallKind::Builtin && !call.name.is_empty() => {
                 Some((call.id.clone(), call.name.clone()))
             }
             _ => None,
@@ -691,11 +692,11 @@ mod recorded {
         let mut sink = |event: Event<'_>| match event.body {
             // What follows is another answer.
             _ if is_over => {}
-            Body::End => is_over = true,
-            Body::BlockStart { block, kind: BlockKind::Text, .. } => {
+            EventKind::End => is_over = true,
+            EventKind::BlockStart { block, kind: BlockKind::Text, .. } => {
                 blocks.insert(block);
             }
-            Body::Delta { block, text: piece, .. } if blocks.contains(&block) => text.push_str(&piece),
+            EventKind::Delta { block, text: piece, .. } if blocks.contains(&block) => text.push_str(&piece),
             _ => {}
         };
         let mut decoder = Decoder::detect();
@@ -703,7 +704,7 @@ mod recorded {
         text
     }
 
-    fn streamed(agent: &Agent, bytes: &[u8], size: usize) -> Result<Told, Failure> {
+    fn streamed(agent: &PromptAgent, bytes: &[u8], size: usize) -> Result<Told, StreamFailure> {
         let (mut text, mut calls) = (String::new(), Vec::new());
         for item in process_bytes(agent, bytes.chunks(size).map(Ok::<_, Error>)).expect("known") {
             match item? {
@@ -718,7 +719,7 @@ mod recorded {
     fn check(provider: &str, path: &Path) {
         let title = path.display();
         let bytes = fs::read(path).expect("a readable input");
-        let agent = Agent::new(provider);
+        let agent = PromptAgent::new(provider);
         let streamed = streamed(&agent, &bytes, 64);
         let Ok(message) = decode(&bytes) else {
             assert!(streamed.is_err(), "{title}: {streamed:?}");
@@ -881,7 +882,7 @@ mod anything {
     proptest! {
         #[test]
         fn is_processed(provider in select(PROVIDERS), response in value()) {
-            for agent in [Agent::new(provider), Agent::new(provider).with_outputs().capturing_content()] {
+            for agent in [PromptAgent::new(provider), PromptAgent::new(provider).with_outputs().capturing_content()] {
                 let _ = result(&agent, &response);
             }
         }
@@ -889,7 +890,7 @@ mod anything {
         #[test]
         fn is_streamed(provider in select(PROVIDERS), chunks in vec(value(), 0..5)) {
             let mut text = String::new();
-            for item in process_stream(&Agent::new(provider), chunks.into_iter().map(Ok::<_, Error>)).expect("known") {
+            for item in process_stream(&PromptAgent::new(provider), chunks.into_iter().map(Ok::<_, Error>)).expect("known") {
                 match item {
                     Ok(StreamItem::Text(piece)) => {
                         prop_assert!(!piece.is_empty());
@@ -906,8 +907,8 @@ mod anything {
 /// The label is missing where callers pass on a part of what an SDK gives them; the members tell the API.
 #[test]
 fn bodies_without_a_label_are_read_by_their_members() {
-    let openai = Agent::new("openai");
-    for agent in [openai.clone(), openai.api(Api::Responses)] {
+    let openai = PromptAgent::new("openai");
+    for agent in [openai.clone(), openai.api(ApiType::Responses)] {
         let text = process(&agent, &json!({"output": [], "output_text": "hi"})).expect("a response");
         assert_eq!(text, Processed::Text("hi".into()));
         assert_eq!(
@@ -915,7 +916,7 @@ fn bodies_without_a_label_are_read_by_their_members() {
             Processed::Text(String::new())
         );
     }
-    let anthropic = Agent::new("anthropic");
+    let anthropic = PromptAgent::new("anthropic");
     assert_eq!(
         process(&anthropic, &json!({"content": []})).expect("a message"),
         Processed::Text(String::new())
@@ -927,7 +928,7 @@ fn bodies_without_a_label_are_read_by_their_members() {
         ("anthropic", json!({"content": {}})),
         ("openai", json!({"output": {}})),
     ] {
-        let error = process(&Agent::new(provider), &body).expect_err("no known shape");
+        let error = process(&PromptAgent::new(provider), &body).expect_err("no known shape");
         assert_eq!(error.detail(), "Unexpected response format", "{provider} {body}");
     }
 }

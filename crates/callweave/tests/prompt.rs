@@ -1,9 +1,10 @@
 //! What a prompt teaches, and that calls which are written back are read as the same calls.
 
 use callweave::dialect::{
-    Body, Dialect, ExtractOptions as Reading, Extraction, Form, Matcher, Registry, Start, Tools,
+    CallBody, CallForm, CallMatcher, Dialect, DialectRegistry, ExtractOptions as Reading, Extraction,
+    TextStart, Tools,
 };
-use callweave::doors::prompt::{PromptOptions, Writer, augment_system_prompt};
+use callweave::doors::prompt::{CallWriter, PromptOptions, augment_system_prompt};
 use callweave::json::{AsValue, Value};
 use callweave::message::ToolCall;
 use serde_json::json;
@@ -12,8 +13,11 @@ fn call(name: &str, arguments: &impl AsValue) -> ToolCall {
     ToolCall::new("call_1", name, arguments.as_value().to_string())
 }
 
-fn writable() -> impl Iterator<Item = (&'static Dialect, Writer)> {
-    Registry::builtin().dialects().iter().filter_map(|dialect| Some((dialect, Writer::new(dialect).ok()?)))
+fn writable() -> impl Iterator<Item = (&'static Dialect, CallWriter)> {
+    DialectRegistry::builtin()
+        .dialects()
+        .iter()
+        .filter_map(|dialect| Some((dialect, CallWriter::new(dialect).ok()?)))
 }
 
 /// Arguments that are easy to get wrong. All fit the schema of `tool`.
@@ -53,7 +57,7 @@ fn tools() -> Tools {
 
 /// Reads a text in a dialect: names and values.
 fn read(text: &str, dialect: &Dialect, tools: Tools) -> Vec<(String, Value)> {
-    let options = Reading::with_dialects(vec![dialect.clone()]).tools(tools).starting_in(Start::Text);
+    let options = Reading::with_dialects(vec![dialect.clone()]).tools(tools).starting_in(TextStart::Text);
     let calls = Extraction::of(text, &options).calls.into_iter();
     calls.map(|call| (call.name, call.arguments.parse().unwrap_or(Value::Null))).collect()
 }
@@ -78,7 +82,8 @@ fn what_is_written_is_read_as_the_same_call() {
         println!("{} cannot say {arguments}{}", dialect.name, if *has_tools { "" } else { " without tools" });
     }
     // JSON says everything; the others refuse only what has no place in their notation.
-    let says_all = |dialect: &Dialect| matches!(dialect.forms[0].body, Body::Json(_) | Body::Header(_));
+    let says_all =
+        |dialect: &Dialect| matches!(dialect.forms[0].body, CallBody::Json(_) | CallBody::Header(_));
     let wrong: Vec<_> = refused.iter().filter(|(dialect, ..)| says_all(dialect)).collect();
     assert!(wrong.is_empty(), "{wrong:?}");
 }
@@ -100,15 +105,15 @@ fn simple_calls_can_be_said_in_every_dialect_that_can_be_prompted() {
             simple.each_ref().map(|call| (call.name.clone(), call.parse::<Value>().expect("an object")));
         assert_eq!(found, expected, "{} {text:?}", dialect.name);
     }
-    assert_eq!(count, Registry::builtin().dialects().len(), "every dialect can be written");
+    assert_eq!(count, DialectRegistry::builtin().dialects().len(), "every dialect can be written");
 }
 
 #[test]
 fn calls_keep_the_layout_of_their_models() {
     let calls = [call("one", &json!({"a": "x", "b": [1]})), call("two", &json!({}))];
     let written = |name: &str| {
-        let dialect = Registry::builtin().find(name).expect("a built-in dialect");
-        Writer::new(dialect).and_then(|writer| writer.render_calls(&calls)).expect("simple calls")
+        let dialect = DialectRegistry::builtin().find(name).expect("a built-in dialect");
+        CallWriter::new(dialect).and_then(|writer| writer.render_calls(&calls)).expect("simple calls")
     };
     assert_eq!(
         written("hermes"),
@@ -147,9 +152,10 @@ fn calls_keep_the_layout_of_their_models() {
 
 #[test]
 fn what_cannot_be_said_is_refused() {
-    let writer = |name: &str| Writer::new(Registry::builtin().find(name).expect("a built-in dialect"));
-    let found = Dialect::new("found").form(Form::matched(Matcher::new("none", |_| Vec::new())));
-    assert!(Writer::new(&found).is_err(), "a function reads it, and nobody knows what");
+    let writer =
+        |name: &str| CallWriter::new(DialectRegistry::builtin().find(name).expect("a built-in dialect"));
+    let found = Dialect::new("found").form(CallForm::matched(CallMatcher::new("none", |_| Vec::new())));
+    assert!(CallWriter::new(&found).is_err(), "a function reads it, and nobody knows what");
     let pythonic = writer("pythonic").expect("it can be prompted");
     assert!(pythonic.render_call(&call("f", &json!({"not a keyword": 1}))).is_err());
     assert!(pythonic.render_call(&call("not a name", &json!({}))).is_err());
@@ -162,8 +168,8 @@ fn what_cannot_be_said_is_refused() {
 #[test]
 fn results_are_given_back_as_they_are() {
     let render = |name: &str| {
-        let dialect = Registry::builtin().find(name).expect("a built-in dialect");
-        let writer = Writer::new(dialect).expect("it can be prompted");
+        let dialect = DialectRegistry::builtin().find(name).expect("a built-in dialect");
+        let writer = CallWriter::new(dialect).expect("it can be prompted");
         writer.render_result(&call("look", &json!({})), "{name} is {id}\n<b>")
     };
     assert_eq!(render("fence"), "~~~tool_result\n{name} is {id}\n<b>\n~~~");
@@ -224,7 +230,7 @@ fn a_dialect_of_ones_own_is_taught_without_further_data() {
         "example": "<<get_weather := {\"city\": \"Oslo\"}>>", "result": "{name} said {content}",
     }))
     .expect("a dialect");
-    let writer = Writer::new(&own).expect("it can be written");
+    let writer = CallWriter::new(&own).expect("it can be written");
     assert_eq!(writer.render_call(&call("f", &json!({"a": 1}))), Ok("<<f := {\"a\":1}>>".to_owned()));
     assert_eq!(writer.render_result(&call("f", &json!({})), "yes"), "f said yes");
 }

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::fs;
 
 use callweave::event::AttachmentKind;
-use callweave::message::Content;
+use callweave::message::BlockContent;
 use callweave::protocol::{Protocol, TABLE, read_error};
 use callweave::upstream::ErrorClass;
 use cores::each;
@@ -132,7 +132,7 @@ fn recorded(corpus: &std::path::Path) {
             complaints.push(format!("{file}: no tool calls"));
         }
         let has_reasoning = choices().any(|choice| {
-            let is_reasoning = |content: &Content| matches!(content, Content::Reasoning { .. });
+            let is_reasoning = |content: &BlockContent| matches!(content, BlockContent::Reasoning { .. });
             choice.blocks.iter().any(|block| is_reasoning(&block.content))
                 || choice.items.iter().any(|item| item.word == "reasoning")
                 // Some providers hang their signatures on calls.

@@ -12,7 +12,7 @@ mod samples;
 mod shared;
 
 use callweave::encode::EncodeOptions;
-use callweave::event::{Body, Counters, Event, Json};
+use callweave::event::{Event, EventKind, JsonText, TokenCounts};
 use callweave::framing::Framing;
 use callweave::protocol::{Protocol, TABLE};
 use cores::each;
@@ -28,7 +28,7 @@ const PIECES: usize = 4;
 fn in_pieces(events: &[Event<'static>], has_counts: bool) -> Vec<Event<'static>> {
     let mut all = Vec::new();
     for event in events {
-        let Body::Delta { block, kind, text } = &event.body else {
+        let EventKind::Delta { block, kind, text } = &event.body else {
             all.push(event.clone());
             continue;
         };
@@ -41,12 +41,13 @@ fn in_pieces(events: &[Event<'static>], has_counts: bool) -> Vec<Event<'static>>
             }
             rest = after;
             if has_counts && number == 3 {
-                let counters = Counters { output_tokens: Some(all.len() as u64), ..Counters::default() };
-                let raw = Json::from_value(&serde_json::json!({"output_tokens": all.len()}));
-                all.push(Event::new(0, Body::Usage { word: "usage".into(), counters, raw }));
+                let counters =
+                    TokenCounts { output_tokens: Some(all.len() as u64), ..TokenCounts::default() };
+                let raw = JsonText::from_value(&serde_json::json!({"output_tokens": all.len()}));
+                all.push(Event::new(0, EventKind::Usage { word: "usage".into(), counters, raw }));
             }
             let text = piece.to_owned().into();
-            all.push(Event { body: Body::Delta { block: *block, kind: *kind, text }, ..event.clone() });
+            all.push(Event { body: EventKind::Delta { block: *block, kind: *kind, text }, ..event.clone() });
         }
     }
     all
@@ -62,8 +63,8 @@ fn write(
     let mut out = Vec::new();
     for event in events {
         encoder.encode(event, &mut out);
-        if is_interrupted && let Body::Delta { .. } = event.body {
-            encoder.encode(&Event::new(event.choice, Body::Markup { text: "".into() }), &mut out);
+        if is_interrupted && let EventKind::Delta { .. } = event.body {
+            encoder.encode(&Event::new(event.choice, EventKind::Markup { text: "".into() }), &mut out);
         }
     }
     out

@@ -41,7 +41,7 @@ use std::path::{Path, PathBuf};
 use callweave::Value;
 use callweave::json::Object;
 use callweave::protocol::{Protocol, TABLE};
-use callweave::request::{Mode, Request, RequestOptions, Written};
+use callweave::request::{Request, RequestMode, RequestOptions, WrittenRequest};
 use cores::each;
 
 struct Sample {
@@ -97,7 +97,7 @@ fn cases(protocol: &Protocol) -> Vec<PathBuf> {
 }
 
 /// What is written for a protocol: there is always something.
-fn written(target: &Protocol, request: &Request, options: &RequestOptions) -> Written {
+fn written(target: &Protocol, request: &Request, options: &RequestOptions) -> WrittenRequest {
     target.write_request(request, options).expect("a body")
 }
 
@@ -215,7 +215,7 @@ fn ids_have_nine_letters_for_mistral() {
     let request = chat.read_request(body.parse().expect("JSON")).expect("a request");
     let mut options = RequestOptions::default();
     options.provider = Some("mistral".to_owned());
-    options.mode = Mode::Mended;
+    options.mode = RequestMode::Mended;
     let written = chat.write_request(&request, &options).expect("a body").body;
     let id = written.pointer("/messages/1/tool_calls/0/id").and_then(Value::as_str).expect("an id");
     assert!(id.len() == 9 && id.bytes().all(|byte| byte.is_ascii_alphanumeric()), "{id}");

@@ -16,10 +16,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use callweave::encode::EncodeOptions;
-use callweave::event::{AttachmentKind, Body, Event, NoticeCode, Scope};
-use callweave::framing::{Frame, Framer, Limits};
-use callweave::json::{Kind, Node, Str, Tape};
-use callweave::message::{Content, Message};
+use callweave::event::{AttachmentKind, Event, EventKind, EventScope, NoticeCode};
+use callweave::framing::{Frame, Framer, StreamLimits};
+use callweave::json::{JsonKind, Str, Tape, TapeNode};
+use callweave::message::{BlockContent, Message};
 use callweave::protocol::Protocol;
 use laws::{Decoded, comparable, decode_cut, merge};
 use samples::{Sample, all_samples};
@@ -218,12 +218,12 @@ fn essence(events: &[Event<'static>]) -> Vec<String> {
     let mut told: Vec<Event<'static>> = Vec::new();
     for event in events {
         match &event.body {
-            Body::Notice(_) => {}
+            EventKind::Notice(_) => {}
             // In how many pieces they come says nothing.
-            Body::Attachment { scope, kind: kind @ AttachmentKind::Logprobs, word, value } => {
+            EventKind::Attachment { scope, kind: kind @ AttachmentKind::Logprobs, word, value } => {
                 told.extend(value.clone().entries().into_iter().map(|value| {
                     let (scope, kind, word) = (*scope, *kind, word.clone());
-                    Event::new(event.choice, Body::Attachment { scope, kind, word, value })
+                    Event::new(event.choice, EventKind::Attachment { scope, kind, word, value })
                 }));
             }
             _ => merge(&mut told, event.clone()),
@@ -232,26 +232,26 @@ fn essence(events: &[Event<'static>]) -> Vec<String> {
     // When the end of a block is told depends on what came in the same frame.
     let mut ends = Vec::new();
     told.retain(|event| {
-        let is_end = matches!(event.body, Body::BlockEnd { .. });
+        let is_end = matches!(event.body, EventKind::BlockEnd { .. });
         ends.extend(is_end.then(|| event.clone()));
         !is_end
     });
     for end in ends {
-        let Body::BlockEnd { block, .. } = end.body else { continue };
+        let EventKind::BlockEnd { block, .. } = end.body else { continue };
         let is_of = |event: &Event<'_>| match &event.body {
-            Body::BlockStart { block: own, .. }
-            | Body::Delta { block: own, .. }
-            | Body::Correction { block: own, .. }
-            | Body::Foreign { scope: Scope::Block(own), .. }
-            | Body::Identity { scope: Scope::Block(own), .. }
-            | Body::Attachment { scope: Scope::Block(own), .. } => *own == block,
+            EventKind::BlockStart { block: own, .. }
+            | EventKind::Delta { block: own, .. }
+            | EventKind::Correction { block: own, .. }
+            | EventKind::Foreign { scope: EventScope::Block(own), .. }
+            | EventKind::Identity { scope: EventScope::Block(own), .. }
+            | EventKind::Attachment { scope: EventScope::Block(own), .. } => *own == block,
             _ => false,
         };
         let at = told.iter().rposition(is_of).map_or(told.len(), |at| at + 1);
         told.insert(at, end);
     }
     let is_free = |event: &Event<'_>| {
-        use Body::{Attachment, Foreign, Identity, Usage};
+        use EventKind::{Attachment, Foreign, Identity, Usage};
         matches!(event.body, Foreign { .. } | Attachment { .. } | Usage { .. } | Identity { .. })
     };
     let mut lines: Vec<(bool, String)> = told
@@ -300,7 +300,7 @@ impl Leaves {
 fn leaves(bytes: &[u8]) -> BTreeMap<String, Leaves> {
     let mut all: BTreeMap<String, Leaves> = BTreeMap::new();
     let mut tape = Tape::new();
-    let mut framer = Framer::detect(Limits::default());
+    let mut framer = Framer::detect(StreamLimits::default());
     let mut take = |frame: Frame<'_>| {
         if let Ok(value) = tape.parse(frame.data) {
             collect(value, &mut all);
@@ -314,15 +314,15 @@ fn leaves(bytes: &[u8]) -> BTreeMap<String, Leaves> {
 /// The member that holds a frame inside a frame.
 const ENVELOPE: &str = "bytes";
 
-fn collect(value: Node<'_>, all: &mut BTreeMap<String, Leaves>) {
+fn collect(value: TapeNode<'_>, all: &mut BTreeMap<String, Leaves>) {
     let mut open = vec![(String::new(), value)];
     while let Some((key, value)) = open.pop() {
         match value.kind() {
-            Kind::Object => open
+            JsonKind::Object => open
                 .extend(value.members().map(|(key, value)| (Str::Escaped(key).to_cow().into_owned(), value))),
-            Kind::Array => open.extend(value.elements().map(|value| (key.clone(), value))),
-            Kind::Null => {}
-            Kind::String => {
+            JsonKind::Array => open.extend(value.elements().map(|value| (key.clone(), value))),
+            JsonKind::Null => {}
+            JsonKind::String => {
                 if let Some(text) = value.filled() {
                     let inside = STANDARD.decode(text.to_cow().as_bytes()).ok();
                     let inside =
@@ -338,7 +338,7 @@ fn collect(value: Node<'_>, all: &mut BTreeMap<String, Leaves>) {
                     leaves.values.insert(text.to_cow().into_owned());
                 }
             }
-            Kind::Number | Kind::Bool => {
+            JsonKind::Number | JsonKind::Bool => {
                 all.entry(key).or_default().values.insert(value.raw().to_owned());
             }
         }
@@ -442,10 +442,10 @@ fn sorted(message: &Message) -> Message {
     let mut message = message.clone();
     for choice in &mut message.choices {
         choice.blocks.sort_by_key(|block| match &block.content {
-            Content::Reasoning { .. } => 0,
-            Content::Text(_) => 1,
-            Content::Refusal(_) => 2,
-            Content::ToolCall(_) => 3,
+            BlockContent::Reasoning { .. } => 0,
+            BlockContent::Text(_) => 1,
+            BlockContent::Refusal(_) => 2,
+            BlockContent::ToolCall(_) => 3,
             _ => 4,
         });
     }

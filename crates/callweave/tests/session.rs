@@ -1,8 +1,10 @@
 //! An exchange with a backend that is asked by messages and asks back: a scripted Codex app-server.
 
 use callweave::Value;
-use callweave::exchange::http::ClientRoute;
-use callweave::exchange::{Engine, Exchange, Incoming, Next, Outgoing, Policy, StopMode};
+use callweave::exchange::http::ClientEndpoint;
+use callweave::exchange::{
+    Exchange, ExchangeEngine, ExchangePolicy, IncomingHead, NextStep, OutgoingRequest, StopMode,
+};
 use callweave::protocol::CODEX_APP_SERVER;
 
 /// An app-server that answers what a session asks, and plays a turn.
@@ -76,23 +78,25 @@ fn drive(exchange: &mut Exchange, server: &mut Server, piece: usize) -> Vec<u8> 
     let (mut client, mut coming) = (Vec::new(), Vec::new());
     for _ in 0..100_000 {
         match exchange.next() {
-            Next::Send => {
-                let Some(Outgoing::Messages(lines)) = exchange.take_outgoing() else { panic!("messages") };
+            NextStep::Send => {
+                let Some(OutgoingRequest::Messages(lines)) = exchange.take_outgoing() else {
+                    panic!("messages")
+                };
                 for line in String::from_utf8(lines).expect("JSON lines").lines() {
                     coming.extend_from_slice(server.hear(line).as_bytes());
                 }
             }
-            Next::Read(grace) if coming.is_empty() => match grace {
+            NextStep::Read(grace) if coming.is_empty() => match grace {
                 Some(_) => exchange.silence(),
                 None => exchange.finish(),
             },
-            Next::Read(_) => {
+            NextStep::Read(_) => {
                 let rest = coming.split_off(piece.min(coming.len()));
                 exchange.push(&coming);
                 coming = rest;
             }
-            Next::Interrupt => panic!("a session is interrupted by a message"),
-            Next::Over => {
+            NextStep::Interrupt => panic!("a session is interrupted by a message"),
+            NextStep::Over => {
                 client.append(&mut exchange.take_bytes());
                 return client;
             }
@@ -102,20 +106,20 @@ fn drive(exchange: &mut Exchange, server: &mut Server, piece: usize) -> Vec<u8> 
     panic!("the exchange never ends");
 }
 
-fn engine(change: impl FnOnce(&mut Policy)) -> std::sync::Arc<Engine> {
-    let mut policy = Policy::default();
+fn engine(change: impl FnOnce(&mut ExchangePolicy)) -> std::sync::Arc<ExchangeEngine> {
+    let mut policy = ExchangePolicy::default();
     policy.protocol = Some(&CODEX_APP_SERVER);
     policy.name = "codex".to_owned();
     change(&mut policy);
-    Engine::new(policy).expect("a policy")
+    ExchangeEngine::new(policy).expect("a policy")
 }
 
 const TOOLS: &str = r#"[{"type":"function","function":{"name":"get_weather","description":"d","parameters":{"type":"object","properties":{"city":{"type":"string"},"days":{"type":"integer"}}}}}]"#;
 
-fn chat(engine: &std::sync::Arc<Engine>, messages: &str, more: &str) -> Exchange {
+fn chat(engine: &std::sync::Arc<ExchangeEngine>, messages: &str, more: &str) -> Exchange {
     let body = format!(r#"{{"model":"m","messages":{messages},"tools":{TOOLS}{more}}}"#);
-    let route = ClientRoute::find("/chat/completions").expect("a path");
-    engine.open(Incoming::new(route, body.as_bytes(), "id1")).expect("a request")
+    let route = ClientEndpoint::find("/chat/completions").expect("a path");
+    engine.open(IncomingHead::new(route, body.as_bytes(), "id1")).expect("a request")
 }
 
 const ASKED: &str = r#"[{"role":"system","content":"Be brief."},{"role":"user","content":"Weather?"}]"#;
@@ -217,8 +221,8 @@ fn every_client_protocol_is_served_and_cuts_change_nothing() {
         for stream in [r#","stream":false"#, r#","stream":true"#] {
             let body = body.replace("STREAM", stream);
             let run = |piece| {
-                let route = ClientRoute::find(path).expect("a path");
-                let incoming = Incoming::new(route, body.as_bytes(), "id1");
+                let route = ClientEndpoint::find(path).expect("a path");
+                let incoming = IncomingHead::new(route, body.as_bytes(), "id1");
                 let mut exchange = engine.open(incoming).expect("a request");
                 let bytes = drive(&mut exchange, &mut Server::playing(TEXT), piece);
                 assert_eq!((exchange.head().status, exchange.error()), (200, None), "{path}");
@@ -281,8 +285,8 @@ fn whoever_leaves_interrupts_the_turn() {
     let mut server = Server::playing(&TEXT[..2]);
     let mut exchange = chat(&engine(|_| {}), ASKED, r#","stream":true"#);
     let mut coming = String::new();
-    while coming.is_empty() || exchange.next() == Next::Send {
-        let Some(Outgoing::Messages(lines)) = exchange.take_outgoing() else { break };
+    while coming.is_empty() || exchange.next() == NextStep::Send {
+        let Some(OutgoingRequest::Messages(lines)) = exchange.take_outgoing() else { break };
         for line in String::from_utf8(lines).expect("lines").lines() {
             coming = server.hear(line);
             exchange.push(coming.as_bytes());
@@ -293,9 +297,9 @@ fn whoever_leaves_interrupts_the_turn() {
         "the client left",
     );
     exchange.abort(error);
-    assert_eq!(exchange.next(), Next::Send);
-    let Some(Outgoing::Messages(lines)) = exchange.take_outgoing() else { panic!("messages") };
+    assert_eq!(exchange.next(), NextStep::Send);
+    let Some(OutgoingRequest::Messages(lines)) = exchange.take_outgoing() else { panic!("messages") };
     let lines = String::from_utf8(lines).expect("lines");
     assert!(lines.contains("turn/interrupt") && lines.contains("thread/unsubscribe"), "{lines}");
-    assert_eq!(exchange.next(), Next::Over);
+    assert_eq!(exchange.next(), NextStep::Over);
 }

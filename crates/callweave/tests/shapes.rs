@@ -12,8 +12,8 @@ mod streams;
 
 use std::fs;
 
-use callweave::event::{Body, Event};
-use callweave::framing::{Frame, FrameKind, Framer, Limits};
+use callweave::event::{Event, EventKind};
+use callweave::framing::{Frame, FrameKind, Framer, StreamLimits};
 use callweave::pipeline::Decoder;
 use cores::each;
 use laws::{data, folders, name};
@@ -32,14 +32,14 @@ fn pieces(bytes: &[u8], size: usize) -> Vec<&[u8]> {
 
 /// All events of an input in such pieces, how it ended, and how many frames were known.
 fn events(bytes: &[u8], size: usize, reads_all: bool) -> (Vec<Event<'static>>, String, u64) {
-    events_within(bytes, size, reads_all, Limits::default())
+    events_within(bytes, size, reads_all, StreamLimits::default())
 }
 
 fn events_within(
     bytes: &[u8],
     size: usize,
     reads_all: bool,
-    limits: Limits,
+    limits: StreamLimits,
 ) -> (Vec<Event<'static>>, String, u64) {
     let builder = Decoder::builder().limits(limits);
     let mut decoder = if reads_all { builder.read_all().build() } else { builder.build() };
@@ -178,11 +178,11 @@ fn a_limit_is_met_at_the_same_byte() {
         actual.2
     };
     for total in 0..bytes.len() as u64 {
-        known += within(Limits { total, ..Limits::default() });
+        known += within(StreamLimits { total, ..StreamLimits::default() });
     }
     for most in 90..150 {
-        known += within(Limits { line: most, ..Limits::default() });
-        known += within(Limits { frame: most, ..Limits::default() });
+        known += within(StreamLimits { line: most, ..StreamLimits::default() });
+        known += within(StreamLimits { frame: most, ..StreamLimits::default() });
     }
     assert!(known > 20_000, "only {known} frames were known");
 }
@@ -307,7 +307,7 @@ fn what_is_written_around_another_frame_is_not_its_own() {
         frame("ping", "not told"),
         frame("content_block_delta", "end"),
     ]);
-    let events = |builder: callweave::pipeline::Builder| {
+    let events = |builder: callweave::pipeline::DecoderBuilder| {
         let mut decoder = builder.build();
         let mut events: Vec<Event<'static>> = Vec::new();
         for read in &reads {
@@ -336,7 +336,7 @@ fn an_id_that_changes_with_every_chunk_is_told_each_time() {
         decoder.push(stream.as_bytes(), &mut events).expect("no limit");
         decoder.finish(&mut events).expect("an answer");
         let told = events.iter().filter_map(|event| match &event.body {
-            Body::Start { id, .. } | Body::Identity { id, .. } => id.as_deref(),
+            EventKind::Start { id, .. } | EventKind::Identity { id, .. } => id.as_deref(),
             _ => None,
         });
         assert_eq!(told.collect::<Vec<_>>(), ids);
@@ -603,7 +603,7 @@ fn walk(folder: &std::path::Path) -> Vec<std::path::PathBuf> {
 /// The frames of an input.
 fn frames(bytes: &[u8]) -> Vec<(Option<String>, String)> {
     let mut frames = Vec::new();
-    let mut framer = Framer::detect(Limits::default());
+    let mut framer = Framer::detect(StreamLimits::default());
     let mut keep = |frame: Frame<'_>| {
         if frame.kind == FrameKind::Data {
             frames.push((frame.event.map(Into::into), frame.data.to_owned()));

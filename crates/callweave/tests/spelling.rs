@@ -3,12 +3,12 @@
 use callweave::accumulator::Accumulator;
 use callweave::dialect::{ExtractOptions as Reading, Extraction};
 use callweave::doors::aggregator::{Aggregator, IngestMessageOptions};
-use callweave::doors::extract::{Capabilities, extract};
+use callweave::doors::extract::{ProviderCapabilities, extract};
 use callweave::doors::loose::nous::ToolCallAccumulator;
 use callweave::doors::loose::reqllm::ChunkAccumulator;
-use callweave::doors::process::{Agent, Processed, process};
+use callweave::doors::process::{Processed, PromptAgent, process};
 use callweave::event::Event;
-use callweave::json::partial::Partial;
+use callweave::json::partial::PartialValue;
 use callweave::json::repair::repair;
 use callweave::json::schema::Schema;
 use callweave::json::{Object, Value};
@@ -73,7 +73,7 @@ fn extraction() {
     let structured = value(&format!(r#"{{"tool_calls":[{{"name":"f","arguments":{WRITTEN}}}]}}"#));
     let fenced = format!("~~~tool_call\n{{\"name\":\"f\",\"arguments\":{WRITTEN}}}\n~~~");
     for reply in [structured, Value::object([("text", fenced.into())])] {
-        let found = extract(&reply, &Capabilities::default()).expect("a reply");
+        let found = extract(&reply, &ProviderCapabilities::default()).expect("a reply");
         assert_eq!(found.len(), 1);
         assert_eq!(found[0].call.arguments(), WRITTEN);
         assert!(serde_json::to_string(&found).expect("JSON").contains(&quoted(WRITTEN)));
@@ -87,7 +87,7 @@ fn extraction() {
 fn repair_and_partial_values() {
     let broken = WRITTEN.replace("\"z\"", "z").replace("true}", "True,}");
     assert_eq!(value(&repair(&broken).text).to_string(), WRITTEN);
-    let mut partial = Partial::default();
+    let mut partial = PartialValue::default();
     for letter in WRITTEN.split_inclusive(|_: char| true) {
         partial.push(letter);
     }
@@ -113,12 +113,12 @@ fn coercion() {
 #[cfg(feature = "schema")]
 #[test]
 fn validation() {
-    use callweave::json::schema::Policy;
+    use callweave::json::schema::SchemaPolicy;
 
     let schema = Schema::new(&value(
         r#"{"properties":{"z":{"type":"integer","minimum":9999999999999999999999},"a":{"items":{"type":"number"}}}}"#,
     ));
-    for policy in [Policy::Coerce, Policy::Validate, Policy::Reject] {
+    for policy in [SchemaPolicy::Coerce, SchemaPolicy::Validate, SchemaPolicy::Reject] {
         let outcome = schema.apply(policy, &value(WRITTEN)).expect("it fits");
         assert_eq!((outcome.value.to_string().as_str(), outcome.problems.len()), (WRITTEN, 0));
     }
@@ -128,7 +128,7 @@ fn validation() {
 
 #[test]
 fn doors() {
-    let Ok(Processed::ToolCalls(calls)) = process(&Agent::new("anthropic"), &value(&answer())) else {
+    let Ok(Processed::ToolCalls(calls)) = process(&PromptAgent::new("anthropic"), &value(&answer())) else {
         panic!("a call was made")
     };
     assert_eq!(calls[0].arguments, WRITTEN);
@@ -138,7 +138,7 @@ fn doors() {
         ("role", "assistant".into()),
         ("content", vec![text].into()),
     ]);
-    let structured = process(&Agent::new("anthropic").with_outputs(), &message).expect("an answer");
+    let structured = process(&PromptAgent::new("anthropic").with_outputs(), &message).expect("an answer");
     assert_eq!(serde_json::to_string(&structured).expect("JSON"), WRITTEN);
 
     let mut aggregator = Aggregator::new();
@@ -177,7 +177,7 @@ fn a_call_is_told_once_whatever_the_order_and_twice_if_it_is_spelled_otherwise()
             .map(|arguments| Value::object([("name", "f".into()), ("arguments", (*arguments).into())]))
             .collect();
         let reply = Value::object([("tool_calls", calls.into())]);
-        extract(&reply, &Capabilities::default()).expect("a reply").len()
+        extract(&reply, &ProviderCapabilities::default()).expect("a reply").len()
     };
     assert_eq!(reply(&[r#"{"a":1,"b":[2]}"#, r#"{"b":[2],"a":1}"#]), 1);
     assert_eq!(reply(&[r#"{"a":1}"#, r#"{"a":1.0}"#]), 2);

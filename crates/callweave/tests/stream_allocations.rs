@@ -7,7 +7,7 @@ mod streams;
 use allocation_counter::measure;
 use callweave::encode::EncodeOptions;
 use callweave::protocol::{Protocol, TABLE};
-use callweave::stream::{Items, events, message};
+use callweave::stream::{ItemStream, events, message};
 use futures::executor::block_on;
 use streams::STREAMS;
 
@@ -43,7 +43,7 @@ fn reading_allocates_nothing_per_delta() {
         });
         grows_with_the_logarithm(&format!("items of {}", stream.name), stream, |pieces| {
             block_on(async {
-                let mut items = Items::new(reads(pieces));
+                let mut items = ItemStream::new(reads(pieces));
                 while let Some(item) = items.next().await {
                     item.expect("a sound stream");
                 }

@@ -1,20 +1,20 @@
 //! Requests for models without native tools: what is taught and written into the history is read back.
 
 use callweave::Value;
-use callweave::dialect::{Dialect, Extraction, Registry, Start};
-use callweave::doors::prompt::{PromptOptions, Taught, Writer, teach};
+use callweave::dialect::{Dialect, DialectRegistry, Extraction, TextStart};
+use callweave::doors::prompt::{CallWriter, PromptOptions, TaughtRequest, teach};
 use callweave::event::CallKind;
 use callweave::json::Object;
 use callweave::message::ToolCall;
 use callweave::protocol::Protocol;
-use callweave::request::{Message, Request, RequestOptions, Role};
+use callweave::request::{Request, RequestMessage, RequestOptions, Role};
 use serde_json::json;
 
 #[path = "support/shared.rs"]
 mod shared;
 
 fn dialects() -> &'static [Dialect] {
-    Registry::builtin().dialects()
+    DialectRegistry::builtin().dialects()
 }
 
 fn chat(body: serde_json::Value) -> Request {
@@ -22,11 +22,11 @@ fn chat(body: serde_json::Value) -> Request {
     protocol.read_request(Value::from(body)).expect("a request")
 }
 
-fn taught(dialect: &Dialect, body: serde_json::Value) -> Taught {
+fn taught(dialect: &Dialect, body: serde_json::Value) -> TaughtRequest {
     teach(chat(body), &PromptOptions::of(dialect).expect("a dialect that can be taught"))
 }
 
-fn text(message: &Message) -> String {
+fn text(message: &RequestMessage) -> String {
     message.content.joined("\n")
 }
 
@@ -126,7 +126,7 @@ fn call(name: &str, arguments: &Value) -> ToolCall {
     ToolCall::new("call_1", name, arguments.to_string())
 }
 
-fn read(text: &str, taught: &Taught, start: Start) -> Vec<(String, Value)> {
+fn read(text: &str, taught: &TaughtRequest, start: TextStart) -> Vec<(String, Value)> {
     let found = Extraction::of(text, &taught.reading().clone().starting_in(start));
     let value = |arguments: &str| arguments.parse::<Object>().map_or(Value::Null, Value::Object);
     found.calls.into_iter().map(|call| (call.name, value(&call.arguments))).collect()
@@ -154,7 +154,7 @@ fn past_calls_are_read_back() {
         for (number, (turn, arguments)) in turns.iter().zip(&nasty).enumerate() {
             all += 1;
             let place = format!("messages[{}]", 1 + 3 * number);
-            let found = read(&text(turn), &taught, Start::Text);
+            let found = read(&text(turn), &taught, TextStart::Text);
             let plain = ("plain".to_owned(), Value::Object(Object::new()));
             if taught.losses.iter().any(|loss| loss.place == place) {
                 lost += 1;
@@ -186,12 +186,12 @@ fn answers_are_read_as_the_calls_that_were_meant() {
             let schema = function.get("parameters").map(|schema| schema as _);
             known.declare(function["name"].as_str().expect("a name"), schema);
         }
-        let writer = Writer::new(dialect).expect("a writer").tools(known);
+        let writer = CallWriter::new(dialect).expect("a writer").tools(known);
         for arguments in nasty(dialect) {
             let calls = [call("tool", &arguments), call("plain", &Value::object([]))];
             let Ok(answer) = writer.render_turn("Let me see.", &calls) else { continue };
             let expected = calls.each_ref().map(|call| (call.name.clone(), call.parse().expect("an object")));
-            assert_eq!(read(&answer, &taught, Start::Text), expected, "{} {answer}", dialect.name);
+            assert_eq!(read(&answer, &taught, TextStart::Text), expected, "{} {answer}", dialect.name);
             for stop in &taught.request.stop {
                 assert!(
                     !answer.contains(stop) || arguments.to_string().contains(&stop[..4]),
@@ -275,7 +275,7 @@ fn what_text_can_carry_is_carried_and_the_rest_is_named() {
     let system = taught.request.instructions.joined("\n");
     assert!(system.contains("start: x") && system.contains("<tools>"), "{system}");
     let said: Vec<_> = taught.request.messages.iter().map(|message| (message.role, text(message))).collect();
-    let calls: Vec<_> = said.iter().flat_map(|(_, text)| read(text, &taught, Start::Text)).collect();
+    let calls: Vec<_> = said.iter().flat_map(|(_, text)| read(text, &taught, TextStart::Text)).collect();
     let patch = json!({"input": "*** Begin Patch\n</tool_call>"});
     let expected = [("tool", json!({"text": "1"})), ("apply_patch", patch)];
     assert_eq!(calls, expected.map(|(name, value)| (name.to_owned(), Value::from(value))), "{said:?}");
@@ -284,7 +284,7 @@ fn what_text_can_carry_is_carried_and_the_rest_is_named() {
     let places = ["seen", "patched", "no"].map(|word| results.find(word).expect("a result"));
     assert!(places.is_sorted(), "the results are in the order of their calls: {results}");
     let images = taught.request.messages.iter().flat_map(|message| &message.content.parts);
-    assert_eq!(images.filter(|part| matches!(part.body, callweave::request::Body::Media(_))).count(), 1);
+    assert_eq!(images.filter(|part| matches!(part.body, callweave::request::PartKind::Media(_))).count(), 1);
     assert!(said.iter().any(|(_, text)| text.contains("(I called the tool tool with {oops)")), "{said:?}");
 }
 
@@ -320,7 +320,7 @@ fn an_answer_in_the_dialect_is_the_clients_own_call() {
 /// A text of the model's own that reads as a call stays as it was, and is named.
 #[test]
 fn quoted_markup_is_named() {
-    let hermes = Registry::builtin().find("hermes").expect("a dialect");
+    let hermes = DialectRegistry::builtin().find("hermes").expect("a dialect");
     let quoted = "<tool_call>\n{\"name\": \"plain\", \"arguments\": {}}\n</tool_call>";
     let taught = taught(
         hermes,
@@ -335,7 +335,7 @@ fn quoted_markup_is_named() {
 
 #[test]
 fn choices_are_said_in_words() {
-    let react = Registry::builtin().find("react").expect("a dialect");
+    let react = DialectRegistry::builtin().find("react").expect("a dialect");
     for (choice, words) in [
         (json!("none"), "Do not call any tool in your next answer."),
         (json!("required"), "You must call a tool in your next answer."),
@@ -380,7 +380,7 @@ fn recorded_requests_can_be_taught() {
         }
         let taught = teach(request, &PromptOptions::of(dialect).expect("a dialect"));
         let turns = taught.request.messages.iter().filter(|message| message.role == Role::Assistant);
-        let found: Vec<_> = turns.flat_map(|turn| read(&text(turn), &taught, Start::Text)).collect();
+        let found: Vec<_> = turns.flat_map(|turn| read(&text(turn), &taught, TextStart::Text)).collect();
         let whats = ["cannot say", "not an object", "reads as a call"];
         let is_lost = taught.losses.iter().any(|loss| whats.iter().any(|what| loss.what.contains(what)));
         lost += usize::from(is_lost);
@@ -403,7 +403,7 @@ fn recorded_requests_can_be_taught() {
 
 fn past_calls(request: &Request) -> usize {
     let parts = request.messages.iter().flat_map(|message| &message.content.parts);
-    parts.filter(|part| matches!(&part.body, callweave::request::Body::Call(call) if call.kind != CallKind::Builtin)).count()
+    parts.filter(|part| matches!(&part.body, callweave::request::PartKind::Call(call) if call.kind != CallKind::Builtin)).count()
 }
 
 /// A word by which the client's own tools are declared, called or answered.

@@ -4,7 +4,9 @@
 #[path = "support/spans.rs"]
 mod spans;
 
-use callweave::doors::process::{Agent, StreamItem, process, process_async, process_bytes, process_stream};
+use callweave::doors::process::{
+    PromptAgent, StreamItem, process, process_async, process_bytes, process_stream,
+};
 use opentelemetry::trace::Status;
 use opentelemetry_sdk::trace::SpanData;
 use serde_json::{Value, json};
@@ -32,8 +34,8 @@ fn answer() -> Value {
             "prompt_tokens_details": {"cached_tokens": 4}, "completion_tokens_details": {"reasoning_tokens": 3}}})
 }
 
-fn agent() -> Agent {
-    Agent::new("azure").named("helper").model("gpt-5")
+fn agent() -> PromptAgent {
+    PromptAgent::new("azure").named("helper").model("gpt-5")
 }
 
 /// What a future gives that never waits. (The exporter waits by an executor, which must not be nested.)
@@ -95,7 +97,7 @@ fn a_stream_writes_one_span_with_the_same_attributes() {
 #[test]
 fn operations_have_the_conventions_names() {
     let told = |provider: &str, response: Value| {
-        let (_, spans) = recorded(|| process(&Agent::new(provider), &response));
+        let (_, spans) = recorded(|| process(&PromptAgent::new(provider), &response));
         let told = |key| attribute(&spans[0], key);
         json!([
             told("gen_ai.provider.name"),
@@ -117,7 +119,7 @@ fn operations_have_the_conventions_names() {
 
 #[test]
 fn content_stays_out_unless_it_is_asked_for() {
-    let stream = |agent: &Agent| {
+    let stream = |agent: &PromptAgent| {
         let chunk = json!({"choices": [{"index": 0, "delta": {"content": "hidden", "refusal": "hidden"}}]});
         process_stream(agent, [Ok::<_, String>(chunk)]).expect("known").count()
     };
@@ -151,7 +153,7 @@ fn captured_content_has_no_secrets() {
 #[test]
 fn an_error_is_told_by_its_kind() {
     let told = |provider: &str, response: Value| {
-        let (_, spans) = recorded(|| process(&Agent::new(provider), &response));
+        let (_, spans) = recorded(|| process(&PromptAgent::new(provider), &response));
         assert_eq!(names(&spans), ["process"]);
         assert!(matches!(&spans[0].status, Status::Error { description } if description.is_empty()));
         attribute(&spans[0], "error.type")

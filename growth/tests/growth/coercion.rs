@@ -1,6 +1,6 @@
 //! Arguments that are coerced while they come, a few bytes at a time.
 
-use callweave::json::schema::{Budget, FitOptions, Schema, StreamCoercer};
+use callweave::json::schema::{CoerceOptions, Schema, StepBudget, StreamCoercer};
 use callweave_growth::assert_linear;
 use serde_json::json;
 
@@ -35,7 +35,7 @@ fn coercion_is_linear() {
     for (name, shape) in SHAPES {
         assert_linear(name, 400, 8, |size| {
             let text = shape(size);
-            let mut coercer = StreamCoercer::new(&schema, FitOptions::default(), Budget::default());
+            let mut coercer = StreamCoercer::new(&schema, CoerceOptions::default(), StepBudget::default());
             let (mut out, mut rest) = (String::new(), text.as_str());
             while !rest.is_empty() {
                 let (piece, after) = rest.split_at(rest.len().min(5));

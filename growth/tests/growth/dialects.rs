@@ -1,6 +1,6 @@
 //! Dialects: many calls, and texts that invite to hold back or to look again.
 
-use callweave::dialect::{ExtractOptions, Extraction, Extractor, Registry, Tools};
+use callweave::dialect::{DialectRegistry, ExtractOptions, Extraction, Extractor, Tools};
 use callweave::event::Event;
 use callweave_growth::assert_linear;
 use serde_json::json;
@@ -33,7 +33,7 @@ fn nasty_texts_of_the_dialects_between_are_linear() {
 fn nasty_texts(first: usize) {
     let tools =
         Tools::from_json(&json!([{"name": "get_weather", "parameters": {"properties": {"city": {}}}}]));
-    for dialect in Registry::builtin().dialects().iter().skip(first).step_by(2) {
+    for dialect in DialectRegistry::builtin().dialects().iter().skip(first).step_by(2) {
         let options = ExtractOptions::with_dialects(vec![dialect.clone()]).tools(tools.clone());
         let openers = dialect.forms.iter().flat_map(|form| &form.open);
         let opener =

@@ -1,7 +1,7 @@
 //! Partial values, looked at after every few bytes.
 
-use callweave::json::Status;
-use callweave::json::partial::{Growing, Partial};
+use callweave::json::ScanStatus;
+use callweave::json::partial::{PartialValue, UnfinishedValues};
 use callweave_growth::assert_linear;
 use serde_json::json;
 
@@ -17,12 +17,12 @@ fn partial_values_are_linear() {
     for shape in ["one string", "many items", "one number"] {
         assert_linear(shape, 20_000, 10, |size| {
             let text = make(shape, size);
-            let mut partial = Partial::new(Growing::StringsAndNumbers);
+            let mut partial = PartialValue::new(UnfinishedValues::StringsAndNumbers);
             for piece in text.as_bytes().chunks(4) {
                 partial.push(std::str::from_utf8(piece).expect("the text is ASCII"));
                 assert!(partial.value().is_some());
             }
-            assert_eq!(partial.finish(), Status::Complete);
+            assert_eq!(partial.finish(), ScanStatus::Complete);
         });
     }
 }

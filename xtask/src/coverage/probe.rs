@@ -1,6 +1,6 @@
 //! Changes what stands at a path and looks at what becomes of the answer.
 
-use callweave::event::{Body, Event};
+use callweave::event::{Event, EventKind};
 use callweave::json::Value;
 
 use super::path::Path;
@@ -168,7 +168,7 @@ fn made(row: &Row, recordings: &Recordings) -> Option<Probe> {
 /// What changed between two decodings of nearly the same answer.
 fn compare(before: &[Event<'static>], after: &[Event<'static>]) -> Effect {
     let told = |events: &'_ [Event<'static>]| -> Vec<Event<'static>> {
-        events.iter().filter(|event| !matches!(event.body, Body::Foreign { .. })).cloned().collect()
+        events.iter().filter(|event| !matches!(event.body, EventKind::Foreign { .. })).cloned().collect()
     };
     if before == after {
         Effect::None

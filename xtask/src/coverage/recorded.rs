@@ -6,7 +6,7 @@ use std::path::Path;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use callweave::event::Event;
-use callweave::framing::{Frame, FrameKind, Framer, Limits};
+use callweave::framing::{Frame, FrameKind, Framer, StreamLimits};
 use callweave::json::Value;
 use callweave::pipeline::FrameDecoder;
 use callweave::protocol::Protocol;
@@ -102,7 +102,7 @@ fn walk(path: &str, value: &Value, tell: &mut dyn FnMut(String)) {
 impl Recording {
     fn new(file: String, protocol: String, bytes: &[u8]) -> Self {
         let mut frames = Vec::new();
-        let mut framer = Framer::detect(Limits::default());
+        let mut framer = Framer::detect(StreamLimits::default());
         let mut sink = |frame: Frame<'_>| frames.push(RecordedFrame::new(&frame));
         // A recording that was cut in the middle of a frame still has the frames before.
         let _ = framer.push(bytes, &mut sink);

@@ -7,7 +7,7 @@ use callweave_gateway::Gateway;
 use callweave_gateway::config::Environment;
 use clap::Args;
 
-use super::serve::Sources;
+use super::serve::ConfigSources;
 
 /// Explain a configuration of the gateway, and try its upstreams
 #[derive(Args)]
@@ -17,15 +17,15 @@ Examples:
   callweave check                              what callweave serve would do without a file
 
 The exit code is 1 if the configuration is wrong or an upstream does not answer.")]
-pub(crate) struct Check {
+pub(crate) struct CheckArgs {
     #[command(flatten)]
-    sources: Sources,
+    sources: ConfigSources,
     /// Ask no upstream
     #[arg(long)]
     offline: bool,
 }
 
-impl Check {
+impl CheckArgs {
     pub(crate) fn run(&self) -> Result<()> {
         let gateway = Gateway::new(self.sources.config()?, &Environment::process())?;
         let mut out = anstream::stdout();

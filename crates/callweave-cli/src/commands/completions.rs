@@ -13,12 +13,12 @@ Examples:
   callweave completions bash > ~/.local/share/bash-completion/completions/callweave
   callweave completions fish > ~/.config/fish/completions/callweave.fish
   callweave completions zsh > ~/.zfunc/_callweave")]
-pub(crate) struct Completions {
+pub(crate) struct CompletionsArgs {
     /// The shell
     shell: Shell,
 }
 
-impl Completions {
+impl CompletionsArgs {
     pub(crate) fn run(&self, program: &mut clap::Command) -> Result<()> {
         // The generator panics where it cannot write, so it writes to memory.
         let mut script = Vec::new();

@@ -11,11 +11,11 @@ use anyhow::{Context, Result, bail};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use callweave::accumulator::Accumulator;
-use callweave::encode::{self, Encoder, Mode};
+use callweave::encode::{self, EncodeMode, Encoder};
 use callweave::event::{Event, Sink};
-use callweave::framing::{Framing, Limits};
+use callweave::framing::{Framing, StreamLimits};
 use callweave::json::Value;
-use callweave::mend::Mend;
+use callweave::mend::ArgumentStage;
 use callweave::message::Message;
 use callweave::protocol::{Protocol, TABLE};
 use clap::Args;
@@ -23,17 +23,17 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::answer::{Reading, is_streamed};
-use crate::batches::Jobs;
-use crate::commands::decode::{Chosen, protocol_parser, unknown_protocol};
-use crate::commands::extract::{NO_DIALECT, Wording};
-use crate::commands::requests::Translation;
-use crate::input::Input;
-use crate::mending::Mending;
-use crate::rows::{self, Failure, Outcome, Request};
+use crate::answer::{ReadOptions, is_streamed};
+use crate::batches::JobCount;
+use crate::commands::decode::{ChosenProtocol, protocol_parser, unknown_protocol};
+use crate::commands::extract::{NO_DIALECT, TextReading};
+use crate::commands::requests::RequestTranslation;
+use crate::input::InputFile;
+use crate::mending::RepairFlags;
+use crate::rows::{self, RowFailure, RowOutcome, RowRequest};
 use crate::size;
 use crate::verdict;
-use crate::wrapping::Expected;
+use crate::wrapping::ExpectedWrapping;
 
 /// Write an answer in another protocol, streamed or whole; or a request
 #[derive(Args)]
@@ -56,19 +56,19 @@ In its own protocol an answer is written as it came, nothing lost and nothing ma
 arguments of its calls repaired. The exit code is 1 if something is wrong with what is written. What of a request cannot be
 said in the other protocol is told on standard error; the exit code is 1 only if no server would have
 taken the request as it came.")]
-pub(crate) struct Convert {
+pub(crate) struct ConvertArgs {
     /// The protocol of the answer, or auto to find it out (a request does not tell it); see callweave protocols
     #[arg(long, visible_alias = "protocol", value_name = "NAME", default_value = "auto")]
     #[arg(value_parser = protocol_parser(), hide_possible_values = true, ignore_case = true)]
-    from: Chosen,
+    from: ChosenProtocol,
     /// The protocol to write
     #[arg(long, value_name = "NAME", value_parser = written_parser(), ignore_case = true)]
     #[arg(required_unless_present = "jsonl")]
     to: Option<&'static Protocol>,
     #[command(flatten)]
-    wording: Wording,
+    wording: TextReading,
     #[command(flatten)]
-    mending: Mending,
+    mending: RepairFlags,
     /// Convert requests, not answers; with --dialect, the tools are taught in words (auto: by the model's name)
     #[arg(long, conflicts_with_all = ["stream", "whole"])]
     request: bool,
@@ -91,7 +91,7 @@ pub(crate) struct Convert {
     #[arg(long)]
     jsonl: bool,
     #[command(flatten)]
-    jobs: Jobs,
+    jobs: JobCount,
     /// The longest line or frame that is read, as 1MB or 64KiB
     #[arg(long, value_name = "SIZE", default_value = "64MiB", value_parser = size::parse)]
     max_frame: usize,
@@ -113,7 +113,7 @@ fn written() -> impl Iterator<Item = &'static Protocol> {
 
 /// What is to be written.
 #[derive(Clone, Copy)]
-struct Wish {
+struct ConvertPlan {
     to: &'static Protocol,
     /// Whether it is a stream; else what the input was.
     is_stream: Option<bool>,
@@ -122,12 +122,12 @@ struct Wish {
     is_mended: bool,
 }
 
-impl Convert {
+impl ConvertArgs {
     pub(crate) fn run(&self) -> Result<()> {
         let dialects = self.wording.dialects()?;
         if self.request {
-            let Chosen(from) = self.from;
-            let translation = Translation {
+            let ChosenProtocol(from) = self.from;
+            let translation = RequestTranslation {
                 from,
                 to: self.to,
                 provider: self.provider.as_deref(),
@@ -142,21 +142,21 @@ impl Convert {
         }
         let dialect = self.wording.options(&dialects, NO_DIALECT)?;
         let mend = self.mending.mend(self.wording.tools()?.as_ref());
-        let Chosen(protocol) = self.from;
-        let limits = Limits { line: self.max_frame, frame: self.max_frame, ..Limits::default() };
-        let reading = Reading { protocol, limits, dialect: dialect.as_ref(), mend: &mend };
+        let ChosenProtocol(protocol) = self.from;
+        let limits = StreamLimits { line: self.max_frame, frame: self.max_frame, ..StreamLimits::default() };
+        let reading = ReadOptions { protocol, limits, dialect: dialect.as_ref(), mend: &mend };
         let is_stream = (self.stream || self.whole || self.array).then_some(!self.whole);
         if self.jsonl {
-            let defaults = |to| Wish { to, is_stream, is_array: self.array, is_mended: self.mend };
-            return rows::run(std::slice::from_ref(&self.file), self.jobs, |row: Row| {
+            let defaults = |to| ConvertPlan { to, is_stream, is_array: self.array, is_mended: self.mend };
+            return rows::run(std::slice::from_ref(&self.file), self.jobs, |row: ConvertRow| {
                 let to = row.to.as_deref().map(named).transpose()?.or(self.to);
                 let wish = defaults(to.context("a request needs \"to\"")?);
                 row.convert(wish, reading)
             });
         }
         let to = self.to.context("--to is missing")?;
-        let wish = Wish { to, is_stream, is_array: self.array, is_mended: self.mend };
-        let mut input = Input::open(&self.file, Expected::Answer)?;
+        let wish = ConvertPlan { to, is_stream, is_array: self.array, is_mended: self.mend };
+        let mut input = InputFile::open(&self.file, ExpectedWrapping::Answer)?;
         rows::conclude(wish.convert(&mut input, reading, &mut io::stdout().lock()))
     }
 }
@@ -169,19 +169,19 @@ pub(super) fn named(name: &str) -> Result<&'static Protocol> {
     }
 }
 
-impl Wish {
+impl ConvertPlan {
     /// Writes what the input amounts to; a stream is written while it is read.
     fn convert(
         self,
-        input: &mut Input,
-        reading: Reading<'_>,
+        input: &mut InputFile,
+        reading: ReadOptions<'_>,
         out: &mut dyn Write,
-    ) -> Result<Outcome, Failure> {
+    ) -> Result<RowOutcome, RowFailure> {
         let events = RefCell::new(Vec::new());
         let mut live = |event: Event<'_>| events.borrow_mut().push(event.into_owned());
         // Whether calls are repaired depends on the protocol, so that is done behind the decoder.
-        let mut writing = Writing::new(self, reading.mend, out);
-        let reading = Reading { mend: &Mend::new(), ..reading };
+        let mut writing = ConvertOutput::new(self, reading.mend, out);
+        let reading = ReadOptions { mend: &ArgumentStage::new(), ..reading };
         let mut problem = None;
         let answers = reading.read(input, Some(&mut live), false, |decoder, ended| {
             ended.clear();
@@ -201,7 +201,7 @@ impl Wish {
             None => answers.problem(&messages)?,
             problem => problem,
         };
-        Ok(Outcome { json: String::new(), problem })
+        Ok(RowOutcome { json: String::new(), problem })
     }
 
     /// Whether calls and everything else are written as clients of the protocol expect them.
@@ -215,8 +215,8 @@ impl Wish {
             false => encode::EncodeOptions::faithful(),
         };
         let options = match options.mode {
-            Mode::Faithful => options,
-            Mode::Mended => options.reporting_truncation().id(made_id(self.to)).created(now()),
+            EncodeMode::Faithful => options,
+            EncodeMode::Mended => options.reporting_truncation().id(made_id(self.to)).created(now()),
         };
         if self.is_array { options.framing(Framing::JsonValues) } else { options }
     }
@@ -234,24 +234,24 @@ fn now() -> u64 {
 }
 
 /// What is written, and where to.
-struct Writing<'w> {
-    wish: Wish,
+struct ConvertOutput<'w> {
+    wish: ConvertPlan,
     /// What is done to calls, whatever the protocol.
-    mend: &'w Mend,
+    mend: &'w ArgumentStage,
     /// The stage that does it, and the encoder, once the protocol is known.
-    stages: Option<(Mend, Encoder)>,
+    stages: Option<(ArgumentStage, Encoder)>,
     message: Accumulator,
     buffer: Vec<u8>,
     out: &'w mut dyn Write,
 }
 
-impl<'w> Writing<'w> {
-    fn new(wish: Wish, mend: &'w Mend, out: &'w mut dyn Write) -> Self {
+impl<'w> ConvertOutput<'w> {
+    fn new(wish: ConvertPlan, mend: &'w ArgumentStage, out: &'w mut dyn Write) -> Self {
         Self { wish, mend, stages: None, message: Accumulator::new(), buffer: Vec::new(), out }
     }
 
     /// The stages for a response of that protocol. Clients of another one get calls that can be run.
-    fn stages(&mut self, from: Option<&'static Protocol>) -> &mut (Mend, Encoder) {
+    fn stages(&mut self, from: Option<&'static Protocol>) -> &mut (ArgumentStage, Encoder) {
         let (wish, mend) = (self.wish, self.mend);
         self.stages.get_or_insert_with(|| {
             let mend = if wish.is_normalized(from) { mend.clone().repair() } else { mend.clone() };
@@ -312,7 +312,7 @@ impl<'w> Writing<'w> {
 
 /// A request to convert one answer. Members it does not know are the caller's own.
 #[derive(Deserialize)]
-struct Row {
+struct ConvertRow {
     id: Option<Box<RawValue>>,
     from: Option<String>,
     to: Option<String>,
@@ -324,7 +324,7 @@ struct Row {
     mend: Option<bool>,
 }
 
-impl Request for Row {
+impl RowRequest for ConvertRow {
     const SHAPE: &'static str = "an object with \"to\" and one of \"data\", \"data_base64\" and \"file\"";
 
     fn take_id(&mut self) -> Option<Box<RawValue>> {
@@ -332,22 +332,22 @@ impl Request for Row {
     }
 }
 
-impl Row {
-    fn convert(self, wish: Wish, reading: Reading<'_>) -> Result<Outcome, Failure> {
+impl ConvertRow {
+    fn convert(self, wish: ConvertPlan, reading: ReadOptions<'_>) -> Result<RowOutcome, RowFailure> {
         let is_stream = self.stream.or(wish.is_stream);
-        let wish = Wish { is_stream, is_mended: self.mend.unwrap_or(wish.is_mended), ..wish };
-        let Chosen(protocol) = Chosen(reading.protocol).or_named(self.from.as_deref())?;
-        let mut input = Input::given(self.data, self.data_base64, self.file)?;
+        let wish = ConvertPlan { is_stream, is_mended: self.mend.unwrap_or(wish.is_mended), ..wish };
+        let ChosenProtocol(protocol) = ChosenProtocol(reading.protocol).or_named(self.from.as_deref())?;
+        let mut input = InputFile::given(self.data, self.data_base64, self.file)?;
         let mut out = Vec::new();
-        let converted = wish.convert(&mut input, Reading { protocol, ..reading }, &mut out);
+        let converted = wish.convert(&mut input, ReadOptions { protocol, ..reading }, &mut out);
         let data = match String::from_utf8(out) {
             Ok(text) => ("data", Value::from(text)),
             Err(error) => ("data_base64", STANDARD.encode(error.as_bytes()).into()),
         };
         let json = Value::object([data]).to_string();
         match converted {
-            Ok(Outcome { problem, .. }) => Ok(Outcome { json, problem }),
-            Err(Failure { error, .. }) => Err(Failure { error, recovered: Some(json) }),
+            Ok(RowOutcome { problem, .. }) => Ok(RowOutcome { json, problem }),
+            Err(RowFailure { error, .. }) => Err(RowFailure { error, recovered: Some(json) }),
         }
     }
 }

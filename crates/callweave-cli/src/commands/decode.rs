@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::{Result, bail};
 use callweave::event::EventSink;
-use callweave::framing::Limits;
+use callweave::framing::StreamLimits;
 use callweave::json::Value;
 use callweave::protocol::{Protocol, TABLE};
 use callweave_gateway::config::nearest;
@@ -13,16 +13,16 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::answer::{Reading, outcome};
-use crate::batches::Jobs;
-use crate::commands::extract::{NO_DIALECT, Wording};
-use crate::declared::{Dialects, tools_of};
-use crate::input::Input;
-use crate::mending::Mending;
-use crate::render::{Form, Printer, print_whole};
-use crate::rows::{self, Failure, Outcome, Request, Turn};
+use crate::answer::{ReadOptions, outcome};
+use crate::batches::JobCount;
+use crate::commands::extract::{NO_DIALECT, TextReading};
+use crate::declared::{KnownDialects, tools_of};
+use crate::input::InputFile;
+use crate::mending::RepairFlags;
+use crate::render::{EventPrinter, OutputForm, print_whole};
+use crate::rows::{self, FileTurn, RowFailure, RowOutcome, RowRequest};
 use crate::size;
-use crate::wrapping::Expected;
+use crate::wrapping::ExpectedWrapping;
 
 /// Decode an answer, streamed or whole, of any protocol
 #[derive(Args)]
@@ -40,23 +40,23 @@ Examples:
 Input may be gzipped, and may begin with the headers that curl -i prints. What a damaged answer
 still gave is printed before the error is told; the exit code is then 1, as it is if a call cannot
 be used.")]
-pub(crate) struct Decode {
+pub(crate) struct DecodeArgs {
     /// The protocol of the answer, or auto to find it out; see callweave protocols
     #[arg(long, value_name = "NAME", default_value = "auto", value_parser = protocol_parser())]
     #[arg(hide_possible_values = true, ignore_case = true)]
-    protocol: Chosen,
+    protocol: ChosenProtocol,
     #[command(flatten)]
-    wording: Wording,
+    wording: TextReading,
     #[command(flatten)]
-    mending: Mending,
+    mending: RepairFlags,
     /// What to print
     #[arg(long = "as", value_name = "FORM", conflicts_with = "jsonl")]
-    form: Option<Form>,
+    form: Option<OutputForm>,
     /// Read one JSON request per line ({"data" | "data_base64" | "file", "protocol"?, "dialect"?, "tools"?, "id"?}), print one message per line
     #[arg(long)]
     jsonl: bool,
     #[command(flatten)]
-    jobs: Jobs,
+    jobs: JobCount,
     /// Say which protocol, framing and dialect were found, on standard error
     #[arg(long, short, conflicts_with = "jsonl")]
     verbose: bool,
@@ -70,17 +70,18 @@ pub(crate) struct Decode {
 
 /// A protocol, or none: it is to be found out.
 #[derive(Clone, Copy)]
-pub(crate) struct Chosen(pub(crate) Option<&'static Protocol>);
+pub(crate) struct ChosenProtocol(pub(crate) Option<&'static Protocol>);
 
-pub(crate) fn protocol_parser() -> impl TypedValueParser<Value = Chosen> {
+pub(crate) fn protocol_parser() -> impl TypedValueParser<Value = ChosenProtocol> {
     let names = TABLE
         .iter()
         .map(|row| PossibleValue::new(row.name).help(row.title).aliases(row.aliases.iter().copied()));
     let auto = PossibleValue::new("auto").help("find it out from the first frames");
-    PossibleValuesParser::new([auto].into_iter().chain(names)).map(|name| Chosen(Protocol::named(&name)))
+    PossibleValuesParser::new([auto].into_iter().chain(names))
+        .map(|name| ChosenProtocol(Protocol::named(&name)))
 }
 
-impl Chosen {
+impl ChosenProtocol {
     /// The protocol that a request names, if it names one.
     pub(crate) fn or_named(self, name: Option<&str>) -> Result<Self> {
         match name {
@@ -101,21 +102,21 @@ pub(crate) fn unknown_protocol(name: &str) -> String {
     format!("unknown protocol {name:?}; {}see callweave protocols", meant.unwrap_or_default())
 }
 
-impl Decode {
+impl DecodeArgs {
     pub(crate) fn run(&self) -> Result<()> {
         let dialects = self.wording.dialects()?;
         let options = self.wording.options(&dialects, "auto")?;
         let tools = self.wording.tools()?;
         let mend = self.mending.mend(tools.as_ref());
-        let Chosen(protocol) = self.protocol;
-        let limits = Limits { line: self.max_frame, frame: self.max_frame, ..Limits::default() };
-        let reading = Reading { protocol, limits, dialect: options.as_ref(), mend: &mend };
+        let ChosenProtocol(protocol) = self.protocol;
+        let limits = StreamLimits { line: self.max_frame, frame: self.max_frame, ..StreamLimits::default() };
+        let reading = ReadOptions { protocol, limits, dialect: options.as_ref(), mend: &mend };
         if self.jsonl {
-            return rows::run(&self.files, self.jobs, |row: Row| row.decode(&dialects, reading));
+            return rows::run(&self.files, self.jobs, |row: DecodeRow| row.decode(&dialects, reading));
         }
-        let form = self.form.unwrap_or_else(Form::suited);
+        let form = self.form.unwrap_or_else(OutputForm::suited);
         rows::each_file(&self.files, |turn| {
-            let mut results = Results { turn, form, printed: String::new(), concluded: Ok(()) };
+            let mut results = FileResults { turn, form, printed: String::new(), concluded: Ok(()) };
             if let Err(error) = self.decode(turn, form, reading, &mut results) {
                 // Nothing is wrong with the answers if nobody wants to see them.
                 results.concluded = Ok(());
@@ -129,19 +130,19 @@ impl Decode {
     /// Decodes one file, and prints what can be printed before its end.
     fn decode(
         &self,
-        turn: Turn<'_>,
-        form: Form,
-        reading: Reading<'_>,
-        results: &mut Results<'_>,
+        turn: FileTurn<'_>,
+        form: OutputForm,
+        reading: ReadOptions<'_>,
+        results: &mut FileResults<'_>,
     ) -> Result<()> {
-        let mut input = Input::open(turn.path, Expected::Answer)?;
-        let mut printer = Printer::of_file(form, turn)?;
+        let mut input = InputFile::open(turn.path, ExpectedWrapping::Answer)?;
+        let mut printer = EventPrinter::of_file(form, turn)?;
         let mut sink = printer.sink();
-        let is_whole = form == Form::Message;
+        let is_whole = form == OutputForm::Message;
         let live: Option<&mut EventSink<'_>> = if is_whole { None } else { Some(&mut sink) };
         let answers = reading.read(&mut input, live, is_whole, |decoder, ended| {
             for message in ended.drain(..) {
-                results.take(outcome(&message, decoder.protocol()).map_err(Failure::from));
+                results.take(outcome(&message, decoder.protocol()).map_err(RowFailure::from));
             }
             results.print()?;
             printer.flush()
@@ -156,18 +157,18 @@ impl Decode {
 }
 
 /// What became of the answers of a file.
-struct Results<'t> {
-    turn: Turn<'t>,
-    form: Form,
+struct FileResults<'t> {
+    turn: FileTurn<'t>,
+    form: OutputForm,
     /// What is to be printed.
     printed: String,
     /// What is wrong with the first that is not as it should be.
     concluded: Result<()>,
 }
 
-impl Results<'_> {
-    fn take(&mut self, result: Result<Outcome, Failure>) {
-        if self.form == Form::Message {
+impl FileResults<'_> {
+    fn take(&mut self, result: Result<RowOutcome, RowFailure>) {
+        if self.form == OutputForm::Message {
             self.turn.write(&result, &mut self.printed);
         }
         if self.concluded.is_ok() {
@@ -184,7 +185,7 @@ impl Results<'_> {
 
 /// A request to decode one answer. Members it does not know are the caller's own.
 #[derive(Deserialize)]
-struct Row {
+struct DecodeRow {
     id: Option<Box<RawValue>>,
     protocol: Option<String>,
     /// The answer as text, or a JSON body as it is.
@@ -195,7 +196,7 @@ struct Row {
     tools: Option<Value>,
 }
 
-impl Request for Row {
+impl RowRequest for DecodeRow {
     const SHAPE: &'static str = "an object with one of \"data\", \"data_base64\" and \"file\"";
 
     fn take_id(&mut self) -> Option<Box<RawValue>> {
@@ -203,9 +204,10 @@ impl Request for Row {
     }
 }
 
-impl Row {
-    fn decode(self, dialects: &Dialects, defaults: Reading<'_>) -> Result<Outcome, Failure> {
-        let Chosen(protocol) = Chosen(defaults.protocol).or_named(self.protocol.as_deref())?;
+impl DecodeRow {
+    fn decode(self, dialects: &KnownDialects, defaults: ReadOptions<'_>) -> Result<RowOutcome, RowFailure> {
+        let ChosenProtocol(protocol) =
+            ChosenProtocol(defaults.protocol).or_named(self.protocol.as_deref())?;
         let own = self.tools.as_ref().map(|tools| tools_of(tools, "the member tools")).transpose()?;
         let mend = own.map(|tools| defaults.mend.clone().tools(tools));
         let mend = mend.as_ref().unwrap_or(defaults.mend);
@@ -215,8 +217,8 @@ impl Row {
         };
         let default = defaults.dialect.filter(|_| self.dialect.is_none());
         let dialect = own.as_ref().or(default);
-        let reading = Reading { protocol, dialect, mend, ..defaults };
-        let mut input = Input::given(self.data, self.data_base64, self.file)?;
+        let reading = ReadOptions { protocol, dialect, mend, ..defaults };
+        let mut input = InputFile::given(self.data, self.data_base64, self.file)?;
         reading.read(&mut input, None, true, |_, _| Ok(())).only()
     }
 }

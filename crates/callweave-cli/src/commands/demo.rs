@@ -7,11 +7,11 @@ use std::time::Duration;
 use anstyle::Style;
 use anyhow::Result;
 use callweave::event::{Event, Sink};
-use callweave::live::{Item, Live};
+use callweave::live::{LiveItem, LiveView};
 use callweave::pipeline::Decoder;
 use clap::Args;
 
-use crate::render::{Form, Printer};
+use crate::render::{EventPrinter, OutputForm};
 
 /// A streamed answer: thoughts, text and two parallel calls, the second of them messy.
 const SAMPLE: &[u8] = include_bytes!("../../samples/demo.sse");
@@ -26,7 +26,7 @@ Examples:
   callweave demo                           before and after
   callweave demo --raw                     the bytes that the sample is made of
   callweave demo --raw | callweave decode --repair --as events")]
-pub(crate) struct Demo {
+pub(crate) struct DemoArgs {
     /// Print the bytes of the sample as a provider would send them
     #[arg(long)]
     raw: bool,
@@ -35,7 +35,7 @@ pub(crate) struct Demo {
     fast: bool,
 }
 
-impl Demo {
+impl DemoArgs {
     pub(crate) fn run(&self) -> Result<()> {
         if self.raw {
             return Ok(io::stdout().write_all(SAMPLE)?);
@@ -44,7 +44,7 @@ impl Demo {
         let mut out = anstream::stdout();
         let (title, dim) = (Style::new().bold(), Style::new().dimmed());
         writeln!(out, "{title}the model writes{title:#}\n")?;
-        let mut written = Written::default();
+        let mut written = WrittenText::default();
         let mut decoder = Decoder::detect();
         for frame in SAMPLE.split_inclusive(|byte| *byte == b'\n') {
             decoder.push(frame, &mut written)?;
@@ -57,7 +57,7 @@ impl Demo {
         decoder.finish(&mut written)?;
         writeln!(out, "{}\n\n{title}the client gets{title:#}\n", written.text)?;
 
-        let mut printer = Printer::new(Form::View, None);
+        let mut printer = EventPrinter::new(OutputForm::View, None);
         let (mut decoder, mut sink) = (Decoder::builder().repair().build(), printer.sink());
         decoder.push(SAMPLE, &mut sink)?;
         decoder.finish(&mut sink)?;
@@ -73,19 +73,19 @@ impl Demo {
 /// What the model writes, as it is: text and reasoning while they come, calls once they are complete, because they grow
 /// side by side.
 #[derive(Default)]
-struct Written {
-    live: Live,
+struct WrittenText {
+    live: LiveView,
     text: String,
     /// The kind of the last item.
     last: Option<&'static str>,
 }
 
-impl<'e> Sink<Event<'e>> for Written {
+impl<'e> Sink<Event<'e>> for WrittenText {
     fn put(&mut self, event: Event<'e>) {
         let (kind, written) = match self.live.put(event) {
-            Some(Item::Thought(text)) => ("reasoning", text.to_owned()),
-            Some(Item::Text(text)) => ("text", text.to_owned()),
-            Some(Item::CallDone(call)) => ("call", format!("{}({})", call.name, call.raw_arguments)),
+            Some(LiveItem::Thought(text)) => ("reasoning", text.to_owned()),
+            Some(LiveItem::Text(text)) => ("text", text.to_owned()),
+            Some(LiveItem::CallDone(call)) => ("call", format!("{}({})", call.name, call.raw_arguments)),
             _ => return,
         };
         self.text += match self.last.replace(kind) {

@@ -18,7 +18,7 @@ Examples:
   callweave dialects                                each with its models and an example
   callweave dialects hermes                         one of them
   callweave dialects | jq -r '.name + \" \" + .models[]'")]
-pub(crate) struct Dialects {
+pub(crate) struct DialectsArgs {
     /// Only the dialect of this name or alias, or of a model of this name
     name: Option<String>,
     /// Also list a dialect of your own, described in a TOML file
@@ -29,9 +29,9 @@ pub(crate) struct Dialects {
     jsonl: bool,
 }
 
-impl Dialects {
+impl DialectsArgs {
     pub(crate) fn run(&self) -> Result<()> {
-        let dialects = declared::Dialects::with_file(self.dialect_file.as_deref())?;
+        let dialects = declared::KnownDialects::with_file(self.dialect_file.as_deref())?;
         let registry = dialects.registry();
         let rows = match &self.name {
             None => registry.dialects().iter().collect(),

@@ -3,23 +3,23 @@
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, anyhow};
-use callweave::dialect::{ExtractOptions, Extraction, Extractor, Registry, Start, Tools};
+use callweave::dialect::{DialectRegistry, ExtractOptions, Extraction, Extractor, TextStart, Tools};
 use callweave::event::{Event, EventSink, Sink};
 use callweave::json::Value;
-use callweave::mend::Mend;
+use callweave::mend::ArgumentStage;
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::{Args, ValueEnum};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::batches::Jobs;
-use crate::declared::{Dialects, read_tools, tools_of};
-use crate::input::Input;
-use crate::mending::Mending;
-use crate::render::{Form, Printer};
-use crate::rows::{self, Failure, Outcome, Request, Turn};
+use crate::batches::JobCount;
+use crate::declared::{KnownDialects, read_tools, tools_of};
+use crate::input::InputFile;
+use crate::mending::RepairFlags;
+use crate::render::{EventPrinter, OutputForm};
+use crate::rows::{self, FileTurn, RowFailure, RowOutcome, RowRequest};
 use crate::verdict;
-use crate::wrapping::Expected;
+use crate::wrapping::ExpectedWrapping;
 
 /// Find the tool calls and thoughts that a model wrote into its text
 #[derive(Args)]
@@ -32,26 +32,26 @@ Examples:
   callweave extract --jsonl replies.jsonl                   many texts: {\"text\": …, \"dialect\": …} per line
 
 The exit code is 1 if a call was cut off, is damaged, or does not suit the tools.")]
-pub(crate) struct Extract {
+pub(crate) struct ExtractArgs {
     #[command(flatten)]
-    wording: Wording,
+    wording: TextReading,
     #[command(flatten)]
-    mending: Mending,
+    mending: RepairFlags,
     /// Let calls count that stand behind a damaged call; without this they are marked and invalid, because they may be a
     /// part of what the damaged one was to write
     #[arg(long)]
     calls_after_damage: bool,
     /// What the text begins with: reasoning if the prompt has opened a thought
     #[arg(long, value_name = "WHERE", conflicts_with = "jsonl")]
-    starting_in: Option<Beginning>,
+    starting_in: Option<TextBeginning>,
     /// What to print
     #[arg(long = "as", value_name = "FORM", conflicts_with = "jsonl")]
-    form: Option<Form>,
+    form: Option<OutputForm>,
     /// Read one JSON request per line ({"text", "dialect"?, "tools"?, "chunks"?, "starting_in"?, "id"?}), print one result per line
     #[arg(long)]
     jsonl: bool,
     #[command(flatten)]
-    jobs: Jobs,
+    jobs: JobCount,
     /// Say which dialect was found, on standard error
     #[arg(long, short, conflicts_with = "jsonl")]
     verbose: bool,
@@ -62,14 +62,14 @@ pub(crate) struct Extract {
 
 /// What a text begins with; without it, what the dialect says.
 #[derive(Clone, Copy, ValueEnum)]
-enum Beginning {
+enum TextBeginning {
     Text,
     Reasoning,
 }
 
 /// How text is to be read: the dialect and the tools.
 #[derive(Args)]
-pub(crate) struct Wording {
+pub(crate) struct TextReading {
     /// The dialect of the text; auto lets the text decide, none leaves it as it is; see callweave dialects
     #[arg(long, value_name = "NAME", value_parser = dialect_names(), hide_possible_values = true)]
     dialect: Option<String>,
@@ -90,22 +90,22 @@ pub(crate) const NO_DIALECT: &str = "none";
 fn dialect_names() -> PossibleValuesParser {
     let auto = PossibleValue::new("auto").help("let the text decide");
     let none = PossibleValue::new(NO_DIALECT).help("leave the text as it is");
-    let rows = Registry::builtin()
+    let rows = DialectRegistry::builtin()
         .dialects()
         .iter()
         .map(|row| PossibleValue::new(row.name.as_str()).aliases(row.aliases.iter().map(String::as_str)));
     PossibleValuesParser::new([auto, none].into_iter().chain(rows))
 }
 
-impl Wording {
+impl TextReading {
     /// The dialects that can be asked for.
-    pub(crate) fn dialects(&self) -> Result<Dialects> {
-        Dialects::with_file(self.dialect_file.as_deref())
+    pub(crate) fn dialects(&self) -> Result<KnownDialects> {
+        KnownDialects::with_file(self.dialect_file.as_deref())
     }
 
     /// How text is searched for calls and reasoning: by the dialect that was named in any way, else by `default`. None if
     /// it is not searched.
-    pub(crate) fn options(&self, dialects: &Dialects, default: &str) -> Result<Option<ExtractOptions>> {
+    pub(crate) fn options(&self, dialects: &KnownDialects, default: &str) -> Result<Option<ExtractOptions>> {
         let options = match (&self.dialect, &self.model, dialects.own()) {
             (None, Some(model), _) => {
                 let dialect = dialects.registry().for_model(model);
@@ -124,7 +124,7 @@ impl Wording {
     }
 
     /// The name of the dialect that was asked for; nothing if none was named in any way.
-    pub(crate) fn name<'d>(&'d self, dialects: &'d Dialects) -> Result<Option<&'d str>> {
+    pub(crate) fn name<'d>(&'d self, dialects: &'d KnownDialects) -> Result<Option<&'d str>> {
         let Some(model) = &self.model else {
             return Ok(self.dialect.as_deref().filter(|name| *name != NO_DIALECT));
         };
@@ -142,27 +142,27 @@ fn unknown_model(model: &str) -> String {
     format!("no dialect is known for the model {model}; name one with --dialect")
 }
 
-impl Extract {
+impl ExtractArgs {
     pub(crate) fn run(&self) -> Result<()> {
         let dialects = self.wording.dialects()?;
         let options = self.wording.options(&dialects, "auto")?;
         let options = options.context("extract searches text, which --dialect none forbids")?;
         let mend = self.mending.mend(self.wording.tools()?.as_ref());
         if self.jsonl {
-            return rows::run(&self.files, self.jobs, |row: Row| {
+            return rows::run(&self.files, self.jobs, |row: ExtractRow| {
                 row.extract(&dialects, &options, &mend, |options| self.accepting(options))
             });
         }
         let options = self.accepting(options);
         let options = match self.starting_in {
             None => options,
-            Some(Beginning::Text) => options.starting_in(Start::Text),
-            Some(Beginning::Reasoning) => options.starting_in(Start::Reasoning),
+            Some(TextBeginning::Text) => options.starting_in(TextStart::Text),
+            Some(TextBeginning::Reasoning) => options.starting_in(TextStart::Reasoning),
         };
-        let form = self.form.unwrap_or_else(Form::suited);
+        let form = self.form.unwrap_or_else(OutputForm::suited);
         rows::each_file(&self.files, |turn| {
             let extracted = self.extract(turn, form, &options, &mend);
-            if form == Form::Message {
+            if form == OutputForm::Message {
                 turn.print(&extracted)?;
             }
             rows::conclude(extracted)
@@ -176,13 +176,13 @@ impl Extract {
 
     fn extract(
         &self,
-        turn: Turn<'_>,
-        form: Form,
+        turn: FileTurn<'_>,
+        form: OutputForm,
         options: &ExtractOptions,
-        mend: &Mend,
-    ) -> Result<Outcome, Failure> {
-        let mut input = Input::open(turn.path, Expected::Text)?;
-        let mut printer = Printer::of_file(form, turn)?;
+        mend: &ArgumentStage,
+    ) -> Result<RowOutcome, RowFailure> {
+        let mut input = InputFile::open(turn.path, ExpectedWrapping::Text)?;
+        let mut printer = EventPrinter::of_file(form, turn)?;
         let mut sink = printer.sink();
         let (found, dialect, read) = read(options, mend.clone(), &mut sink, |push| {
             input.for_each_text(|piece| {
@@ -196,7 +196,7 @@ impl Extract {
         }
         match read {
             Ok(()) => outcome(&found),
-            Err(error) => Err(Failure { error, recovered: Some(outcome(&found)?.json) }),
+            Err(error) => Err(RowFailure { error, recovered: Some(outcome(&found)?.json) }),
         }
     }
 }
@@ -205,7 +205,7 @@ impl Extract {
 /// the text could be had to its end.
 fn read(
     options: &ExtractOptions,
-    mut mend: Mend,
+    mut mend: ArgumentStage,
     live: &mut EventSink<'_>,
     text: impl FnOnce(&mut dyn FnMut(&str)) -> Result<()>,
 ) -> (Extraction, Option<String>, Result<()>) {
@@ -231,24 +231,24 @@ pub(crate) fn found_dialect(dialect: Option<&str>, options: &ExtractOptions) -> 
     }
 }
 
-fn outcome(found: &Extraction) -> Result<Outcome, Failure> {
+fn outcome(found: &Extraction) -> Result<RowOutcome, RowFailure> {
     let json = serde_json::to_string(found).map_err(anyhow::Error::from)?;
-    Ok(Outcome { json, problem: verdict::of_extraction(found) })
+    Ok(RowOutcome { json, problem: verdict::of_extraction(found) })
 }
 
 /// A request to read one text. Members it does not know are the caller's own.
 #[derive(Deserialize)]
-struct Row {
+struct ExtractRow {
     id: Option<Box<RawValue>>,
     text: Option<String>,
     dialect: Option<String>,
     tools: Option<Value>,
     /// The text in the pieces in which it came.
     chunks: Option<Vec<String>>,
-    starting_in: Option<Start>,
+    starting_in: Option<TextStart>,
 }
 
-impl Request for Row {
+impl RowRequest for ExtractRow {
     const SHAPE: &'static str = "an object with \"text\" and \"dialect\"";
 
     fn take_id(&mut self) -> Option<Box<RawValue>> {
@@ -256,14 +256,14 @@ impl Request for Row {
     }
 }
 
-impl Row {
+impl ExtractRow {
     fn extract(
         self,
-        dialects: &Dialects,
+        dialects: &KnownDialects,
         options: &ExtractOptions,
-        mend: &Mend,
+        mend: &ArgumentStage,
         accepting: impl Fn(ExtractOptions) -> ExtractOptions,
-    ) -> Result<Outcome, Failure> {
+    ) -> Result<RowOutcome, RowFailure> {
         let mut options = accepting(match &self.dialect {
             Some(name) => dialects.named(name)?,
             None => options.clone(),

@@ -11,12 +11,12 @@ use clap::Args;
 Examples:
   callweave man > callweave.1          the page of the program
   callweave man decode | man -l -      read the page of a command")]
-pub(crate) struct Man {
+pub(crate) struct ManArgs {
     /// The command to describe; without it, the program as a whole
     command: Option<String>,
 }
 
-impl Man {
+impl ManArgs {
     pub(crate) fn run(&self, program: &clap::Command) -> Result<()> {
         let mut program = program.clone();
         program.build();

@@ -12,9 +12,9 @@ use clap::Args;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::batches::Jobs;
-use crate::declared::{Dialects, has_name, list_of_tools};
-use crate::rows::{self, Failure, Outcome, Request};
+use crate::batches::JobCount;
+use crate::declared::{KnownDialects, has_name, list_of_tools};
+use crate::rows::{self, RowFailure, RowOutcome, RowRequest};
 
 /// Write a system prompt that teaches a model to call tools in a dialect
 #[derive(Args)]
@@ -26,7 +26,7 @@ Examples:
   callweave prompt --jsonl requests.jsonl                          many prompts: {\"tools\": …} per line
 
 What the model answers, callweave extract --dialect reads.")]
-pub(crate) struct Prompt {
+pub(crate) struct PromptArgs {
     /// The dialect to teach; see callweave dialects
     #[arg(long, value_name = "NAME", default_value = "fence")]
     dialect: String,
@@ -46,20 +46,22 @@ pub(crate) struct Prompt {
     #[arg(long)]
     jsonl: bool,
     #[command(flatten)]
-    jobs: Jobs,
+    jobs: JobCount,
     /// The file with the tools, as with --tools; with --jsonl the files with the requests, or standard input
     #[arg(value_name = "FILE", required_unless_present_any = ["tools", "jsonl"])]
     files: Vec<PathBuf>,
 }
 
-impl Prompt {
+impl PromptArgs {
     pub(crate) fn run(&self) -> Result<()> {
-        let dialects = Dialects::with_file(self.dialect_file.as_deref())?;
+        let dialects = KnownDialects::with_file(self.dialect_file.as_deref())?;
         let system = self.system.as_deref().map(read).transpose()?;
         if self.jsonl {
             let stdin = vec![PathBuf::from("-")];
             let files = if self.files.is_empty() { &stdin } else { &self.files };
-            return rows::run(files, self.jobs, |row: Row| row.prompt(self, &dialects, system.as_deref()));
+            return rows::run(files, self.jobs, |row: PromptRow| {
+                row.prompt(self, &dialects, system.as_deref())
+            });
         }
         let path = match (&self.tools, &*self.files) {
             (Some(path), _) | (None, [path]) => path,
@@ -76,7 +78,7 @@ impl Prompt {
 /// How the tools are taught: in the dialect of the user's own, or in that of the name.
 fn options(
     own: Option<&Dialect>,
-    dialects: &Dialects,
+    dialects: &KnownDialects,
     name: &str,
     is_compact: bool,
 ) -> Result<PromptOptions> {
@@ -98,7 +100,7 @@ fn prompt(request: &Value, source: &str, system: Option<&str>, options: &PromptO
 
 /// A request to write one prompt. Members it does not know are the caller's own.
 #[derive(Deserialize)]
-struct Row {
+struct PromptRow {
     id: Option<Box<RawValue>>,
     tools: Value,
     dialect: Option<String>,
@@ -106,7 +108,7 @@ struct Row {
     compact: Option<bool>,
 }
 
-impl Request for Row {
+impl RowRequest for PromptRow {
     const SHAPE: &'static str = "an object with \"tools\"";
 
     fn take_id(&mut self) -> Option<Box<RawValue>> {
@@ -114,14 +116,19 @@ impl Request for Row {
     }
 }
 
-impl Row {
-    fn prompt(self, command: &Prompt, dialects: &Dialects, system: Option<&str>) -> Result<Outcome, Failure> {
+impl PromptRow {
+    fn prompt(
+        self,
+        command: &PromptArgs,
+        dialects: &KnownDialects,
+        system: Option<&str>,
+    ) -> Result<RowOutcome, RowFailure> {
         let own = dialects.own().filter(|_| self.dialect.is_none());
         let name = self.dialect.as_deref().unwrap_or(&command.dialect);
         let options = options(own, dialects, name, self.compact.unwrap_or(command.compact))?;
         let system = self.system.as_deref().or(system);
         let prompt = prompt(&self.tools, "the member tools", system, &options)?;
-        Ok(Outcome { json: Value::object([("prompt", prompt.into())]).to_string(), problem: None })
+        Ok(RowOutcome { json: Value::object([("prompt", prompt.into())]).to_string(), problem: None })
     }
 }
 

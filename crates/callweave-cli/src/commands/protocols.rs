@@ -15,13 +15,13 @@ use clap::Args;
 Examples:
   callweave protocols                  a table to read
   callweave protocols | jq -r .name    one JSON object per line when piped, or with --jsonl")]
-pub(crate) struct Protocols {
+pub(crate) struct ProtocolsArgs {
     /// Print one JSON object per line, on a terminal, too
     #[arg(long)]
     jsonl: bool,
 }
 
-impl Protocols {
+impl ProtocolsArgs {
     pub(crate) fn run(&self) -> Result<()> {
         if self.jsonl || !io::stdout().is_terminal() {
             let rows: String = TABLE

@@ -5,19 +5,19 @@ use std::io::{self, IsTerminal, Read, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow};
-use callweave::json::repair::{self, Repair as Repaired, Verdict, Why};
-use callweave::json::schema::{self, Extent, Missing, Schema};
+use callweave::json::repair::{self, HopelessReason, RepairVerdict, RepairedJson as Repaired};
+use callweave::json::schema::{self, MissingMembers, Schema, TextCompleteness};
 use callweave::json::{Value, compact_into, repair::RepairOptions};
 use clap::{Args, ValueEnum};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use crate::batches::Jobs;
+use crate::batches::JobCount;
 use crate::explain::explain;
-use crate::input::Input;
+use crate::input::InputFile;
 use crate::render::{print_heading, print_whole, show};
-use crate::rows::{self, Failure, Outcome, Request, Turn};
-use crate::wrapping::Expected;
+use crate::rows::{self, FileTurn, RowFailure, RowOutcome, RowRequest};
+use crate::wrapping::ExpectedWrapping;
 
 /// Repair JSON that a model wrote, and fit it to a schema
 #[derive(Args)]
@@ -30,7 +30,7 @@ Examples:
   callweave repair --jsonl requests.jsonl                 many texts: {\"input\": …} per line
 
 Valid JSON comes back untouched. A text that was cut off is an error unless --partial is given.")]
-pub(crate) struct Repair {
+pub(crate) struct RepairArgs {
     /// Fit the value to this JSON Schema
     #[arg(long, value_name = "FILE")]
     schema: Option<PathBuf>,
@@ -39,7 +39,7 @@ pub(crate) struct Repair {
     partial: bool,
     /// What becomes of members that the schema wants and the text does not have
     #[arg(long, value_name = "HOW", requires = "schema")]
-    missing: Option<Filling>,
+    missing: Option<MissingFilling>,
     /// Show the text with every change marked
     #[arg(long, conflicts_with_all = ["report", "jsonl"])]
     explain: bool,
@@ -50,7 +50,7 @@ pub(crate) struct Repair {
     #[arg(long)]
     jsonl: bool,
     #[command(flatten)]
-    jobs: Jobs,
+    jobs: JobCount,
     /// The files to read, or - for standard input
     #[arg(value_name = "FILE", default_value = "-")]
     files: Vec<PathBuf>,
@@ -59,7 +59,7 @@ pub(crate) struct Repair {
 /// What becomes of members that are not there.
 #[derive(Clone, Copy, Deserialize, ValueEnum)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Filling {
+pub(crate) enum MissingFilling {
     /// They stay away; a required one is a problem
     Keep,
     /// They become null where that is allowed; a required array becomes empty
@@ -70,28 +70,29 @@ pub(crate) enum Filling {
     Infer,
 }
 
-impl From<Filling> for Missing {
-    fn from(filling: Filling) -> Self {
+impl From<MissingFilling> for MissingMembers {
+    fn from(filling: MissingFilling) -> Self {
         match filling {
-            Filling::Keep => Self::Keep,
-            Filling::Empty => Self::Empty,
-            Filling::Blank => Self::Blank,
-            Filling::Infer => Self::Infer,
+            MissingFilling::Keep => Self::Keep,
+            MissingFilling::Empty => Self::Empty,
+            MissingFilling::Blank => Self::Blank,
+            MissingFilling::Infer => Self::Infer,
         }
     }
 }
 
-impl Repair {
+impl RepairArgs {
     pub(crate) fn run(&self) -> Result<()> {
         let schema = self.schema.as_deref().map(read_schema).transpose()?;
-        let defaults = Wish { schema: schema.as_ref(), is_partial: self.partial, missing: self.missing };
+        let defaults =
+            RepairPlan { schema: schema.as_ref(), is_partial: self.partial, missing: self.missing };
         if self.jsonl {
-            return rows::run(&self.files, self.jobs, |row: Row| row.repair(&defaults));
+            return rows::run(&self.files, self.jobs, |row: RepairRow| row.repair(&defaults));
         }
         rows::each_file(&self.files, |turn| self.repair(turn, &defaults))
     }
 
-    fn repair(&self, turn: Turn<'_>, wish: &Wish<'_>) -> Result<()> {
+    fn repair(&self, turn: FileTurn<'_>, wish: &RepairPlan<'_>) -> Result<()> {
         let repaired = read(turn.path).and_then(|input| Ok((wish.repair(&input)?, input)));
         let is_row = self.report || (turn.name.is_some() && !self.explain && !io::stdout().is_terminal());
         if is_row {
@@ -118,7 +119,9 @@ impl Repair {
 
 fn read(path: &Path) -> Result<String> {
     let mut bytes = Vec::new();
-    Input::open(path, Expected::Text)?.read_to_end(&mut bytes).context("cannot read the input to its end")?;
+    InputFile::open(path, ExpectedWrapping::Text)?
+        .read_to_end(&mut bytes)
+        .context("cannot read the input to its end")?;
     Ok(String::from_utf8(bytes)
         .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()))
 }
@@ -130,25 +133,25 @@ fn read_schema(path: &Path) -> Result<Schema> {
 }
 
 /// How a text is to be repaired.
-pub(crate) struct Wish<'s> {
+pub(crate) struct RepairPlan<'s> {
     pub(crate) schema: Option<&'s Schema>,
     pub(crate) is_partial: bool,
-    pub(crate) missing: Option<Filling>,
+    pub(crate) missing: Option<MissingFilling>,
 }
 
 /// What became of a text.
 #[derive(Serialize)]
-pub(crate) struct Report {
+pub(crate) struct RepairReport {
     /// `valid`, `repaired`, `incomplete` or `hopeless`.
     pub(crate) verdict: &'static str,
     /// The value; of a text that was cut off what there is of it, of a hopeless one nothing.
     value: Option<Box<RawValue>>,
     /// The JSON text; empty if the text is hopeless, or was cut off and is not to be closed.
     pub(crate) text: String,
-    pub(crate) changes: Vec<Change>,
+    pub(crate) changes: Vec<ReportedChange>,
     /// What does not fit the schema.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(crate) problems: Vec<Problem>,
+    pub(crate) problems: Vec<ReportedProblem>,
     /// Why the text is hopeless.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) why: Option<String>,
@@ -156,7 +159,7 @@ pub(crate) struct Report {
 
 #[derive(Serialize)]
 #[serde(untagged)]
-pub(crate) enum Change {
+pub(crate) enum ReportedChange {
     /// A change of the text: bytes of the input and what stands there instead.
     Text { kind: &'static str, at: usize, end: usize, replacement: String },
     /// A change of the value, to fit the schema.
@@ -164,35 +167,36 @@ pub(crate) enum Change {
 }
 
 #[derive(Serialize)]
-pub(crate) struct Problem {
+pub(crate) struct ReportedProblem {
     path: String,
     detail: String,
 }
 
-impl Wish<'_> {
+impl RepairPlan<'_> {
     /// Repairs a text.
-    pub(crate) fn repair(&self, input: &str) -> Result<Report> {
+    pub(crate) fn repair(&self, input: &str) -> Result<RepairReport> {
         let options = if self.is_partial {
             RepairOptions::new().prefix().close_truncated()
         } else {
             RepairOptions::new()
         };
         let repaired = options.repair(input);
-        let mut report = Report::of(&repaired)?;
+        let mut report = RepairReport::of(&repaired)?;
         if let Some(schema) = self.schema {
             self.fit(schema, input, &mut report)?;
         }
         Ok(report)
     }
 
-    fn fit(&self, schema: &Schema, input: &str, report: &mut Report) -> Result<()> {
+    fn fit(&self, schema: &Schema, input: &str, report: &mut RepairReport) -> Result<()> {
         let (extent, missing) = match self.is_partial {
-            true => (Extent::Prefix, Missing::Blank),
-            false => (Extent::Whole, Missing::Keep),
+            true => (TextCompleteness::Prefix, MissingMembers::Blank),
+            false => (TextCompleteness::Whole, MissingMembers::Keep),
         };
-        let missing = self.missing.map_or(missing, Missing::from);
-        let fit = schema.read_with(input, schema::FitOptions { missing, extent });
-        let problem = |problem: schema::Problem| Problem { path: problem.path, detail: problem.detail };
+        let missing = self.missing.map_or(missing, MissingMembers::from);
+        let fit = schema.read_with(input, schema::CoerceOptions { missing, extent });
+        let problem =
+            |problem: schema::SchemaProblem| ReportedProblem { path: problem.path, detail: problem.detail };
         report.problems = fit.problems.into_iter().map(problem).collect();
         if report.problems.is_empty() && !self.is_partial {
             report.problems = schema.validate(&fit.value)?.into_iter().map(problem).collect();
@@ -212,7 +216,7 @@ impl Wish<'_> {
             report.text.clone_from(&value);
         }
         report.value = Some(RawValue::from_string(value)?);
-        report.changes.extend(fit.changes.into_iter().map(|change| Change::Value {
+        report.changes.extend(fit.changes.into_iter().map(|change| ReportedChange::Value {
             kind: change.kind.label(),
             path: change.path,
             from: change.from,
@@ -222,19 +226,19 @@ impl Wish<'_> {
     }
 }
 
-impl Report {
+impl RepairReport {
     fn of(repaired: &Repaired<'_>) -> Result<Self> {
         let (verdict, why) = match repaired.verdict {
-            Verdict::Valid => ("valid", None),
-            Verdict::Repaired => ("repaired", None),
-            Verdict::Incomplete => ("incomplete", None),
+            RepairVerdict::Valid => ("valid", None),
+            RepairVerdict::Repaired => ("repaired", None),
+            RepairVerdict::Incomplete => ("incomplete", None),
             // Of a text as a whole no byte is meant.
-            Verdict::Hopeless { why: why @ (Why::Empty | Why::NoJson), .. } => {
-                ("hopeless", Some(why.to_string()))
-            }
-            Verdict::Hopeless { why, at } => ("hopeless", Some(format!("{why} (at byte {at})"))),
+            RepairVerdict::Hopeless {
+                why: why @ (HopelessReason::Empty | HopelessReason::NoJson), ..
+            } => ("hopeless", Some(why.to_string())),
+            RepairVerdict::Hopeless { why, at } => ("hopeless", Some(format!("{why} (at byte {at})"))),
         };
-        let change = |change: &repair::Change| Change::Text {
+        let change = |change: &repair::RepairChange| ReportedChange::Text {
             kind: change.kind.label(),
             at: change.at,
             end: change.end,
@@ -272,13 +276,13 @@ impl Report {
         if self.verdict == "incomplete" && self.text.is_empty() {
             return Some("the text was cut off; --partial closes what is there".to_owned());
         }
-        let Problem { path, detail } = self.problems.first()?;
+        let ReportedProblem { path, detail } = self.problems.first()?;
         Some(format!("the value does not fit the schema: {path}: {detail}"))
     }
 
-    fn outcome(&self) -> Result<Outcome, Failure> {
+    fn outcome(&self) -> Result<RowOutcome, RowFailure> {
         let json = serde_json::to_string(self).map_err(anyhow::Error::from)?;
-        Ok(Outcome { json, problem: self.problem() })
+        Ok(RowOutcome { json, problem: self.problem() })
     }
 }
 
@@ -291,15 +295,15 @@ fn one_line(text: &str) -> Result<Box<RawValue>> {
 
 /// A request to repair one text. Members it does not know are the caller's own.
 #[derive(Deserialize)]
-struct Row {
+struct RepairRow {
     id: Option<Box<RawValue>>,
     input: String,
     schema: Option<Value>,
     partial: Option<bool>,
-    missing: Option<Filling>,
+    missing: Option<MissingFilling>,
 }
 
-impl Request for Row {
+impl RowRequest for RepairRow {
     const SHAPE: &'static str = "an object with \"input\"";
 
     fn take_id(&mut self) -> Option<Box<RawValue>> {
@@ -307,10 +311,10 @@ impl Request for Row {
     }
 }
 
-impl Row {
-    fn repair(self, defaults: &Wish<'_>) -> Result<Outcome, Failure> {
+impl RepairRow {
+    fn repair(self, defaults: &RepairPlan<'_>) -> Result<RowOutcome, RowFailure> {
         let schema = self.schema.as_ref().map(Schema::new);
-        let wish = Wish {
+        let wish = RepairPlan {
             schema: schema.as_ref().or(defaults.schema),
             is_partial: self.partial.unwrap_or(defaults.is_partial),
             missing: self.missing.or(defaults.missing),

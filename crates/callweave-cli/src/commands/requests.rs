@@ -8,35 +8,37 @@ use callweave::dialect::Dialect;
 use callweave::doors::prompt::{PromptOptions, teach};
 use callweave::json::Value;
 use callweave::protocol::Protocol;
-use callweave::request::{Loss, Mode, RequestOptions, Written};
+use callweave::request::{Loss, RequestMode, RequestOptions, WrittenRequest};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::batches::Jobs;
+use crate::batches::JobCount;
 use crate::commands::convert::named;
-use crate::commands::decode::Chosen;
-use crate::declared::Dialects;
-use crate::input::Input;
-use crate::rows::{self, Failure, Outcome};
+use crate::commands::decode::ChosenProtocol;
+use crate::declared::KnownDialects;
+use crate::input::InputFile;
+use crate::rows::{self, RowFailure, RowOutcome};
 use crate::tell::tell;
-use crate::wrapping::Expected;
+use crate::wrapping::ExpectedWrapping;
 
 /// How requests are to be written.
-pub(super) struct Translation<'t> {
+pub(super) struct RequestTranslation<'t> {
     pub(super) from: Option<&'static Protocol>,
     pub(super) to: Option<&'static Protocol>,
     pub(super) provider: Option<&'t str>,
     pub(super) is_mended: bool,
     /// The dialect that tools are taught in: its name, or `auto` for that of the model.
     pub(super) dialect: Option<&'t str>,
-    pub(super) dialects: &'t Dialects,
+    pub(super) dialects: &'t KnownDialects,
 }
 
-impl Translation<'_> {
+impl RequestTranslation<'_> {
     /// Writes the request of a file, and tells what is lost.
     pub(super) fn run(&self, file: &Path) -> Result<()> {
         let mut text = String::new();
-        Input::open(file, Expected::Text)?.read_to_string(&mut text).context("cannot read the request")?;
+        InputFile::open(file, ExpectedWrapping::Text)?
+            .read_to_string(&mut text)
+            .context("cannot read the request")?;
         let body: Value = text.parse().context("the request is not JSON")?;
         let written = self.translate(body)?;
         writeln!(io::stdout(), "{}", written.body)?;
@@ -50,16 +52,16 @@ impl Translation<'_> {
     }
 
     /// Answers every row of a file.
-    pub(super) fn run_rows(&self, file: &PathBuf, jobs: Jobs) -> Result<()> {
-        rows::run(std::slice::from_ref(file), jobs, |row: Row| row.translate(self))
+    pub(super) fn run_rows(&self, file: &PathBuf, jobs: JobCount) -> Result<()> {
+        rows::run(std::slice::from_ref(file), jobs, |row: TranslationRow| row.translate(self))
     }
 
-    fn translate(&self, body: Value) -> Result<Written> {
+    fn translate(&self, body: Value) -> Result<WrittenRequest> {
         let from = self.from.context("a request does not tell its protocol; name it with --from")?;
         let to = self.to.context("--to is missing")?;
         let mut options = RequestOptions::default();
         options.provider = self.provider.map(str::to_owned);
-        options.mode = if self.is_mended { Mode::Mended } else { Mode::Faithful };
+        options.mode = if self.is_mended { RequestMode::Mended } else { RequestMode::Faithful };
         let in_words = |error: callweave::Error| anyhow!("{}", error.detail());
         let mut request = from.read_request(body).map_err(in_words)?;
         let dialect = self.taught(request.model.as_deref())?;
@@ -99,7 +101,7 @@ fn problem(losses: &[Loss]) -> Option<String> {
 
 /// A request to convert one request. Members it does not know are the caller's own.
 #[derive(Deserialize)]
-struct Row {
+struct TranslationRow {
     id: Option<Box<RawValue>>,
     from: Option<String>,
     to: Option<String>,
@@ -111,7 +113,7 @@ struct Row {
     mend: Option<bool>,
 }
 
-impl rows::Request for Row {
+impl rows::RowRequest for TranslationRow {
     const SHAPE: &'static str = "an object with \"from\", \"to\" and one of \"data\" and \"file\"";
 
     fn take_id(&mut self) -> Option<Box<RawValue>> {
@@ -119,10 +121,10 @@ impl rows::Request for Row {
     }
 }
 
-impl Row {
-    fn translate(self, defaults: &Translation<'_>) -> Result<Outcome, Failure> {
-        let Chosen(from) = Chosen(defaults.from).or_named(self.from.as_deref())?;
-        let translation = Translation {
+impl TranslationRow {
+    fn translate(self, defaults: &RequestTranslation<'_>) -> Result<RowOutcome, RowFailure> {
+        let ChosenProtocol(from) = ChosenProtocol(defaults.from).or_named(self.from.as_deref())?;
+        let translation = RequestTranslation {
             from,
             to: self.to.as_deref().map(named).transpose()?.or(defaults.to),
             provider: self.provider.as_deref().or(defaults.provider),
@@ -131,7 +133,7 @@ impl Row {
             dialects: defaults.dialects,
         };
         let mut text = String::new();
-        let mut input = Input::given(self.data, None, self.file)?;
+        let mut input = InputFile::given(self.data, None, self.file)?;
         input.read_to_string(&mut text).context("cannot read the request")?;
         let body = text.parse().context("the request is not JSON")?;
         let written = translation.translate(body)?;
@@ -148,6 +150,6 @@ impl Row {
             members.push(("wrapped", written.wrapped.into_iter().map(Value::from).collect()));
         }
         let problem = problem(&written.losses);
-        Ok(Outcome { json: Value::Object(members.into_iter().collect()).to_string(), problem })
+        Ok(RowOutcome { json: Value::Object(members.into_iter().collect()).to_string(), problem })
     }
 }

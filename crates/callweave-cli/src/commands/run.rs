@@ -21,10 +21,10 @@ use clap::Args;
 use tokio::process::{Child, Command};
 use tokio::sync::Notify;
 
-use super::serve::{LogForm, Sources, begin_log};
-use crate::log::Log;
+use super::serve::{ConfigSources, LogForm, begin_log};
+use crate::log::LogOutput;
 use crate::tell::tell;
-use agents::{Agent, Setting};
+use agents::{AgentContext, AgentName};
 
 /// Run a coding agent with any model: a gateway of its own starts and ends with it
 #[derive(Args)]
@@ -38,12 +38,12 @@ Examples:
 Arguments behind -- are the agent's own. Its exit code is the exit code.
 
 The agent is told of the gateway by variables, flags and files of this run; your own configuration of it stays as it is.")]
-pub(crate) struct Run {
+pub(crate) struct RunCommand {
     /// The agent
     #[arg(value_name = "AGENT")]
-    agent: Agent,
+    agent: AgentName,
     #[command(flatten)]
-    sources: Sources,
+    sources: ConfigSources,
     /// The model; else the only one that there is, or the agent's own choice
     #[arg(long, value_name = "NAME")]
     model: Option<String>,
@@ -58,7 +58,7 @@ pub(crate) struct Run {
     arguments: Vec<OsString>,
 }
 
-impl Run {
+impl RunCommand {
     pub(crate) fn run(&self) -> Result<ExitCode> {
         let row = self.agent.row();
         let Some(program) = find(row.program) else {
@@ -114,8 +114,8 @@ impl Run {
         let server = Server::bind(Arc::clone(&gateway)).await;
         let server = server.with_context(|| format!("cannot listen on {}", gateway.config().listen))?;
         tokio::spawn(Arc::clone(&gateway).find_out_providers());
-        let folder = Folder::new()?;
-        let setting = Setting {
+        let folder = TemporaryFolder::new()?;
+        let setting = AgentContext {
             url: format!("http://{}", server.address()?),
             model: model.as_deref(),
             folder: &folder.0,
@@ -127,7 +127,7 @@ impl Run {
             command.env_remove(name);
         }
         command.stdin(Stdio::inherit()).stdout(Stdio::inherit()).stderr(Stdio::inherit());
-        let signals = Signals::new()?;
+        let signals = SignalWatcher::new()?;
         let agent = command.spawn().with_context(|| format!("{} does not start", program.display()))?;
         let (stop, hurry) = (Notify::new(), Notify::new());
         let wait = async {
@@ -166,9 +166,9 @@ impl Run {
 /// So many models are named in an error.
 const SHOWN: usize = 12;
 
-fn begin_file_log(path: &Path) -> Result<Log> {
+fn begin_file_log(path: &Path) -> Result<LogOutput> {
     let file = File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
-    let log = Log::to(file)?;
+    let log = LogOutput::to(file)?;
     begin_log(&log, LogForm::Text, false)?;
     Ok(log)
 }
@@ -194,9 +194,9 @@ fn is_program(path: &Path) -> bool {
 }
 
 /// A folder for the files of one run, which nobody else can read; it ends with this value.
-struct Folder(PathBuf);
+struct TemporaryFolder(PathBuf);
 
-impl Folder {
+impl TemporaryFolder {
     fn new() -> Result<Self> {
         let since = std::time::UNIX_EPOCH.elapsed().unwrap_or_default().as_nanos();
         let path = std::env::temp_dir().join(format!("callweave-run-{}-{since}", std::process::id()));
@@ -210,7 +210,7 @@ impl Folder {
     }
 }
 
-impl Drop for Folder {
+impl Drop for TemporaryFolder {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.0);
     }
@@ -228,7 +228,7 @@ fn exit_code(status: ExitStatus) -> ExitCode {
 
 /// The signals that are the agent's to obey.
 #[cfg(unix)]
-struct Signals {
+struct SignalWatcher {
     hung_up: tokio::signal::unix::Signal,
     interrupted: tokio::signal::unix::Signal,
     quit: tokio::signal::unix::Signal,
@@ -236,7 +236,7 @@ struct Signals {
 }
 
 #[cfg(unix)]
-impl Signals {
+impl SignalWatcher {
     fn new() -> Result<Self> {
         use tokio::signal::unix::{SignalKind, signal};
         Ok(Self {
@@ -272,7 +272,7 @@ impl Signals {
 struct Signals;
 
 #[cfg(not(unix))]
-impl Signals {
+impl SignalWatcher {
     fn new() -> Result<Self> {
         Ok(Self)
     }

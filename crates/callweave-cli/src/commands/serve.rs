@@ -9,13 +9,15 @@ use std::sync::Arc;
 use anyhow::{Context, Result, bail};
 use callweave::exchange::http::shown_url;
 use callweave::protocol::Protocol;
-use callweave_gateway::config::{Config, Environment, Upstream, completed_url, listen_address, listen_host};
+use callweave_gateway::config::{
+    Config, Environment, UpstreamConfig, completed_url, listen_address, listen_host,
+};
 use callweave_gateway::{Gateway, Server};
 use clap::Args;
 use tokio::sync::Notify;
 
 use crate::commands::decode::unknown_protocol;
-use crate::log::{Log, Plain};
+use crate::log::{LogOutput, PlainFields};
 use crate::tell::tell;
 
 /// Serve any client from any model, with valid tool calls
@@ -32,9 +34,9 @@ Without a file, an upstream and a provider's variable, scripted models are serve
 
 Whose key goes to an upstream: the one that the configuration names; if it names none, the client's own, unless that
 is a key of this gateway's.")]
-pub(crate) struct Serve {
+pub(crate) struct ServeArgs {
     #[command(flatten)]
-    sources: Sources,
+    sources: ConfigSources,
     /// Let other machines connect although clients need no key
     #[arg(long)]
     allow_open: bool,
@@ -59,7 +61,7 @@ pub(super) enum LogForm {
 
 /// Where a configuration comes from.
 #[derive(Args)]
-pub(crate) struct Sources {
+pub(crate) struct ConfigSources {
     /// The configuration
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
@@ -95,13 +97,13 @@ pub(crate) struct Sources {
     key_env: Option<String>,
 }
 
-impl Sources {
+impl ConfigSources {
     /// The configuration.
     pub(crate) fn config(&self) -> Result<Config> {
         let mut config = match (&self.config, &self.upstream) {
             (Some(path), _) => Config::open(path)?,
             (None, Some(url)) => {
-                let mut upstream = Upstream::default();
+                let mut upstream = UpstreamConfig::default();
                 upstream.url = completed_url(url);
                 if let Some(name) = &self.upstream_protocol {
                     let Some(protocol) = Protocol::named(name) else {
@@ -135,12 +137,12 @@ impl Sources {
     }
 }
 
-impl Serve {
+impl ServeArgs {
     pub(crate) fn run(&self) -> Result<()> {
         let mut config = self.sources.config()?;
         config.allow_open |= self.allow_open;
         config.record = self.record.clone().or(config.record);
-        let log = Log::new()?;
+        let log = LogOutput::new()?;
         begin_log(&log, self.log, std::io::stderr().is_terminal())?;
         let gateway = Gateway::new(config, &Environment::process())?;
         gateway.warnings().iter().for_each(|warning| tell(&format!("warning: {warning}")));
@@ -159,7 +161,7 @@ impl Serve {
             // Whoever does not want to hear it is served nevertheless.
             let _ = write!(anstream::stdout(), "{}", greeting(gateway.config(), server.address()?));
             let _ = std::io::stdout().flush();
-            let mut signals = Signals::new()?;
+            let mut signals = ExitSignals::new()?;
             let (first, second) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
             let (stop, hurry) = (Arc::clone(&first), Arc::clone(&second));
             tokio::spawn(async move {
@@ -177,7 +179,7 @@ impl Serve {
 }
 
 /// Writes what the gateway reports to a log, from the level on that `CALLWEAVE_LOG` says.
-pub(super) fn begin_log(log: &Log, form: LogForm, is_terminal: bool) -> Result<()> {
+pub(super) fn begin_log(log: &LogOutput, form: LogForm, is_terminal: bool) -> Result<()> {
     let level = match std::env::var("CALLWEAVE_LOG").ok().filter(|level| !level.is_empty()) {
         None => tracing::Level::INFO,
         Some(name) => match name.parse() {
@@ -188,7 +190,7 @@ pub(super) fn begin_log(log: &Log, form: LogForm, is_terminal: bool) -> Result<(
     let builder = tracing_subscriber::fmt().with_max_level(level).with_writer(log.clone());
     let builder = builder.with_target(false).with_ansi(is_terminal);
     match form {
-        LogForm::Text => builder.fmt_fields(Plain).init(),
+        LogForm::Text => builder.fmt_fields(PlainFields).init(),
         LogForm::Json => builder.json().flatten_event(true).init(),
         LogForm::None => {}
     }
@@ -219,7 +221,7 @@ fn greeting(config: &Config, address: SocketAddr) -> String {
         let _ = writeln!(text, "  records every conversation in {}", folder.display());
     }
     let url = format!("http://{address}/v1");
-    match config.upstreams.values().any(Upstream::is_demo) {
+    match config.upstreams.values().any(UpstreamConfig::is_demo) {
         true => {
             let json = "-H 'content-type: application/json'";
             let _ = writeln!(text, "try it:\n  curl -sN {url}/chat/completions {json} -d '{TRY}'");
@@ -235,14 +237,14 @@ fn greeting(config: &Config, address: SocketAddr) -> String {
 const TRY: &str = r#"{"model": "demo/hermes", "stream": true, "messages": [{"role": "user", "content": "Weather in Oslo?"}], "tools": [{"type": "function", "function": {"name": "get_weather", "parameters": {"type": "object", "properties": {"city": {"type": "string"}}}}}]}"#;
 
 /// The signals by which somebody wants the program to end; the second says that it takes too long.
-struct Signals {
+struct ExitSignals {
     #[cfg(unix)]
     interrupted: tokio::signal::unix::Signal,
     #[cfg(unix)]
     terminated: tokio::signal::unix::Signal,
 }
 
-impl Signals {
+impl ExitSignals {
     #[cfg(unix)]
     fn new() -> std::io::Result<Self> {
         use tokio::signal::unix::{SignalKind, signal};

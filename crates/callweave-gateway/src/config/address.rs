@@ -55,9 +55,9 @@ fn unfit(text: &str) -> String {
 }
 
 pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<SocketAddr, D::Error> {
-    struct Address;
+    struct HostAddress;
 
-    impl Visitor<'_> for Address {
+    impl Visitor<'_> for HostAddress {
         type Value = SocketAddr;
 
         fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -73,7 +73,7 @@ pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<
         }
     }
 
-    deserializer.deserialize_any(Address)
+    deserializer.deserialize_any(HostAddress)
 }
 
 /// The URL that somebody means who leaves out the scheme: `localhost:8000` is asked without TLS, `api.example.com` with.

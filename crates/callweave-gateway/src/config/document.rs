@@ -6,8 +6,8 @@ use serde::Deserialize;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::problem::Origin;
-use super::{Config, Problem, nearest};
+use super::problem::ConfigOrigin;
+use super::{Config, ConfigProblem, nearest};
 
 /// So many problems are told at once.
 const MOST: usize = 32;
@@ -26,13 +26,13 @@ const ELSEWHERE: &[(&str, &str)] = &[
 ];
 
 /// Reads a text. What cannot be read is left out and told; the rest is read nevertheless, so that all is told at once.
-pub(super) fn read(text: &str) -> (Config, Option<Problem>) {
+pub(super) fn read(text: &str) -> (Config, Option<ConfigProblem>) {
     let line = |span: Option<Range<usize>>| {
         span.map(|span| text.as_bytes()[..span.start.min(text.len())].split(|byte| *byte == b'\n').count())
     };
-    let mut found: Option<Problem> = None;
+    let mut found: Option<ConfigProblem> = None;
     let mut tell = |error: &toml::de::Error| {
-        let problem = Problem::new(told(error.message().trim())).at_line(line(error.span()));
+        let problem = ConfigProblem::new(told(error.message().trim())).at_line(line(error.span()));
         found = Some(match found.take() {
             Some(earlier) => earlier.and(problem),
             None => problem,
@@ -44,7 +44,7 @@ pub(super) fn read(text: &str) -> (Config, Option<Problem>) {
         errors.iter().take(MOST).for_each(&mut tell);
         return (Config::default(), found);
     }
-    let mut origin = Origin::default();
+    let mut origin = ConfigOrigin::default();
     index(document.get_ref(), "", &mut |path, at| {
         origin.put_line(path, line(Some(at..at)).unwrap_or_default());
     });

@@ -4,12 +4,12 @@ use callweave::exchange::{SchemaMode, StopMode, StopPolicy};
 use callweave::protocol::OPENAI_RESPONSES;
 use callweave::provider::TABLE;
 
-use super::{Config, Problem, Upstream};
+use super::{Config, ConfigProblem, UpstreamConfig};
 
 /// The variables of the process, or those of a test.
-pub struct Environment<'e>(Variables<'e>);
+pub struct Environment<'e>(VariableSource<'e>);
 
-type Variables<'e> = Box<dyn Fn(&str) -> Option<String> + 'e>;
+type VariableSource<'e> = Box<dyn Fn(&str) -> Option<String> + 'e>;
 
 impl<'e> Environment<'e> {
     /// The variables of the process.
@@ -35,14 +35,13 @@ impl<'e> Environment<'e> {
     }
 
     /// Whether the variables that are read have values that can be.
-    pub fn check(&self) -> Result<(), Problem> {
-        let mut wrong = self
-            .read_stop()
-            .1
-            .into_iter()
-            .map(|(name, value, allowed)| Problem::new(format!("{name}: {value:?} is not {allowed}")));
+    pub fn check(&self) -> Result<(), ConfigProblem> {
+        let mut wrong =
+            self.read_stop().1.into_iter().map(|(name, value, allowed)| {
+                ConfigProblem::new(format!("{name}: {value:?} is not {allowed}"))
+            });
         let first = wrong.next();
-        first.map_or(Ok(()), |first| Err(wrong.fold(first, Problem::and)))
+        first.map_or(Ok(()), |first| Err(wrong.fold(first, ConfigProblem::and)))
     }
 
     fn read_stop(&self) -> (StopPolicy, Vec<(&'static str, String, &'static str)>) {
@@ -96,7 +95,7 @@ impl<'e> Environment<'e> {
                 (base, home) => base.or_else(|| home.map(str::to_owned)).unwrap_or_default(),
             };
             let key_env = key.filter(|_| has_key).map(str::to_owned);
-            let mut upstream = Upstream { url, key_env, ..Upstream::default() };
+            let mut upstream = UpstreamConfig { url, key_env, ..UpstreamConfig::default() };
             // Who else speaks for OpenAI at another address may be any server of Chat.
             let is_openai = provider.protocols.contains(&&OPENAI_RESPONSES);
             if is_home || !is_openai || provider.base_url.is_none() {
@@ -107,7 +106,7 @@ impl<'e> Environment<'e> {
                     ("none".to_owned(), false, SchemaMode::Off);
             }
             config.upstreams.insert(name.to_owned(), upstream);
-            config.models.extend(provider.model_prefixes.iter().map(|prefix| super::Model {
+            config.models.extend(provider.model_prefixes.iter().map(|prefix| super::ModelConfig {
                 name: format!("{prefix}*"),
                 aliases: Vec::new(),
                 upstream: name.to_owned(),

@@ -2,32 +2,32 @@
 
 use std::collections::BTreeMap;
 
-use super::{Config, Model, Upstream};
+use super::{Config, ModelConfig, UpstreamConfig};
 use crate::demo;
 
 /// The names that are known.
-pub(crate) struct Names {
+pub(crate) struct NameTable {
     /// The models that upstreams are said to have.
     upstreams: BTreeMap<String, Vec<String>>,
-    models: Vec<Model>,
+    models: Vec<ModelConfig>,
     default: Option<String>,
 }
 
 /// Who is meant by a name.
-pub(crate) struct Named<'n> {
+pub(crate) struct NamedTarget<'n> {
     /// The upstream.
     pub(crate) upstream: &'n str,
     /// What the upstream calls the model.
     pub(crate) model: String,
     /// The row that says so.
-    pub(crate) row: Option<&'n Model>,
+    pub(crate) row: Option<&'n ModelConfig>,
     /// Whether the configuration names the model itself, so that there are only so many of them.
     pub(crate) is_configured: bool,
 }
 
-impl Names {
+impl NameTable {
     pub(crate) fn new(config: &Config) -> Self {
-        let listed = |upstream: &Upstream| match upstream.is_demo() {
+        let listed = |upstream: &UpstreamConfig| match upstream.is_demo() {
             true => demo::models().map(str::to_owned).collect(),
             false => upstream.models.clone(),
         };
@@ -39,8 +39,8 @@ impl Names {
     }
 
     /// Who is meant by a name: exactly, by the upstream's name before a slash, by the longest beginning, or by default.
-    pub(crate) fn find(&self, name: &str) -> Option<Named<'_>> {
-        let is_exact = |row: &&Model| row.name == name || row.aliases.iter().any(|alias| alias == name);
+    pub(crate) fn find(&self, name: &str) -> Option<NamedTarget<'_>> {
+        let is_exact = |row: &&ModelConfig| row.name == name || row.aliases.iter().any(|alias| alias == name);
         if let Some(row) = self.models.iter().find(is_exact) {
             return self.of_row(row, name);
         }
@@ -52,7 +52,8 @@ impl Names {
         let matched = |pattern: &String| {
             pattern.strip_suffix('*').filter(|start| name.starts_with(start)).map(str::len)
         };
-        let longest = |row: &Model| std::iter::once(&row.name).chain(&row.aliases).filter_map(matched).max();
+        let longest =
+            |row: &ModelConfig| std::iter::once(&row.name).chain(&row.aliases).filter_map(matched).max();
         let alike = self.models.iter().filter_map(|row| Some((longest(row)?, row)));
         // The first of several that are equally long.
         if let Some((_, row)) = alike.reduce(|best, next| if next.0 > best.0 { next } else { best }) {
@@ -63,22 +64,22 @@ impl Names {
         self.of_upstream(listed.or(self.default.as_ref())?, name)
     }
 
-    fn of_row<'n>(&'n self, row: &'n Model, name: &str) -> Option<Named<'n>> {
+    fn of_row<'n>(&'n self, row: &'n ModelConfig, name: &str) -> Option<NamedTarget<'n>> {
         let model = row.model.clone().unwrap_or_else(|| name.to_owned());
         let (upstream, _) = self.upstreams.get_key_value(&row.upstream)?;
         let is_configured = row.model.is_some() || self.is_configured(upstream, name);
-        Some(Named { upstream, model, row: Some(row), is_configured })
+        Some(NamedTarget { upstream, model, row: Some(row), is_configured })
     }
 
-    fn of_upstream<'n>(&'n self, upstream: &'n str, model: &str) -> Option<Named<'n>> {
+    fn of_upstream<'n>(&'n self, upstream: &'n str, model: &str) -> Option<NamedTarget<'n>> {
         let is_configured = self.is_configured(upstream, model);
-        Some(Named { upstream, model: model.to_owned(), row: None, is_configured })
+        Some(NamedTarget { upstream, model: model.to_owned(), row: None, is_configured })
     }
 
     /// Whether a model of an upstream stands in the configuration.
     fn is_configured(&self, upstream: &str, model: &str) -> bool {
         let is_listed = || self.upstreams.get(upstream).is_some_and(|all| all.iter().any(|own| own == model));
-        let names = |row: &Model| match &row.model {
+        let names = |row: &ModelConfig| match &row.model {
             Some(own) => own == model,
             None => row.name == model || row.aliases.iter().any(|alias| alias == model),
         };
@@ -86,7 +87,7 @@ impl Names {
     }
 
     /// The rows.
-    pub(crate) fn rows(&self) -> &[Model] {
+    pub(crate) fn rows(&self) -> &[ModelConfig] {
         &self.models
     }
 

@@ -6,45 +6,45 @@ use std::path::Path;
 
 /// What is wrong with a configuration: everything that was found, each with its place.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Problem {
+pub struct ConfigProblem {
     file: Option<String>,
-    flaws: Vec<(Option<Place>, String)>,
+    flaws: Vec<(Option<ValueOrigin>, String)>,
 }
 
 /// One thing that is wrong, or doubtful: the path of the key, such as `upstreams.local.url`, and what is said of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Flaw {
+pub(crate) struct ConfigFlaw {
     pub(crate) path: String,
     pub(crate) what: String,
 }
 
 /// Where a value comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Place {
+enum ValueOrigin {
     Line(usize),
     Variable(&'static str),
 }
 
 /// Where the values of a configuration come from: a file, variables, or nowhere that could be named.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Origin {
+pub(crate) struct ConfigOrigin {
     file: Option<String>,
-    places: BTreeMap<String, Place>,
+    places: BTreeMap<String, ValueOrigin>,
 }
 
-impl Flaw {
+impl ConfigFlaw {
     pub(crate) fn new(path: impl Into<String>, what: impl Into<String>) -> Self {
         Self { path: path.into(), what: what.into() }
     }
 }
 
-impl Origin {
+impl ConfigOrigin {
     pub(super) fn put_line(&mut self, path: &str, line: usize) {
-        self.places.entry(path.to_owned()).or_insert(Place::Line(line));
+        self.places.entry(path.to_owned()).or_insert(ValueOrigin::Line(line));
     }
 
     pub(super) fn put_variable(&mut self, path: String, variable: &'static str) {
-        self.places.insert(path, Place::Variable(variable));
+        self.places.insert(path, ValueOrigin::Variable(variable));
     }
 
     pub(super) fn set_file(&mut self, path: &Path) {
@@ -54,13 +54,13 @@ impl Origin {
     /// The variable that a value was taken from.
     pub(super) fn variable(&self, path: &str) -> Option<&'static str> {
         match self.places.get(path) {
-            Some(Place::Variable(name)) => Some(name),
+            Some(ValueOrigin::Variable(name)) => Some(name),
             _ => None,
         }
     }
 
     /// The place of a key; of one that does not stand there, that of its table.
-    fn place(&self, path: &str) -> Option<Place> {
+    fn place(&self, path: &str) -> Option<ValueOrigin> {
         let mut path = path;
         loop {
             if let Some(place) = self.places.get(path) {
@@ -71,11 +71,14 @@ impl Origin {
     }
 
     /// What is wrong, each with its place; nothing if that is nothing.
-    pub(crate) fn problem(&self, flaws: Vec<Flaw>) -> Result<(), Problem> {
-        let placed = |flaw: Flaw| (self.place(&flaw.path), format!("{}{}", path_of(&flaw.path), flaw.what));
+    pub(crate) fn problem(&self, flaws: Vec<ConfigFlaw>) -> Result<(), ConfigProblem> {
+        let placed =
+            |flaw: ConfigFlaw| (self.place(&flaw.path), format!("{}{}", path_of(&flaw.path), flaw.what));
         match flaws.is_empty() {
             true => Ok(()),
-            false => Err(Problem { file: self.file.clone(), flaws: flaws.into_iter().map(placed).collect() }),
+            false => {
+                Err(ConfigProblem { file: self.file.clone(), flaws: flaws.into_iter().map(placed).collect() })
+            }
         }
     }
 }
@@ -84,13 +87,13 @@ fn path_of(path: &str) -> String {
     if path.is_empty() { String::new() } else { format!("{path}: ") }
 }
 
-impl Problem {
+impl ConfigProblem {
     pub(crate) fn new(what: impl Into<String>) -> Self {
         Self { file: None, flaws: vec![(None, what.into())] }
     }
 
     pub(super) fn at_line(mut self, line: Option<usize>) -> Self {
-        self.flaws.iter_mut().for_each(|(place, _)| *place = line.map(Place::Line));
+        self.flaws.iter_mut().for_each(|(place, _)| *place = line.map(ValueOrigin::Line));
         self
     }
 
@@ -109,8 +112,8 @@ impl Problem {
         self.flaws.iter().map(|(place, what)| {
             let file = |file: &String| format!("{file}: ");
             match place {
-                Some(Place::Variable(name)) => format!("{name}: {what}"),
-                Some(Place::Line(line)) => {
+                Some(ValueOrigin::Variable(name)) => format!("{name}: {what}"),
+                Some(ValueOrigin::Line(line)) => {
                     format!("{}line {line}: {what}", self.file.as_ref().map(file).unwrap_or_default())
                 }
                 None => format!("{}{what}", self.file.as_ref().map(file).unwrap_or_default()),
@@ -119,10 +122,10 @@ impl Problem {
     }
 }
 
-impl fmt::Display for Problem {
+impl fmt::Display for ConfigProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.lines().collect::<Vec<_>>().join("\n"))
     }
 }
 
-impl std::error::Error for Problem {}
+impl std::error::Error for ConfigProblem {}

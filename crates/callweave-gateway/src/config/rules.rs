@@ -2,16 +2,16 @@
 
 use std::time::Duration;
 
-use callweave::dialect::Registry;
+use callweave::dialect::DialectRegistry;
 use callweave::exchange::http::{HttpWire, shown_url};
 use callweave::protocol::{Protocol, TABLE};
 use callweave::provider::Provider;
 use callweave::request::providers;
 
-use super::names::Names;
+use super::names::NameTable;
 use super::nearest::unknown;
-use super::problem::Flaw;
-use super::{Config, DEMO, Environment, Limits, Store, Timeouts, Upstream, address};
+use super::problem::ConfigFlaw;
+use super::{Config, DEMO, Environment, LimitsConfig, StoreConfig, TimeoutsConfig, UpstreamConfig, address};
 use crate::{demo, keys, pages};
 
 /// Bytes of one thing: a tebibyte is more than any machine takes.
@@ -31,13 +31,13 @@ const PINGS: Duration = Duration::from_millis(100);
 
 impl Config {
     /// All that is wrong.
-    pub(super) fn flaws(&self) -> Vec<Flaw> {
+    pub(super) fn flaws(&self) -> Vec<ConfigFlaw> {
         let mut flaws = Vec::new();
         self.check_numbers(&mut flaws);
         for (name, upstream) in &self.upstreams {
             let path = format!("upstreams.{name}");
             if name.is_empty() || name.contains('/') {
-                flaws.push(Flaw::new(
+                flaws.push(ConfigFlaw::new(
                     &path,
                     "the name of an upstream has no / in it, since clients ask for NAME/MODEL",
                 ));
@@ -50,8 +50,8 @@ impl Config {
         flaws
     }
 
-    fn check_numbers(&self, flaws: &mut Vec<Flaw>) {
-        let Limits {
+    fn check_numbers(&self, flaws: &mut Vec<ConfigFlaw>) {
+        let LimitsConfig {
             body,
             decompressed,
             answer,
@@ -68,7 +68,7 @@ impl Config {
             in_flight,
             connections,
         } = &self.limits;
-        let Store { answers, bytes, seal_bytes, expiry } = &self.store;
+        let StoreConfig { answers, bytes, seal_bytes, expiry } = &self.store;
         let wide = |number: &usize| *number as u64;
         for (path, number, (least, most)) in [
             ("limits.body", wide(body), BYTES),
@@ -91,10 +91,11 @@ impl Config {
             ("store.seal_bytes", wide(seal_bytes), (0, BYTES.1)),
         ] {
             if !(least..=most).contains(&number) {
-                flaws.push(Flaw::new(path, format!("{number} is not from {least} to {most}")));
+                flaws.push(ConfigFlaw::new(path, format!("{number} is not from {least} to {most}")));
             }
         }
-        let Timeouts { connect, first_byte, idle, answer, request, keep_alive, shutdown } = &self.timeouts;
+        let TimeoutsConfig { connect, first_byte, idle, answer, request, keep_alive, shutdown } =
+            &self.timeouts;
         for (path, time, least) in [
             ("timeouts.connect", connect, SHORTEST),
             ("timeouts.first_byte", first_byte, SHORTEST),
@@ -108,13 +109,13 @@ impl Config {
             if !(least..=LONGEST).contains(time) {
                 let (time, least) = (time.as_secs_f64(), least.as_secs_f64());
                 let what = format!("{time} seconds are not from {least} to {}", LONGEST.as_secs());
-                flaws.push(Flaw::new(path, what));
+                flaws.push(ConfigFlaw::new(path, what));
             }
         }
     }
 
     /// Nobody may ask itself.
-    fn check_own(&self, name: &str, upstream: &Upstream, flaws: &mut Vec<Flaw>) {
+    fn check_own(&self, name: &str, upstream: &UpstreamConfig, flaws: &mut Vec<ConfigFlaw>) {
         if upstream.is_demo() || !address::is_own(&upstream.url, self.listen) {
             return;
         }
@@ -130,10 +131,10 @@ impl Config {
             ),
             None => "; name another upstream, or listen elsewhere with --port".to_owned(),
         };
-        flaws.push(Flaw::new(path, what + &way_out));
+        flaws.push(ConfigFlaw::new(path, what + &way_out));
     }
 
-    fn check_names(&self, flaws: &mut Vec<Flaw>) {
+    fn check_names(&self, flaws: &mut Vec<ConfigFlaw>) {
         let upstreams = || self.upstreams.keys().map(String::as_str);
         let missing = |name: &str| match name {
             DEMO => "the scripted models are served only with demo = true".to_owned(),
@@ -142,22 +143,22 @@ impl Config {
         if let Some(name) =
             self.default_upstream.as_deref().filter(|name| !self.upstreams.contains_key(*name))
         {
-            flaws.push(Flaw::new("default_upstream", missing(name)));
+            flaws.push(ConfigFlaw::new("default_upstream", missing(name)));
         }
-        let names = Names::new(self);
+        let names = NameTable::new(self);
         let rows = || self.models.iter().flat_map(|row| std::iter::once(&row.name).chain(&row.aliases));
         for (at, model) in self.models.iter().enumerate() {
             let path = format!("models.{at}");
             if rows().any(|name| name.is_empty()) && model.name.is_empty() {
-                flaws.push(Flaw::new(format!("{path}.name"), "a model has a name"));
+                flaws.push(ConfigFlaw::new(format!("{path}.name"), "a model has a name"));
             }
             match self.upstreams.get(&model.upstream) {
-                None => flaws.push(Flaw::new(format!("{path}.upstream"), missing(&model.upstream))),
+                None => flaws.push(ConfigFlaw::new(format!("{path}.upstream"), missing(&model.upstream))),
                 Some(upstream) => {
                     let own = model.model.as_deref().filter(|_| upstream.is_demo());
                     if let Some(own) = own.filter(|own| demo::protocol(own).is_none()) {
                         let what = unknown("scripted model", own, demo::models());
-                        flaws.push(Flaw::new(format!("{path}.model"), what));
+                        flaws.push(ConfigFlaw::new(format!("{path}.model"), what));
                     }
                 }
             }
@@ -167,20 +168,23 @@ impl Config {
                 let is_demo = found
                     .as_ref()
                     .and_then(|found| self.upstreams.get(found.upstream))
-                    .is_some_and(Upstream::is_demo);
+                    .is_some_and(UpstreamConfig::is_demo);
                 match found {
                     Some(found) if is_demo && demo::protocol(&found.model).is_none() => {
-                        flaws.push(Flaw::new(path, unknown("scripted model", &found.model, demo::models())));
+                        flaws.push(ConfigFlaw::new(
+                            path,
+                            unknown("scripted model", &found.model, demo::models()),
+                        ));
                     }
                     Some(_) => {}
                     // What is wrong with its row is told there.
                     None if rows().any(|name| is_meant(name, fallback)) => {}
-                    None if fallback.starts_with("demo/") => flaws.push(Flaw::new(path, missing(DEMO))),
+                    None if fallback.starts_with("demo/") => flaws.push(ConfigFlaw::new(path, missing(DEMO))),
                     None => {
                         let known: Vec<String> =
                             rows().cloned().chain(upstreams().map(|name| format!("{name}/MODEL"))).collect();
                         let what = unknown("model", fallback, known.iter().map(String::as_str));
-                        flaws.push(Flaw::new(path, what));
+                        flaws.push(ConfigFlaw::new(path, what));
                     }
                 }
             }
@@ -188,19 +192,20 @@ impl Config {
     }
 
     /// Who is let in.
-    fn check_doors(&self, flaws: &mut Vec<Flaw>) {
+    fn check_doors(&self, flaws: &mut Vec<ConfigFlaw>) {
         for (at, key) in self.client_keys.iter().enumerate() {
             let what = match keys::digest_of(key) {
                 None => {
                     "a key is not sha256: and 64 hexadecimal digits; printf %s KEY | sha256sum tells them"
                 }
-                Some(digest) if digest == keys::Digest::of("") => "that is the digest of no key at all",
+                Some(digest) if digest == keys::KeyDigest::of("") => "that is the digest of no key at all",
                 Some(_) => continue,
             };
-            flaws.push(Flaw::new(format!("client_keys.{at}"), what));
+            flaws.push(ConfigFlaw::new(format!("client_keys.{at}"), what));
         }
-        let told = |key: &str, all: &[String], fault: fn(&str) -> Option<String>| -> Vec<Flaw> {
-            let of = |(at, text): (usize, &String)| Some(Flaw::new(format!("{key}.{at}"), fault(text)?));
+        let told = |key: &str, all: &[String], fault: fn(&str) -> Option<String>| -> Vec<ConfigFlaw> {
+            let of =
+                |(at, text): (usize, &String)| Some(ConfigFlaw::new(format!("{key}.{at}"), fault(text)?));
             all.iter().enumerate().filter_map(of).collect()
         };
         flaws.extend(told("allowed_hosts", &self.allowed_hosts, pages::host_fault));
@@ -211,15 +216,15 @@ impl Config {
                  set client_keys, or allow_open = true if that is meant",
                 self.listen.ip()
             );
-            flaws.push(Flaw::new("listen", what));
+            flaws.push(ConfigFlaw::new("listen", what));
         }
     }
 
     /// What is doubtful, though it can be served.
-    pub(crate) fn doubts(&self, environment: &Environment<'_>) -> Vec<Flaw> {
+    pub(crate) fn doubts(&self, environment: &Environment<'_>) -> Vec<ConfigFlaw> {
         let mut doubts = Vec::new();
         if self.upstreams.is_empty() {
-            doubts.push(Flaw::new(
+            doubts.push(ConfigFlaw::new(
                 "",
                 "no upstream is configured, so there is no model; demo = true serves scripted ones",
             ));
@@ -229,21 +234,21 @@ impl Config {
             if let Some(variable) = upstream.key_env.as_deref().filter(|name| environment.get(name).is_none())
             {
                 let what = format!("{variable} is not set, so {name} is asked without a key");
-                doubts.push(Flaw::new(path("key_env"), what));
+                doubts.push(ConfigFlaw::new(path("key_env"), what));
             }
             if address::has_user(&upstream.url) {
                 let what =
                     "the name and the password in it are not sent: an upstream gets the key in key_env";
-                doubts.push(Flaw::new(path("url"), what));
+                doubts.push(ConfigFlaw::new(path("url"), what));
             }
         }
         doubts
     }
 }
 
-impl Upstream {
-    fn check(&self, path: &str, flaws: &mut Vec<Flaw>) {
-        let mut put = |key: &str, what: String| flaws.push(Flaw::new(format!("{path}.{key}"), what));
+impl UpstreamConfig {
+    fn check(&self, path: &str, flaws: &mut Vec<ConfigFlaw>) {
+        let mut put = |key: &str, what: String| flaws.push(ConfigFlaw::new(format!("{path}.{key}"), what));
         let key = if self.protocols.is_empty() { "protocol" } else { "protocols" };
         for name in self.named_protocols() {
             match Protocol::named(name) {
@@ -264,8 +269,10 @@ impl Upstream {
             put("url", what);
         }
         let dialects = ["auto", "none", "model"];
-        if !dialects.contains(&self.dialect.as_str()) && Registry::builtin().find(&self.dialect).is_none() {
-            let known = Registry::builtin().dialects().iter().map(|dialect| dialect.name.as_str());
+        if !dialects.contains(&self.dialect.as_str())
+            && DialectRegistry::builtin().find(&self.dialect).is_none()
+        {
+            let known = DialectRegistry::builtin().dialects().iter().map(|dialect| dialect.name.as_str());
             put("dialect", unknown("dialect", &self.dialect, dialects.into_iter().chain(known)));
         }
         if let Some(provider) = &self.provider

@@ -1,17 +1,17 @@
 //! One upstream: who answers, and what is done to its answers.
 
-use callweave::exchange::{InvalidCalls, Policy, SchemaMode, StopMode, StopPolicy, Teaching};
+use callweave::exchange::{ExchangePolicy, InvalidCalls, SchemaMode, StopMode, StopPolicy, ToolTeaching};
 use callweave::protocol::{self, Protocol};
 use callweave::provider::{self, Provider};
 use serde::Deserialize;
 
-use super::Limits;
+use super::LimitsConfig;
 
 /// One upstream. A provider is a row of this.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
-pub struct Upstream {
+pub struct UpstreamConfig {
     /// Its base URL: `http://127.0.0.1:8000/v1`; `demo:` for scripted models. What it has behind a `?` is sent with
     /// every request.
     #[serde(alias = "base_url")]
@@ -32,7 +32,7 @@ pub struct Upstream {
     /// Whether thoughts are taken out of its text; they are if its text is read at all.
     pub reasoning: Option<bool>,
     /// How it is told of tools.
-    pub tools: Teaching,
+    pub tools: ToolTeaching,
     /// Whether arguments that are not quite JSON are repaired.
     pub repair: bool,
     /// What is done with the schemas of tools.
@@ -66,7 +66,7 @@ pub struct Upstream {
     pub parallel_tool_calls: Option<bool>,
 }
 
-impl Default for Upstream {
+impl Default for UpstreamConfig {
     fn default() -> Self {
         Self {
             url: String::new(),
@@ -77,7 +77,7 @@ impl Default for Upstream {
             models: Vec::new(),
             dialect: "auto".to_owned(),
             reasoning: None,
-            tools: Teaching::Native,
+            tools: ToolTeaching::Native,
             repair: true,
             schema: SchemaMode::default(),
             invalid: InvalidCalls::default(),
@@ -100,7 +100,7 @@ impl Default for Upstream {
 /// What the URL of scripted models begins with.
 const SCRIPTED: &str = "demo:";
 
-impl Upstream {
+impl UpstreamConfig {
     /// An upstream that speaks a protocol at a base URL, with everything on that makes calls better.
     pub fn at(url: impl Into<String>, protocol: &Protocol) -> Self {
         Self { url: url.into(), protocol: protocol.name.to_owned(), ..Self::default() }
@@ -163,9 +163,9 @@ impl Upstream {
         name: &str,
         api_key: Option<String>,
         stop: StopPolicy,
-        limits: &Limits,
-    ) -> Policy {
-        let mut policy = Policy::default();
+        limits: &LimitsConfig,
+    ) -> ExchangePolicy {
+        let mut policy = ExchangePolicy::default();
         policy.name = name.to_owned();
         let mut spoken = self.spoken().into_iter();
         policy.protocol = spoken.next();

@@ -4,10 +4,10 @@ use callweave::Value;
 use callweave::event::CallKind;
 use callweave::json::Object;
 
-use super::Step;
+use super::ScriptStep;
 use super::faults;
-use super::plan::{Call, Plan};
-use super::table::{End, Habits, Numbering, Row, Thought};
+use super::plan::{DemoPlan, PlannedCall};
+use super::table::{DemoModel, EndHabit, NumberingHabit, ReasoningHabit, WritingHabits};
 use super::text;
 
 /// When all answers were made: there is no clock here.
@@ -17,15 +17,15 @@ pub(super) const CREATED: u64 = 1_767_225_600;
 const PIECE: usize = 4;
 
 /// What the model says, after its habits.
-struct Speech {
+struct DemoSpeech {
     thought: Option<String>,
     text: String,
-    calls: Vec<Spoken>,
+    calls: Vec<SpokenCall>,
     finish: &'static str,
 }
 
 /// A call as it is written.
-struct Spoken {
+struct SpokenCall {
     id: Option<String>,
     name: String,
     kind: CallKind,
@@ -34,11 +34,11 @@ struct Spoken {
     object: Value,
 }
 
-impl Speech {
-    fn of(row: &Row, plan: &Plan) -> Self {
+impl DemoSpeech {
+    fn of(row: &DemoModel, plan: &DemoPlan) -> Self {
         let habits = &row.habits;
         let mut text = String::new();
-        if habits.thought == Thought::Tags {
+        if habits.thought == ReasoningHabit::Tags {
             text = format!("<think>\n{}\n</think>\n\n", plan.thought);
         }
         let mut calls = Vec::new();
@@ -49,20 +49,20 @@ impl Speech {
             }
             _ => {
                 text += &plan.text.repeat(habits.repeats);
-                calls = plan.calls.iter().map(|call| Spoken::of(call, plan, habits)).collect();
+                calls = plan.calls.iter().map(|call| SpokenCall::of(call, plan, habits)).collect();
             }
         }
         let finish = match calls.is_empty() {
             true => "stop",
             false => habits.finish.unwrap_or("tool_calls"),
         };
-        let thought = (habits.thought == Thought::Member).then(|| plan.thought.clone());
+        let thought = (habits.thought == ReasoningHabit::Member).then(|| plan.thought.clone());
         Self { thought, text, calls, finish }
     }
 }
 
-impl Spoken {
-    fn of(call: &Call, plan: &Plan, habits: &Habits) -> Self {
+impl SpokenCall {
+    fn of(call: &PlannedCall, plan: &DemoPlan, habits: &WritingHabits) -> Self {
         Self {
             id: habits.has_ids.then(|| call.id.clone()),
             name: faults::name(&call.name, habits.name),
@@ -101,8 +101,8 @@ impl Spoken {
 }
 
 /// The answer as one body.
-pub(super) fn whole(row: &Row, plan: &Plan) -> Vec<Step> {
-    let speech = Speech::of(row, plan);
+pub(super) fn whole(row: &DemoModel, plan: &DemoPlan) -> Vec<ScriptStep> {
+    let speech = DemoSpeech::of(row, plan);
     let mut message = Object::new();
     message.insert("role", "assistant");
     message.insert("content", Some(speech.text.as_str()).filter(|text| !text.is_empty()));
@@ -110,7 +110,7 @@ pub(super) fn whole(row: &Row, plan: &Plan) -> Vec<Step> {
         message.insert("reasoning_content", thought.as_str());
     }
     if !speech.calls.is_empty() {
-        let call = |call: &Spoken| {
+        let call = |call: &SpokenCall| {
             let arguments = call.arguments.as_deref().map_or_else(|| call.object.clone(), Value::from);
             call.head(None, arguments)
         };
@@ -126,21 +126,21 @@ pub(super) fn whole(row: &Row, plan: &Plan) -> Vec<Step> {
     let body = body.to_string().into_bytes();
     let mut steps = Vec::new();
     match row.habits.end {
-        End::Whole => {
+        EndHabit::Whole => {
             steps.extend(wait(row.habits.pause));
             // As long as its pieces would take.
             steps.extend(pieces(&speech.text).filter_map(|_| wait(row.habits.pace)));
-            steps.push(Step::Send(body));
+            steps.push(ScriptStep::Send(body));
         }
-        End::Error => {
+        EndHabit::Error => {
             let error = Value::object([("error", failure())]);
-            steps.push(Step::Send(error.to_string().into_bytes()));
+            steps.push(ScriptStep::Send(error.to_string().into_bytes()));
         }
-        End::Break => {
-            steps.push(Step::Send(body[..body.len() / 2].to_vec()));
-            steps.push(Step::Break);
+        EndHabit::Break => {
+            steps.push(ScriptStep::Send(body[..body.len() / 2].to_vec()));
+            steps.push(ScriptStep::Break);
         }
-        End::Garbage => steps.push(Step::Send(GARBAGE.to_vec())),
+        EndHabit::Garbage => steps.push(ScriptStep::Send(GARBAGE.to_vec())),
     }
     steps
 }
@@ -148,9 +148,9 @@ pub(super) fn whole(row: &Row, plan: &Plan) -> Vec<Step> {
 const GARBAGE: &[u8] = b"\x00\xff\xfe<html><body>502 Bad Gateway</body></html>\n";
 
 /// The answer in pieces.
-pub(super) fn stream(row: &Row, plan: &Plan) -> Vec<Step> {
+pub(super) fn stream(row: &DemoModel, plan: &DemoPlan) -> Vec<ScriptStep> {
     let habits = &row.habits;
-    let speech = Speech::of(row, plan);
+    let speech = DemoSpeech::of(row, plan);
     let mut deltas = vec![Value::object([("role", "assistant".into()), ("content", "".into())])];
     let told = speech.thought.iter().map(|thought| ("reasoning_content", thought));
     for (member, text) in told.chain([("content", &speech.text)]) {
@@ -165,18 +165,18 @@ pub(super) fn stream(row: &Row, plan: &Plan) -> Vec<Step> {
         event(&frame.to_string())
     };
     let shown = match habits.end {
-        End::Whole => deltas.len(),
-        End::Error | End::Break | End::Garbage => deltas.len().div_ceil(2).max(2),
+        EndHabit::Whole => deltas.len(),
+        EndHabit::Error | EndHabit::Break | EndHabit::Garbage => deltas.len().div_ceil(2).max(2),
     };
     let mut steps = Vec::new();
     for (at, delta) in deltas.into_iter().take(shown).enumerate() {
         // The first words come before a silence.
         steps.extend(wait(if at == 2 { habits.pause } else { habits.pace }));
-        steps.push(Step::Send(chunk(delta, None)));
+        steps.push(ScriptStep::Send(chunk(delta, None)));
     }
     match habits.end {
-        End::Whole => {
-            steps.push(Step::Send(chunk(Value::object([]), Some(speech.finish))));
+        EndHabit::Whole => {
+            steps.push(ScriptStep::Send(chunk(Value::object([]), Some(speech.finish))));
             if plan.tells_usage {
                 let frame = frame(
                     row,
@@ -185,26 +185,26 @@ pub(super) fn stream(row: &Row, plan: &Plan) -> Vec<Step> {
                     Value::Array(Default::default()),
                     Some(usage(plan, &speech)),
                 );
-                steps.push(Step::Send(event(&frame.to_string())));
+                steps.push(ScriptStep::Send(event(&frame.to_string())));
             }
-            steps.push(Step::Send(event("[DONE]")));
+            steps.push(ScriptStep::Send(event("[DONE]")));
         }
-        End::Error => {
-            steps.push(Step::Send(event(&Value::object([("error", failure())]).to_string())));
+        EndHabit::Error => {
+            steps.push(ScriptStep::Send(event(&Value::object([("error", failure())]).to_string())));
         }
-        End::Break => steps.push(Step::Break),
-        End::Garbage => steps.push(Step::Send(GARBAGE.to_vec())),
+        EndHabit::Break => steps.push(ScriptStep::Break),
+        EndHabit::Garbage => steps.push(ScriptStep::Send(GARBAGE.to_vec())),
     }
     steps
 }
 
 /// What stands in the list of calls, chunk by chunk.
-fn fragments(calls: &[Spoken], habits: &Habits) -> Vec<Value> {
-    let written = |(at, call): (usize, &Spoken)| -> Vec<Value> {
+fn fragments(calls: &[SpokenCall], habits: &WritingHabits) -> Vec<Value> {
+    let written = |(at, call): (usize, &SpokenCall)| -> Vec<Value> {
         let index = match habits.numbering {
-            Numbering::Counted => Some(at),
-            Numbering::Zero => Some(0),
-            Numbering::Absent => None,
+            NumberingHabit::Counted => Some(at),
+            NumberingHabit::Zero => Some(0),
+            NumberingHabit::Absent => None,
         };
         let Some(arguments) = &call.arguments else { return vec![call.head(index, call.object.clone())] };
         let head = call.head(index, "".into());
@@ -236,7 +236,7 @@ fn pieces(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-fn frame(row: &Row, plan: &Plan, object: &str, choices: Value, usage: Option<Value>) -> Value {
+fn frame(row: &DemoModel, plan: &DemoPlan, object: &str, choices: Value, usage: Option<Value>) -> Value {
     let mut frame = Object::new();
     // Clients know the turns of a conversation by their ids, and a conversation grows.
     frame.insert("id", format!("chatcmpl-demo-{}-{}", row.name, plan.turn));
@@ -248,7 +248,7 @@ fn frame(row: &Row, plan: &Plan, object: &str, choices: Value, usage: Option<Val
     Value::Object(frame)
 }
 
-fn usage(plan: &Plan, speech: &Speech) -> Value {
+fn usage(plan: &DemoPlan, speech: &DemoSpeech) -> Value {
     let arguments = speech.calls.iter().filter_map(|call| call.arguments.as_deref());
     let texts = arguments.chain([speech.text.as_str(), speech.thought.as_deref().unwrap_or_default()]);
     let completion = 1 + texts.map(|text| text.len().div_ceil(PIECE)).sum::<usize>();
@@ -271,6 +271,6 @@ fn event(data: &str) -> Vec<u8> {
     format!("data: {data}\n\n").into_bytes()
 }
 
-fn wait(pause: std::time::Duration) -> Option<Step> {
-    (!pause.is_zero()).then_some(Step::Wait(pause))
+fn wait(pause: std::time::Duration) -> Option<ScriptStep> {
+    (!pause.is_zero()).then_some(ScriptStep::Wait(pause))
 }

@@ -4,21 +4,21 @@ use callweave::Value;
 use callweave::event::CallKind;
 use callweave::json::{Object, escape_into};
 
-use super::plan::{Call, Plan};
-use super::table::{Arguments, Name};
+use super::plan::{DemoPlan, PlannedCall};
+use super::table::{ArgumentHabit, NameHabit};
 
 /// The arguments as the model writes them, as the text of a member; none where they stand as an object.
-pub(super) fn arguments(call: &Call, plan: &Plan, fault: Arguments) -> Option<String> {
+pub(super) fn arguments(call: &PlannedCall, plan: &DemoPlan, fault: ArgumentHabit) -> Option<String> {
     let Value::Object(members) = &call.arguments else { return Some(sound(call)) };
     Some(match fault {
-        Arguments::Sound => sound(call),
-        Arguments::Broken => careless(&call.arguments),
-        Arguments::Cut => cut(&sound(call)),
-        Arguments::Texts => texts(members).to_string(),
-        Arguments::Object => return None,
-        Arguments::Empty => String::new(),
-        Arguments::LackingOnce if plan.is_asked_again => sound(call),
-        Arguments::Lacking | Arguments::LackingOnce => {
+        ArgumentHabit::Sound => sound(call),
+        ArgumentHabit::Broken => careless(&call.arguments),
+        ArgumentHabit::Cut => cut(&sound(call)),
+        ArgumentHabit::Texts => texts(members).to_string(),
+        ArgumentHabit::Object => return None,
+        ArgumentHabit::Empty => String::new(),
+        ArgumentHabit::LackingOnce if plan.is_asked_again => sound(call),
+        ArgumentHabit::Lacking | ArgumentHabit::LackingOnce => {
             let mut members = members.clone();
             members.retain(|key, _| !call.required.iter().any(|required| required == key));
             Value::Object(members).to_string()
@@ -27,7 +27,7 @@ pub(super) fn arguments(call: &Call, plan: &Plan, fault: Arguments) -> Option<St
 }
 
 /// The arguments as they should be.
-pub(super) fn sound(call: &Call) -> String {
+pub(super) fn sound(call: &PlannedCall) -> String {
     match (&call.arguments, call.kind) {
         (Value::String(text), CallKind::Custom) => text.clone(),
         (arguments, _) => arguments.to_string(),
@@ -35,11 +35,11 @@ pub(super) fn sound(call: &Call) -> String {
 }
 
 /// The name as the model writes it.
-pub(super) fn name(declared: &str, fault: Name) -> String {
+pub(super) fn name(declared: &str, fault: NameHabit) -> String {
     match fault {
-        Name::Declared => declared.to_owned(),
-        Name::Unknown => format!("{declared}_of_mine"),
-        Name::Case => {
+        NameHabit::Declared => declared.to_owned(),
+        NameHabit::Unknown => format!("{declared}_of_mine"),
+        NameHabit::Case => {
             let mut begins = true;
             let capital = |char: char| {
                 let other = if begins { char.to_ascii_uppercase() } else { char };

@@ -16,7 +16,7 @@ const LONGEST: usize = 1000;
 
 /// How much of an object is filled.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Extent {
+pub(super) enum FillExtent {
     /// What is required, and what the text speaks of.
     Required,
     /// All that has a schema.
@@ -24,18 +24,18 @@ pub(super) enum Extent {
 }
 
 /// Fills a schema from a text.
-pub(super) struct Filling<'f> {
+pub(super) struct SchemaFilling<'f> {
     root: &'f Value,
     text: &'f str,
     /// The text without its case.
     folded: String,
-    extent: Extent,
+    extent: FillExtent,
     /// The steps that are left.
     left: Cell<usize>,
 }
 
-impl<'f> Filling<'f> {
-    pub(super) fn new(root: &'f Value, text: &'f str, extent: Extent) -> Self {
+impl<'f> SchemaFilling<'f> {
+    pub(super) fn new(root: &'f Value, text: &'f str, extent: FillExtent) -> Self {
         Self { root, text, folded: text.to_lowercase(), extent, left: Cell::new(STEPS) }
     }
 
@@ -118,8 +118,8 @@ impl<'f> Filling<'f> {
         let properties = schema.get("properties").and_then(Value::as_object);
         for (key, property) in properties.into_iter().flatten() {
             let is_wanted = match self.extent {
-                Extent::Everything => true,
-                Extent::Required => is_required(key) || self.speaks_to(property),
+                FillExtent::Everything => true,
+                FillExtent::Required => is_required(key) || self.speaks_to(property),
             };
             if is_wanted {
                 members.insert(key, self.value(property, depth + 1));

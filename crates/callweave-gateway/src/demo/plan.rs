@@ -3,16 +3,18 @@
 use callweave::Value;
 use callweave::event::CallKind;
 use callweave::json::schema::match_name;
-use callweave::request::{Body, Content, Format, Message, Request, Role, Tool, ToolChoice, ToolKind};
+use callweave::request::{
+    MessageContent, OutputFormat, PartKind, Request, RequestMessage, RequestTool, Role, ToolChoice, ToolKind,
+};
 
-use super::fill::{Extent, Filling};
-use super::table::{Arguments, Habits};
+use super::fill::{FillExtent, SchemaFilling};
+use super::table::{ArgumentHabit, WritingHabits};
 
 /// What the model is about to say, before it misbehaves.
-pub(super) struct Plan {
+pub(super) struct DemoPlan {
     pub(super) thought: String,
     pub(super) text: String,
-    pub(super) calls: Vec<Call>,
+    pub(super) calls: Vec<PlannedCall>,
     /// The declared tools, as `Tools::from_json` reads them.
     pub(super) tools: Value,
     /// Whether what the model lacks was asked for again.
@@ -27,7 +29,7 @@ pub(super) struct Plan {
 
 /// A call as the model means it.
 #[derive(Clone)]
-pub(super) struct Call {
+pub(super) struct PlannedCall {
     /// No other call of the conversation has it.
     pub(super) id: String,
     pub(super) name: String,
@@ -38,17 +40,22 @@ pub(super) struct Call {
     pub(super) required: Vec<String>,
 }
 
-impl Plan {
-    pub(super) fn of(request: &Request, habits: &Habits) -> Self {
+impl DemoPlan {
+    pub(super) fn of(request: &Request, habits: &WritingHabits) -> Self {
         let tools = usable(request);
         let told = request.messages.iter().flat_map(|message| calls_of(&message.content)).count();
         let user = last_text(&request.messages);
         let is_open = request.tool_choice != Some(ToolChoice::None);
         let results = results(&request.messages);
         let (directed, done) = directions(&request.messages, &tools);
-        let is_asked_again = habits.arguments == Arguments::LackingOnce && lacked(&request.messages, &tools);
-        let extent = if habits.arguments == Arguments::Texts { Extent::Everything } else { Extent::Required };
-        let mut calls: Vec<(&Tool, Value)> = match is_open {
+        let is_asked_again =
+            habits.arguments == ArgumentHabit::LackingOnce && lacked(&request.messages, &tools);
+        let extent = if habits.arguments == ArgumentHabit::Texts {
+            FillExtent::Everything
+        } else {
+            FillExtent::Required
+        };
+        let mut calls: Vec<(&RequestTool, Value)> = match is_open {
             false => Vec::new(),
             true if !directed.is_empty() => directed.into_iter().skip(done).take(habits.calls).collect(),
             true if habits.is_silent_on_tools || (!results.is_empty() && !is_asked_again) => Vec::new(),
@@ -63,10 +70,10 @@ impl Plan {
             let tool = *tool;
             calls.push((tool, second));
         }
-        let calls: Vec<Call> = calls
+        let calls: Vec<PlannedCall> = calls
             .into_iter()
             .enumerate()
-            .map(|(at, (tool, arguments))| Call {
+            .map(|(at, (tool, arguments))| PlannedCall {
                 id: format!("call_demo_{}", told + at),
                 name: tool.name.clone(),
                 kind: kind(tool),
@@ -96,9 +103,9 @@ impl Plan {
 }
 
 /// The tools that the model may call: those of groups, and only the allowed ones.
-fn usable(request: &Request) -> Vec<&Tool> {
+fn usable(request: &Request) -> Vec<&RequestTool> {
     let mut tools = Vec::new();
-    let mut open: Vec<&Tool> = request.tools.iter().rev().collect();
+    let mut open: Vec<&RequestTool> = request.tools.iter().rev().collect();
     while let Some(tool) = open.pop() {
         match &tool.kind {
             ToolKind::Group(inner) => open.extend(inner.iter().rev()),
@@ -116,13 +123,13 @@ fn usable(request: &Request) -> Vec<&Tool> {
 
 /// The tool that is called without a direction: one that looks at the weather, and never one that might do something.
 /// Of several it is the one whose name has the most words in the text.
-fn choose<'t>(request: &Request, tools: &[&'t Tool], text: &str) -> Option<&'t Tool> {
+fn choose<'t>(request: &Request, tools: &[&'t RequestTool], text: &str) -> Option<&'t RequestTool> {
     // An answer was given already, and the user asks nothing new of the tools.
     if request.messages.last().is_some_and(|message| message.role == Role::Assistant) {
         return None;
     }
     let text = text.to_lowercase();
-    let score = |tool: &Tool| {
+    let score = |tool: &RequestTool| {
         let words = tool.name.split(|char: char| !char.is_alphanumeric()).filter(|word| word.len() > 2);
         words.filter(|word| text.contains(&word.to_lowercase())).count()
     };
@@ -153,9 +160,9 @@ fn tells_weather(name: &str) -> bool {
     words.iter().any(|word| word == "weather") && words.iter().all(|word| HARMLESS.contains(&word.as_str()))
 }
 
-fn arguments(tool: &Tool, text: &str, extent: Extent) -> Value {
+fn arguments(tool: &RequestTool, text: &str, extent: FillExtent) -> Value {
     match &tool.kind {
-        ToolKind::Function { schema: Some(schema) } => Filling::new(schema, text, extent).object(),
+        ToolKind::Function { schema: Some(schema) } => SchemaFilling::new(schema, text, extent).object(),
         ToolKind::Custom { .. } => text.into(),
         _ => Value::object([]),
     }
@@ -177,8 +184,11 @@ fn another(arguments: &Value) -> Value {
 }
 
 /// What the user's last text with such lines tells the model to call, and how many of these calls were made.
-fn directions<'t>(messages: &[Message], tools: &[&'t Tool]) -> (Vec<(&'t Tool, Value)>, usize) {
-    let lines = |message: &Message| -> Vec<(&'t Tool, Value)> {
+fn directions<'t>(
+    messages: &[RequestMessage],
+    tools: &[&'t RequestTool],
+) -> (Vec<(&'t RequestTool, Value)>, usize) {
+    let lines = |message: &RequestMessage| -> Vec<(&'t RequestTool, Value)> {
         let texts = message.content.parts.iter().filter_map(|part| part.as_text());
         texts.flat_map(str::lines).filter_map(|line| direction(line, tools)).collect()
     };
@@ -193,7 +203,7 @@ fn directions<'t>(messages: &[Message], tools: &[&'t Tool]) -> (Vec<(&'t Tool, V
     (Vec::new(), 0)
 }
 
-fn direction<'t>(line: &str, tools: &[&'t Tool]) -> Option<(&'t Tool, Value)> {
+fn direction<'t>(line: &str, tools: &[&'t RequestTool]) -> Option<(&'t RequestTool, Value)> {
     let (name, arguments) = line.trim().strip_prefix("call ")?.trim_start().split_once(' ')?;
     let tool = tools.iter().find(|tool| tool.name == name)?;
     let arguments: Value = arguments.trim().parse().ok()?;
@@ -205,7 +215,7 @@ fn direction<'t>(line: &str, tools: &[&'t Tool]) -> Option<(&'t Tool, Value)> {
 }
 
 /// Whether the last call that was made lacks something that its tool requires.
-fn lacked(messages: &[Message], tools: &[&Tool]) -> bool {
+fn lacked(messages: &[RequestMessage], tools: &[&RequestTool]) -> bool {
     let Some(call) = messages.iter().rev().find_map(|message| calls_of(&message.content).last()) else {
         return false;
     };
@@ -215,18 +225,18 @@ fn lacked(messages: &[Message], tools: &[&Tool]) -> bool {
     tool.is_some_and(|tool| required(tool).iter().any(|key| !arguments.contains_key(key)))
 }
 
-fn required(tool: &Tool) -> Vec<String> {
+fn required(tool: &RequestTool) -> Vec<String> {
     let ToolKind::Function { schema: Some(schema) } = &tool.kind else { return Vec::new() };
     let keys = schema.get("required").and_then(Value::as_array);
     keys.into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
 }
 
-fn kind(tool: &Tool) -> CallKind {
+fn kind(tool: &RequestTool) -> CallKind {
     if matches!(tool.kind, ToolKind::Custom { .. }) { CallKind::Custom } else { CallKind::Function }
 }
 
-fn declared(tools: &[&Tool]) -> Value {
-    let declare = |tool: &&Tool| {
+fn declared(tools: &[&RequestTool]) -> Value {
+    let declare = |tool: &&RequestTool| {
         let schema = match &tool.kind {
             ToolKind::Function { schema: Some(schema) } => schema.clone(),
             _ => Value::object([]),
@@ -237,12 +247,12 @@ fn declared(tools: &[&Tool]) -> Value {
 }
 
 /// What the tools answered last, one text for each; nothing if somebody spoke since.
-fn results(messages: &[Message]) -> Vec<String> {
+fn results(messages: &[RequestMessage]) -> Vec<String> {
     let mut results = Vec::new();
     for message in messages.iter().rev() {
         let before = results.len();
         for part in message.content.parts.iter().rev() {
-            if let Body::Result(result) = &part.body {
+            if let PartKind::Result(result) = &part.body {
                 let name = result.name.clone().or_else(|| called(messages, result.id.as_deref()?));
                 let text = match &result.value {
                     Some(value) if result.content.is_empty() => value.to_string(),
@@ -260,7 +270,7 @@ fn results(messages: &[Message]) -> Vec<String> {
 }
 
 /// The name of the call with that id.
-fn called(messages: &[Message], id: &str) -> Option<String> {
+fn called(messages: &[RequestMessage], id: &str) -> Option<String> {
     let mut calls = messages.iter().rev().flat_map(|message| calls_of(&message.content));
     calls.find(|call| call.id.as_deref() == Some(id)).map(|call| call.name.clone())
 }
@@ -268,31 +278,31 @@ fn called(messages: &[Message], id: &str) -> Option<String> {
 /// What is said where there is nothing to call and nothing was answered.
 fn spoken(request: &Request, user: &str) -> String {
     match &request.format {
-        Some(Format::Schema { schema, .. }) => {
-            Filling::new(schema, user, Extent::Required).object().to_string()
+        Some(OutputFormat::Schema { schema, .. }) => {
+            SchemaFilling::new(schema, user, FillExtent::Required).object().to_string()
         }
-        Some(Format::Json) => Value::object([("text", user.into())]).to_string(),
+        Some(OutputFormat::Json) => Value::object([("text", user.into())]).to_string(),
         _ if user.is_empty() => "Hello. Give me tools, and I call them.".to_owned(),
         _ => format!("You said: {user}"),
     }
 }
 
-fn calls_of(content: &Content) -> impl Iterator<Item = &callweave::request::Call> {
+fn calls_of(content: &MessageContent) -> impl Iterator<Item = &callweave::request::RequestCall> {
     content.parts.iter().filter_map(|part| match &part.body {
-        Body::Call(call) => Some(&**call),
+        PartKind::Call(call) => Some(&**call),
         _ => None,
     })
 }
 
 /// The user's last words.
-fn last_text(messages: &[Message]) -> String {
+fn last_text(messages: &[RequestMessage]) -> String {
     let from_user = messages.iter().rev().filter(|message| message.role == Role::User);
     let texts =
         from_user.filter_map(|message| message.content.parts.iter().rev().find_map(|part| part.as_text()));
     texts.map(str::trim).find(|text| !text.is_empty()).unwrap_or_default().to_owned()
 }
 
-fn texts(messages: &[Message]) -> impl Iterator<Item = &str> {
+fn texts(messages: &[RequestMessage]) -> impl Iterator<Item = &str> {
     messages.iter().flat_map(|message| &message.content.parts).filter_map(|part| part.as_text())
 }
 

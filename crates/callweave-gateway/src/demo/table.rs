@@ -3,7 +3,7 @@
 use std::sync::LazyLock;
 use std::time::Duration;
 
-use callweave::dialect::{Dialect, Registry};
+use callweave::dialect::{Dialect, DialectRegistry};
 use callweave::protocol::{
     ANTHROPIC_MESSAGES, COHERE_V2, GEMINI_GENERATE_CONTENT, OLLAMA, OPENAI_CHAT, OPENAI_RESPONSES, Protocol,
 };
@@ -11,7 +11,7 @@ use callweave::protocol::{
 use super::text;
 
 /// A model: what it speaks, and how it misbehaves.
-pub(super) struct Row {
+pub(super) struct DemoModel {
     pub(super) name: String,
     /// What it does, for people.
     pub(super) about: &'static str,
@@ -20,26 +20,26 @@ pub(super) struct Row {
     pub(super) dialect: Option<&'static Dialect>,
     /// Answers nothing but an error: status, word, and the seconds to wait.
     pub(super) refusal: Option<(u16, &'static str, Option<u32>)>,
-    pub(super) habits: Habits,
+    pub(super) habits: WritingHabits,
 }
 
 /// How a model writes. The default is as it should be.
 #[derive(Clone, Copy)]
-pub(super) struct Habits {
+pub(super) struct WritingHabits {
     /// How many calls it makes in a turn, where it may.
     pub(super) calls: usize,
-    pub(super) arguments: Arguments,
-    pub(super) numbering: Numbering,
+    pub(super) arguments: ArgumentHabit,
+    pub(super) numbering: NumberingHabit,
     /// Writes the fragments of its calls by turns.
     pub(super) is_interleaved: bool,
     pub(super) has_ids: bool,
-    pub(super) name: Name,
-    pub(super) thought: Thought,
+    pub(super) name: NameHabit,
+    pub(super) thought: ReasoningHabit,
     /// Calls nothing, even if it could.
     pub(super) is_silent_on_tools: bool,
     /// Gives the reason it ended for as this.
     pub(super) finish: Option<&'static str>,
-    pub(super) end: End,
+    pub(super) end: EndHabit,
     /// Is silent that long after its first words.
     pub(super) pause: Duration,
     /// Waits that long before every piece.
@@ -50,7 +50,7 @@ pub(super) struct Habits {
 
 /// How arguments are written.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Arguments {
+pub(super) enum ArgumentHabit {
     Sound,
     /// Bare keys, single quotes, a comma too many.
     Broken,
@@ -70,7 +70,7 @@ pub(super) enum Arguments {
 
 /// How parallel calls are numbered.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Numbering {
+pub(super) enum NumberingHabit {
     Counted,
     /// All are number 0.
     Zero,
@@ -79,7 +79,7 @@ pub(super) enum Numbering {
 
 /// How a tool is named.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Name {
+pub(super) enum NameHabit {
     Declared,
     /// In another case.
     Case,
@@ -89,7 +89,7 @@ pub(super) enum Name {
 
 /// Where thoughts stand.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Thought {
+pub(super) enum ReasoningHabit {
     None,
     /// In the text, between tags.
     Tags,
@@ -99,7 +99,7 @@ pub(super) enum Thought {
 
 /// How an answer ends.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum End {
+pub(super) enum EndHabit {
     Whole,
     /// With an error after some words.
     Error,
@@ -109,17 +109,17 @@ pub(super) enum End {
     Garbage,
 }
 
-const SOUND: Habits = Habits {
+const SOUND: WritingHabits = WritingHabits {
     calls: 1,
-    arguments: Arguments::Sound,
-    numbering: Numbering::Counted,
+    arguments: ArgumentHabit::Sound,
+    numbering: NumberingHabit::Counted,
     is_interleaved: false,
     has_ids: true,
-    name: Name::Declared,
-    thought: Thought::None,
+    name: NameHabit::Declared,
+    thought: ReasoningHabit::None,
     is_silent_on_tools: false,
     finish: None,
-    end: End::Whole,
+    end: EndHabit::Whole,
     pause: Duration::ZERO,
     pace: Duration::ZERO,
     repeats: 1,
@@ -143,85 +143,97 @@ const REFUSALS: &[(&str, u16, &str, Option<u32>)] = &[
 ];
 
 /// What goes wrong, over chat completions.
-const FAULTS: &[(&str, &str, Habits)] = &[
-    ("broken-json", "arguments that are not quite JSON", Habits { arguments: Arguments::Broken, ..SOUND }),
+const FAULTS: &[(&str, &str, WritingHabits)] = &[
+    (
+        "broken-json",
+        "arguments that are not quite JSON",
+        WritingHabits { arguments: ArgumentHabit::Broken, ..SOUND },
+    ),
     (
         "truncated",
         "a call cut off by the limit of tokens",
-        Habits { arguments: Arguments::Cut, finish: Some("length"), ..SOUND },
+        WritingHabits { arguments: ArgumentHabit::Cut, finish: Some("length"), ..SOUND },
     ),
-    ("wrong-types", "numbers and lists as texts", Habits { arguments: Arguments::Texts, ..SOUND }),
+    ("wrong-types", "numbers and lists as texts", WritingHabits { arguments: ArgumentHabit::Texts, ..SOUND }),
     (
         "same-index",
         "parallel calls with one number",
-        Habits { calls: 2, numbering: Numbering::Zero, ..SOUND },
+        WritingHabits { calls: 2, numbering: NumberingHabit::Zero, ..SOUND },
     ),
     (
         "no-index",
         "parallel calls without numbers",
-        Habits { calls: 2, numbering: Numbering::Absent, ..SOUND },
+        WritingHabits { calls: 2, numbering: NumberingHabit::Absent, ..SOUND },
     ),
-    ("parallel", "two calls in a turn", Habits { calls: 2, ..SOUND }),
-    ("interleaved", "two calls by turns", Habits { calls: 2, is_interleaved: true, ..SOUND }),
-    ("finish-stop", "calls that end with stop", Habits { finish: Some("stop"), ..SOUND }),
-    ("object-arguments", "arguments as an object", Habits { arguments: Arguments::Object, ..SOUND }),
-    ("empty-arguments", "arguments as nothing", Habits { arguments: Arguments::Empty, ..SOUND }),
+    ("parallel", "two calls in a turn", WritingHabits { calls: 2, ..SOUND }),
+    ("interleaved", "two calls by turns", WritingHabits { calls: 2, is_interleaved: true, ..SOUND }),
+    ("finish-stop", "calls that end with stop", WritingHabits { finish: Some("stop"), ..SOUND }),
+    (
+        "object-arguments",
+        "arguments as an object",
+        WritingHabits { arguments: ArgumentHabit::Object, ..SOUND },
+    ),
+    ("empty-arguments", "arguments as nothing", WritingHabits { arguments: ArgumentHabit::Empty, ..SOUND }),
     (
         "lacking-arguments",
         "arguments without what is required",
-        Habits { arguments: Arguments::Lacking, ..SOUND },
+        WritingHabits { arguments: ArgumentHabit::Lacking, ..SOUND },
     ),
     (
         "lacking-once",
         "arguments without what is required, right when asked again",
-        Habits { arguments: Arguments::LackingOnce, ..SOUND },
+        WritingHabits { arguments: ArgumentHabit::LackingOnce, ..SOUND },
     ),
-    ("name-case", "a tool's name in another case", Habits { name: Name::Case, ..SOUND }),
-    ("unknown-tool", "a tool that nobody declared", Habits { name: Name::Unknown, ..SOUND }),
-    ("no-ids", "calls without ids", Habits { has_ids: false, ..SOUND }),
+    ("name-case", "a tool's name in another case", WritingHabits { name: NameHabit::Case, ..SOUND }),
+    ("unknown-tool", "a tool that nobody declared", WritingHabits { name: NameHabit::Unknown, ..SOUND }),
+    ("no-ids", "calls without ids", WritingHabits { has_ids: false, ..SOUND }),
     (
         "think-tags",
         "thoughts in the text, no calls",
-        Habits { thought: Thought::Tags, is_silent_on_tools: true, ..SOUND },
+        WritingHabits { thought: ReasoningHabit::Tags, is_silent_on_tools: true, ..SOUND },
     ),
     (
         "reasoning",
         "thoughts in a member of their own, no calls",
-        Habits { thought: Thought::Member, is_silent_on_tools: true, ..SOUND },
+        WritingHabits { thought: ReasoningHabit::Member, is_silent_on_tools: true, ..SOUND },
     ),
-    ("call-beside-thinking", "thoughts in the text, then a call", Habits { thought: Thought::Tags, ..SOUND }),
+    (
+        "call-beside-thinking",
+        "thoughts in the text, then a call",
+        WritingHabits { thought: ReasoningHabit::Tags, ..SOUND },
+    ),
     (
         "error-mid-stream",
         "an error after some words",
-        Habits { end: End::Error, is_silent_on_tools: true, ..SOUND },
+        WritingHabits { end: EndHabit::Error, is_silent_on_tools: true, ..SOUND },
     ),
     (
         "abrupt-end",
         "a connection that breaks after some words",
-        Habits { end: End::Break, is_silent_on_tools: true, ..SOUND },
+        WritingHabits { end: EndHabit::Break, is_silent_on_tools: true, ..SOUND },
     ),
-    ("cut-call", "a connection that breaks inside a call", Habits { end: End::Break, ..SOUND }),
+    ("cut-call", "a connection that breaks inside a call", WritingHabits { end: EndHabit::Break, ..SOUND }),
     (
         "garbage",
         "bytes that are nothing after some words",
-        Habits { end: End::Garbage, is_silent_on_tools: true, ..SOUND },
+        WritingHabits { end: EndHabit::Garbage, is_silent_on_tools: true, ..SOUND },
     ),
     (
         "silence",
         "22 seconds of silence in mid-answer",
-        Habits { pause: Duration::from_secs(22), is_silent_on_tools: true, ..SOUND },
+        WritingHabits { pause: Duration::from_secs(22), is_silent_on_tools: true, ..SOUND },
     ),
     (
         "slow",
         "a long text, a piece every tenth of a second",
-        Habits { pace: Duration::from_millis(100), repeats: 20, is_silent_on_tools: true, ..SOUND },
+        WritingHabits { pace: Duration::from_millis(100), repeats: 20, is_silent_on_tools: true, ..SOUND },
     ),
 ];
 
 /// All rows, those of dialects last.
-pub(super) fn rows() -> &'static [Row] {
-    static ROWS: LazyLock<Vec<Row>> = LazyLock::new(|| {
-        let row = |name: &str, about, protocol, habits| Row {
+pub(super) fn rows() -> &'static [DemoModel] {
+    static ROWS: LazyLock<Vec<DemoModel>> = LazyLock::new(|| {
+        let row = |name: &str, about, protocol, habits| DemoModel {
             name: name.to_owned(),
             about,
             protocol,
@@ -230,26 +242,26 @@ pub(super) fn rows() -> &'static [Row] {
             habits,
         };
         let native = NATIVE.iter().map(|&(name, protocol)| row(name, protocol.title, protocol, SOUND));
-        let refusals = REFUSALS.iter().map(|&(name, status, class, seconds)| Row {
+        let refusals = REFUSALS.iter().map(|&(name, status, class, seconds)| DemoModel {
             refusal: Some((status, class, seconds)),
             ..row(name, "an error", &OPENAI_CHAT, SOUND)
         });
         let faults = FAULTS.iter().map(|&(name, about, habits)| row(name, about, &OPENAI_CHAT, habits));
-        let mut rows: Vec<Row> = native.chain(faults).chain(refusals).collect();
-        for dialect in Registry::builtin().dialects().iter().filter(|it| text::is_writable(it)) {
+        let mut rows: Vec<DemoModel> = native.chain(faults).chain(refusals).collect();
+        for dialect in DialectRegistry::builtin().dialects().iter().filter(|it| text::is_writable(it)) {
             let mut name = spelled(&dialect.name);
             if rows.iter().any(|row| row.name == name) {
                 name.push_str("-text");
             }
             let about = "calls written into the text";
-            rows.push(Row { dialect: Some(dialect), ..row(&name, about, &OPENAI_CHAT, SOUND) });
+            rows.push(DemoModel { dialect: Some(dialect), ..row(&name, about, &OPENAI_CHAT, SOUND) });
         }
         rows
     });
     &ROWS
 }
 
-impl Row {
+impl DemoModel {
     /// The model of that name, with hyphens or underscores.
     pub(super) fn find(name: &str) -> Option<&'static Self> {
         let name = spelled(name);

@@ -2,7 +2,7 @@
 
 use callweave::Value;
 use callweave::dialect::{Dialect, ExtractOptions, ExtractedCall, Extraction};
-use callweave::doors::prompt::Writer;
+use callweave::doors::prompt::CallWriter;
 use callweave::json::Array;
 use callweave::message::ToolCall;
 
@@ -16,7 +16,7 @@ pub(super) fn understood(mut body: Value, dialect: &Dialect) -> Value {
     };
     let tools: Array =
         messages.iter().filter(|it| is_of(it, "system")).flat_map(|it| tools(&text(it))).collect();
-    let Some(writer) = Writer::new(dialect).ok().filter(|_| tools.iter().next().is_some()) else {
+    let Some(writer) = CallWriter::new(dialect).ok().filter(|_| tools.iter().next().is_some()) else {
         return body;
     };
     let reading = ExtractOptions::with_dialects(vec![dialect.clone()]);
@@ -84,7 +84,7 @@ fn said(calls: &[ToolCall]) -> Value {
 }
 
 /// What stands where the dialect shows a result; the whole text if it stands nowhere.
-fn result(call: &ToolCall, text: &str, writer: &Writer) -> Value {
+fn result(call: &ToolCall, text: &str, writer: &CallWriter) -> Value {
     let shown = writer.render_result(call, "\0");
     let told = shown.split_once('\0').and_then(|(before, after)| {
         let (_, rest) = text.split_once(before)?;

@@ -1,41 +1,41 @@
 //! Calls written into the text, in a dialect.
 
-use callweave::dialect::{Dialect, ExtractOptions, ExtractedCall, Extraction, Registry};
-use callweave::doors::prompt::Writer;
+use callweave::dialect::{Dialect, DialectRegistry, ExtractOptions, ExtractedCall, Extraction};
+use callweave::doors::prompt::CallWriter;
 use callweave::message::ToolCall;
 use callweave::{Tools, Value};
 
 use super::faults;
-use super::plan::{Call, Plan};
+use super::plan::{DemoPlan, PlannedCall};
 
 /// The calls of a turn as the dialect writes them; none if it cannot say them. Of several ways it is one that is read
 /// without being told the dialect, if there is one.
-pub(super) fn render(dialect: &Dialect, plan: &Plan) -> Option<String> {
+pub(super) fn render(dialect: &Dialect, plan: &DemoPlan) -> Option<String> {
     let tools = Tools::from_json(&plan.tools);
     let calls: Vec<ToolCall> = plan.calls.iter().map(tool_call).collect();
-    let writer = Writer::new(dialect).ok();
+    let writer = CallWriter::new(dialect).ok();
     let written = writer.and_then(|writer| writer.tools(tools.clone()).render_calls(&calls).ok());
     let mut ways: Vec<String> =
         written.into_iter().chain(by_example(dialect, tools.clone(), &plan.calls)).collect();
-    let auto = Registry::builtin().options("auto").ok()?.tools(tools);
+    let auto = DialectRegistry::builtin().options("auto").ok()?.tools(tools);
     let best = ways.iter().position(|text| reads_as(text, &auto, &plan.calls)).unwrap_or(0);
     (best < ways.len()).then(|| ways.swap_remove(best))
 }
 
 /// Whether calls can be written in the dialect.
 pub(super) fn is_writable(dialect: &Dialect) -> bool {
-    let call = Call {
+    let call = PlannedCall {
         id: "id".to_owned(),
         name: "look".to_owned(),
         kind: Default::default(),
         arguments: Value::object([("at", "sky".into())]),
         required: Vec::new(),
     };
-    Writer::new(dialect).is_ok() || by_example(dialect, Tools::default(), &[call]).is_some()
+    CallWriter::new(dialect).is_ok() || by_example(dialect, Tools::default(), &[call]).is_some()
 }
 
 /// The dialect's example with another name and other arguments, one call in a turn: for those without a writer.
-fn by_example(dialect: &Dialect, tools: Tools, calls: &[Call]) -> Option<String> {
+fn by_example(dialect: &Dialect, tools: Tools, calls: &[PlannedCall]) -> Option<String> {
     let [call] = calls else { return None };
     let options = ExtractOptions::with_dialects(vec![dialect.clone()]).tools(tools);
     let shown = Extraction::of(&dialect.example, &ExtractOptions::with_dialects(vec![dialect.clone()]));
@@ -48,16 +48,16 @@ fn by_example(dialect: &Dialect, tools: Tools, calls: &[Call]) -> Option<String>
     reads_as(&text, &options, calls).then_some(text)
 }
 
-fn reads_as(text: &str, options: &ExtractOptions, calls: &[Call]) -> bool {
+fn reads_as(text: &str, options: &ExtractOptions, calls: &[PlannedCall]) -> bool {
     let found = Extraction::of(text, options).calls;
-    let is_same = |(found, call): (&ExtractedCall, &Call)| {
+    let is_same = |(found, call): (&ExtractedCall, &PlannedCall)| {
         let arguments = found.arguments.parse::<Value>();
         found.name == call.name && arguments.is_ok_and(|value| value == call.arguments)
     };
     found.len() == calls.len() && found.iter().zip(calls).all(is_same)
 }
 
-fn tool_call(call: &Call) -> ToolCall {
+fn tool_call(call: &PlannedCall) -> ToolCall {
     let mut made = ToolCall::new(call.id.as_str(), call.name.as_str(), faults::sound(call));
     made.kind = call.kind;
     made

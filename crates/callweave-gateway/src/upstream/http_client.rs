@@ -23,29 +23,29 @@ use rustls::{ClientConfig, RootCertStore};
 use tokio::time::Instant;
 use tower_service::Service;
 
-use super::{Reply, ReplyBody, SENT, Unpack};
+use super::{ReplyBody, SENT, UnpackedBody, UpstreamReply};
 use crate::config::Config;
 use crate::hops;
 
 /// Who asks over HTTP. Connections are kept for the next request.
-pub(crate) struct Client {
-    secure: Legacy<Within<HttpsConnector<HttpConnector>>>,
+pub(crate) struct HttpClient {
+    secure: LegacyClient<TimedConnector<HttpsConnector<HttpConnector>>>,
     /// A connection without TLS need not have the room for it.
-    plain: Legacy<Within<HttpConnector>>,
+    plain: LegacyClient<TimedConnector<HttpConnector>>,
     connect: Duration,
     first_byte: Duration,
     /// How long an answer may be that has to be unpacked.
     answer: u64,
     /// The word for this gateway.
-    pub(crate) own: hops::Own,
+    pub(crate) own: hops::GatewayMark,
 }
 
-type Legacy<C> = hyper_util::client::legacy::Client<C, Full<Bytes>>;
+type LegacyClient<C> = hyper_util::client::legacy::Client<C, Full<Bytes>>;
 
 /// So long an unused connection is kept.
 const KEPT: Duration = Duration::from_secs(60);
 
-impl Client {
+impl HttpClient {
     /// One that trusts the usual authorities, and these.
     pub(crate) fn new(
         config: &Config,
@@ -69,12 +69,12 @@ impl Client {
         let mut builder = hyper_util::client::legacy::Client::builder(TokioExecutor::new());
         builder.pool_timer(TokioTimer::new()).pool_idle_timeout(KEPT).retry_canceled_requests(true);
         Ok(Self {
-            secure: builder.build(Within { connector: secure, patience }),
-            plain: builder.build(Within { connector, patience }),
+            secure: builder.build(TimedConnector { connector: secure, patience }),
+            plain: builder.build(TimedConnector { connector, patience }),
             connect: patience,
             first_byte: timeouts.first_byte,
             answer: config.limits.answer,
-            own: hops::Own::new(),
+            own: hops::GatewayMark::new(),
         })
     }
 
@@ -85,7 +85,7 @@ impl Client {
         mut headers: HeaderMap,
         body: Bytes,
         end: Instant,
-    ) -> Result<Reply, UpstreamFault> {
+    ) -> Result<UpstreamReply, UpstreamFault> {
         headers.insert(SENT.0, SENT.1);
         self.send_within(Method::POST, address, headers, body, end).await
     }
@@ -98,7 +98,7 @@ impl Client {
         headers: HeaderMap,
         body: Bytes,
         end: Instant,
-    ) -> Result<Reply, UpstreamFault> {
+    ) -> Result<UpstreamReply, UpstreamFault> {
         let now = Instant::now();
         let until = end.min(now + self.first_byte);
         let sent = tokio::time::timeout_at(until, self.send(method, address, headers, body)).await;
@@ -112,7 +112,7 @@ impl Client {
         address: Uri,
         mut headers: HeaderMap,
         body: Bytes,
-    ) -> Result<Reply, UpstreamFault> {
+    ) -> Result<UpstreamReply, UpstreamFault> {
         self.own.sign(&mut headers);
         let mut request = Request::new(Full::new(body));
         *request.method_mut() = method;
@@ -130,9 +130,9 @@ impl Client {
             false => UpstreamFault::lost(format!("did not answer: {}", told(&error))),
         })?;
         let (parts, body) = response.into_parts();
-        let unpack = Unpack::of(&parts.headers, self.answer)?;
+        let unpack = UnpackedBody::of(&parts.headers, self.answer)?;
         let (status, headers) = (parts.status.as_u16(), parts.headers);
-        Ok(Reply { status, headers, body: ReplyBody::Http(body), unpack })
+        Ok(UpstreamReply { status, headers, body: ReplyBody::Http(body), unpack })
     }
 }
 
@@ -145,24 +145,24 @@ pub(crate) fn authorities(file: &Path) -> Result<Vec<CertificateDer<'static>>, S
 
 /// Connects in time, or not at all: looking up a name and shaking hands included.
 #[derive(Clone)]
-struct Within<C> {
+struct TimedConnector<C> {
     connector: C,
     patience: Duration,
 }
 
-type Unfit = Box<dyn StdError + Send + Sync>;
+type UnfitResponse = Box<dyn StdError + Send + Sync>;
 
-impl<C> Service<Uri> for Within<C>
+impl<C> Service<Uri> for TimedConnector<C>
 where
     C: Service<Uri>,
     C::Future: Send + 'static,
-    C::Error: Into<Unfit>,
+    C::Error: Into<UnfitResponse>,
 {
     type Response = C::Response;
-    type Error = Unfit;
-    type Future = Pin<Box<dyn Future<Output = Result<C::Response, Unfit>> + Send>>;
+    type Error = UnfitResponse;
+    type Future = Pin<Box<dyn Future<Output = Result<C::Response, UnfitResponse>> + Send>>;
 
-    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Unfit>> {
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), UnfitResponse>> {
         self.connector.poll_ready(context).map_err(Into::into)
     }
 

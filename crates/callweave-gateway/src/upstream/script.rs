@@ -8,22 +8,22 @@ use callweave::exchange::UpstreamFault;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use tokio::time::{Sleep, sleep};
 
-use super::{Reply, ReplyBody};
-use crate::demo::{Script, Step};
+use super::{ReplyBody, UpstreamReply};
+use crate::demo::{DemoScript, ScriptStep};
 
 /// What is left of a script.
-pub(super) struct Player {
-    steps: vec::IntoIter<Step>,
+pub(super) struct ScriptPlayer {
+    steps: vec::IntoIter<ScriptStep>,
     /// The wait that is under way: whoever stops listening in the middle of it goes on with it.
     wait: Option<Pin<Box<Sleep>>>,
 }
 
-impl Player {
-    pub(super) fn reply(script: Script) -> Reply {
+impl ScriptPlayer {
+    pub(super) fn reply(script: DemoScript) -> UpstreamReply {
         let headers = script.headers.into_iter().filter_map(|(name, value)| {
             Some((HeaderName::from_static(name), HeaderValue::try_from(value).ok()?))
         });
-        Reply {
+        UpstreamReply {
             status: script.status,
             headers: HeaderMap::from_iter(headers),
             body: ReplyBody::Script(Self { steps: script.steps.into_iter(), wait: None }),
@@ -38,10 +38,10 @@ impl Player {
                 self.wait = None;
             }
             match self.steps.next()? {
-                Step::Send(bytes) if bytes.is_empty() => {}
-                Step::Send(bytes) => return Some(Ok(bytes.into())),
-                Step::Wait(time) => self.wait = Some(Box::pin(sleep(time))),
-                Step::Break => {
+                ScriptStep::Send(bytes) if bytes.is_empty() => {}
+                ScriptStep::Send(bytes) => return Some(Ok(bytes.into())),
+                ScriptStep::Wait(time) => self.wait = Some(Box::pin(sleep(time))),
+                ScriptStep::Break => {
                     return Some(Err(UpstreamFault::lost("lost the connection in the middle of its answer")));
                 }
             }

@@ -1,6 +1,6 @@
 //! What a configuration may say, and what whoever wrote it is told.
 
-use callweave_gateway::config::{Config, Environment, Upstream};
+use callweave_gateway::config::{Config, Environment, UpstreamConfig};
 use callweave_gateway::{Gateway, demo};
 
 use crate::support::{gateway, get, post};
@@ -143,7 +143,8 @@ fn nobody_asks_itself() {
     config.listen.set_port(8080);
     let refused = Gateway::new(config, &Environment::of(|_| None)).err().expect("it would ask itself");
     assert!(refused.to_string().contains("line 2"), "{refused}");
-    let mut config = Config::with_upstream(Upstream::at("http://[::1]:9", &callweave::protocol::OLLAMA));
+    let mut config =
+        Config::with_upstream(UpstreamConfig::at("http://[::1]:9", &callweave::protocol::OLLAMA));
     config.listen = "[::]:9".parse().expect("an address");
     config.allow_open = true;
     assert!(Gateway::new(config, &Environment::of(|_| None)).is_err());
@@ -214,7 +215,7 @@ async fn scripted_models_are_served_only_where_somebody_asks_for_them() {
     let got = post(&asked, "/v1/chat/completions", &crate::support::chat("demo/hermes", false)).await;
     assert_eq!(got.status, 200, "{}", got.text);
     assert!(
-        !Config::with_upstream(Upstream::at("http://h", &callweave::protocol::OLLAMA))
+        !Config::with_upstream(UpstreamConfig::at("http://h", &callweave::protocol::OLLAMA))
             .upstreams
             .contains_key("demo")
     );

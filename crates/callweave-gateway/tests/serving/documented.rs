@@ -69,7 +69,7 @@ fn the_example_can_be_read_and_tells_the_defaults() {
         |config: &Config| format!("{:?}", (&config.limits, &config.timeouts, &config.store, config.listen));
     assert_eq!(table(&config), table(&usual));
     let (told, own) = (&config.upstreams["local"], &usual.upstreams["local"]);
-    let choices = |upstream: &callweave_gateway::config::Upstream| {
+    let choices = |upstream: &callweave_gateway::config::UpstreamConfig| {
         let own = (upstream.spoken()[0].name, &upstream.dialect, upstream.splits_reasoning(), upstream.tools);
         format!(
             "{own:?} {:?} {:?}",

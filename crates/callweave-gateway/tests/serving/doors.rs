@@ -1,6 +1,6 @@
 //! Every door of the gateway: who is let in, and what is said to whoever knocks at the wrong one.
 
-use callweave_gateway::keys::Digest;
+use callweave_gateway::keys::KeyDigest;
 use http::Method;
 use serde_json::{Value, json};
 
@@ -82,7 +82,7 @@ const ASKED: [(&str, Shape); 8] = [
 
 #[tokio::test]
 async fn every_door_takes_the_key_in_either_header() {
-    let gateway = gateway(&format!("client_keys = [\"{}\"]", Digest::of("secret")));
+    let gateway = gateway(&format!("client_keys = [\"{}\"]", KeyDigest::of("secret")));
     let doors =
         posted("demo/hermes").into_iter().map(|(path, body, shape)| (Method::POST, path, body, shape));
     let parse = (Method::POST, "/v1/tools/parse".to_owned(), json!({"text": "a"}), Shape::OpenAi);

@@ -91,15 +91,15 @@ async fn line_separators_are_escaped_in_every_stream() {
 /// The separators come in pieces of one byte each, and pass through as the upstream's bytes.
 #[tokio::test]
 async fn a_separator_in_pieces_is_escaped_too() {
-    use callweave::exchange::http::ClientRoute;
-    use callweave::exchange::{Engine, Incoming, Policy, SchemaMode};
+    use callweave::exchange::http::ClientEndpoint;
+    use callweave::exchange::{ExchangeEngine, ExchangePolicy, IncomingHead, SchemaMode};
 
-    let mut policy = Policy::default();
+    let mut policy = ExchangePolicy::default();
     (policy.dialect, policy.repair, policy.schema) = ("none".to_owned(), false, SchemaMode::Off);
-    let engine = Engine::new(policy).expect("a policy");
+    let engine = ExchangeEngine::new(policy).expect("a policy");
     let body = br#"{"model": "m", "stream": true, "messages": [{"role": "user", "content": "Hi"}]}"#;
-    let route = ClientRoute::find("/chat/completions").expect("a path");
-    let mut exchange = engine.open(Incoming::new(route, &body[..], "1")).expect("a request");
+    let route = ClientEndpoint::find("/chat/completions").expect("a path");
+    let mut exchange = engine.open(IncomingHead::new(route, &body[..], "1")).expect("a request");
     exchange.take_outgoing().expect("a request");
     exchange.accept([("content-type", "text/event-stream")]);
     let frame = format!(

@@ -106,7 +106,7 @@ async fn other_machines_are_not_let_in_without_a_key() {
         config.allow_open = true;
         assert!(Gateway::new(config.clone(), &Environment::of(|_| None)).is_ok(), "{listen}");
         (config.allow_open, config.client_keys) =
-            (false, vec![callweave_gateway::keys::Digest::of("key").to_string()]);
+            (false, vec![callweave_gateway::keys::KeyDigest::of("key").to_string()]);
         assert!(Gateway::new(config, &Environment::of(|_| None)).is_ok(), "{listen}");
     }
     assert!(Config::read("").expect("valid").listen.ip().is_loopback());

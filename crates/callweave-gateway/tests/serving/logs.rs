@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use callweave_gateway::Gateway;
 use callweave_gateway::config::{Config, Environment};
-use callweave_gateway::keys::Digest;
+use callweave_gateway::keys::KeyDigest;
 use http::Method;
 use serde_json::{Value, json};
 use tracing::Level;
@@ -93,7 +93,7 @@ async fn no_key_and_no_content_is_logged() {
     let far = Far::start(answers).await;
     let config = format!(
         "default_upstream = \"far\"\nclient_keys = [\"{}\"]\n[upstreams.far]\nurl = \"{}\"\nprotocol = \"openai-chat\"\nkey_env = \"FAR_KEY\"\nretries = 0\ninvalid = \"ask_again\"",
-        Digest::of("sk-client-key"),
+        KeyDigest::of("sk-client-key"),
         far.url
     );
     let environment = Environment::of(|name| (name == "FAR_KEY").then(|| "sk-upstream-key".to_owned()));
@@ -137,7 +137,7 @@ async fn what_is_refused_or_passed_through_is_logged_and_counted_too() {
     let log = Log::default();
     let _guard = log.listen();
     let far = Far::start(vec![whole(200, &json!({"data": []}))]).await;
-    let gateway = far.gateway(&format!("client_keys = [\"{}\"]\n---", Digest::of("key")));
+    let gateway = far.gateway(&format!("client_keys = [\"{}\"]\n---", KeyDigest::of("key")));
     let trace = "4bf92f3577b34da6a3ce929d0e0e4736";
     let parent = format!("00-{trace}-00f067aa0ba902b7-01");
     let ask = |path: &'static str, key: &'static str, body: &'static str| {
@@ -261,13 +261,13 @@ async fn what_cannot_be_said_to_an_upstream_is_a_warning() {
 async fn a_line_names_the_key_that_was_shown_and_never_tells_it() {
     let log = Log::default();
     let _guard = log.listen();
-    let config = format!("client_keys = [\"{}\", \"{}\"]", Digest::of("one"), Digest::of("two"));
+    let config = format!("client_keys = [\"{}\", \"{}\"]", KeyDigest::of("one"), KeyDigest::of("two"));
     let keyed = gateway(&config);
     for (key, name) in [("one", Some("one")), ("two", Some("two")), ("three", None)] {
         let body = chat("demo/hermes", false).to_string();
         send(&keyed, request(Method::POST, "/v1/chat/completions", &[("x-api-key", key)], &body)).await;
         send(&keyed, request(Method::POST, "/v1/nothing", &[("x-api-key", key)], "{}")).await;
-        let digest = name.map(|name| Digest::of(name).to_string()["sha256:".len()..][..8].to_owned());
+        let digest = name.map(|name| KeyDigest::of(name).to_string()["sha256:".len()..][..8].to_owned());
         for line in &log.answered()[log.answered().len() - 2..] {
             assert_eq!(line["key"].as_str(), digest.as_deref(), "{line}");
         }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use callweave_gateway::keys::Digest;
+use callweave_gateway::keys::KeyDigest;
 use http::Method;
 use serde_json::json;
 
@@ -11,7 +11,7 @@ use crate::support::{chat, gateway, get, listening, messages, metric, next, post
 
 #[tokio::test]
 async fn clients_need_a_key_where_keys_are_asked_for() {
-    let gateway = gateway(&format!("client_keys = [\"{}\"]", Digest::of("secret")));
+    let gateway = gateway(&format!("client_keys = [\"{}\"]", KeyDigest::of("secret")));
     let body = messages("demo/hermes", false).to_string();
     for (name, value, status) in [
         ("x-api-key", "secret", 200),
@@ -135,7 +135,8 @@ async fn arguments_have_a_limit() {
 
 #[tokio::test]
 async fn the_key_that_was_configured_is_sent_and_never_the_clients() {
-    let behind = gateway(&format!("listen = \"127.0.0.1:0\"\nclient_keys = [\"{}\"]", Digest::of("theirs")));
+    let behind =
+        gateway(&format!("listen = \"127.0.0.1:0\"\nclient_keys = [\"{}\"]", KeyDigest::of("theirs")));
     let far = listening(behind).await;
     let config = |key: &str| format!("default_upstream = \"far\"\n[upstreams.far]\nurl = \"{far}\"\n{key}");
     let ask = |gateway, key: &'static str| async move {
@@ -153,7 +154,7 @@ async fn the_key_that_was_configured_is_sent_and_never_the_clients() {
     assert_eq!(ask(gateway(&config("")), "Bearer theirs").await, 200);
     assert_eq!(ask(gateway(&config("")), "Bearer mine").await, 401);
     // What lets a client in here is not shown elsewhere.
-    let keyed = format!("client_keys = [\"{}\"]\n{}", Digest::of("theirs"), config(""));
+    let keyed = format!("client_keys = [\"{}\"]\n{}", KeyDigest::of("theirs"), config(""));
     assert_eq!(ask(gateway(&keyed), "Bearer theirs").await, 401);
 }
 

@@ -102,7 +102,7 @@ async fn a_body_may_come_in_chunks_and_wait_until_it_is_wanted() {
 async fn a_body_that_will_not_be_taken_is_not_asked_for() {
     let server = address(gateway(&format!(
         "listen = \"127.0.0.1:0\"\nclient_keys = [\"{}\"]",
-        callweave_gateway::keys::Digest::of("key")
+        callweave_gateway::keys::KeyDigest::of("key")
     )))
     .await;
     let mut stream = TcpStream::connect(server).await.expect("a server");

@@ -1,6 +1,6 @@
 //! Which hosts the gateway answers for, and which pages may read what it says.
 
-use callweave_gateway::keys::Digest;
+use callweave_gateway::keys::KeyDigest;
 use http::Method;
 use serde_json::json;
 
@@ -94,7 +94,7 @@ async fn other_names_are_answered_for_if_they_are_allowed_or_keys_are_asked_for(
         let got = send(&opened, ask("/v1/messages", &[("host", host)])).await;
         assert_eq!(got.status, status, "{host}: {}", got.text);
     }
-    let keyed = gateway(&format!("client_keys = [\"{}\"]", Digest::of("k")));
+    let keyed = gateway(&format!("client_keys = [\"{}\"]", KeyDigest::of("k")));
     let got = send(&keyed, ask("/v1/messages", &[("host", "any.example"), ("x-api-key", "k")])).await;
     assert_eq!(got.status, 200, "{}", got.text);
     // Other machines know one that listens for them by its address.
@@ -105,7 +105,7 @@ async fn other_names_are_answered_for_if_they_are_allowed_or_keys_are_asked_for(
 
 #[tokio::test]
 async fn pages_from_elsewhere_are_refused_with_and_without_keys() {
-    let keyed = format!("client_keys = [\"{}\"]", Digest::of("k"));
+    let keyed = format!("client_keys = [\"{}\"]", KeyDigest::of("k"));
     for gateway in [gateway(""), gateway(&keyed)] {
         for origin in [
             "http://evil.example",
@@ -182,7 +182,7 @@ async fn pages_that_are_allowed_can_read_every_answer() {
 
 #[tokio::test]
 async fn browsers_are_told_what_a_page_may_send() {
-    let keyed = format!("allowed_origins = [\"{PAGE}\"]\nclient_keys = [\"{}\"]", Digest::of("k"));
+    let keyed = format!("allowed_origins = [\"{PAGE}\"]\nclient_keys = [\"{}\"]", KeyDigest::of("k"));
     let open = gateway(&keyed);
     let asked = [
         ("host", "gateway.example"),

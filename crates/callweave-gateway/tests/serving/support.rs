@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use callweave_gateway::config::{Config, Environment};
-use callweave_gateway::{Body, Gateway, Server};
+use callweave_gateway::{Gateway, ResponseBody, Server};
 use http::{HeaderMap, Method, Request, Response};
 use http_body::Body as _;
 use http_body_util::{BodyExt, Full};
@@ -49,7 +49,7 @@ pub(crate) async fn send(gateway: &Arc<Gateway>, request: Request<Full<Bytes>>) 
     read(gateway.handle(request).await).await
 }
 
-pub(crate) async fn read(response: Response<Body>) -> Got {
+pub(crate) async fn read(response: Response<ResponseBody>) -> Got {
     let (parts, mut body) = response.into_parts();
     let mut bytes = Vec::new();
     while let Some(frame) = body.frame().await {
@@ -61,7 +61,7 @@ pub(crate) async fn read(response: Response<Body>) -> Got {
 }
 
 /// The next piece of a body.
-pub(crate) async fn next(body: &mut Body) -> Option<String> {
+pub(crate) async fn next(body: &mut ResponseBody) -> Option<String> {
     let frame = poll_fn(|context| Pin::new(&mut *body).poll_frame(context)).await?;
     let bytes = frame.expect("a sound body").into_data().expect("data");
     Some(String::from_utf8(bytes.to_vec()).expect("text"))

@@ -12,7 +12,7 @@ use std::time::Duration;
 use callweave::Value;
 use callweave::protocol::Protocol;
 use callweave_gateway::config::{Config, Environment};
-use callweave_gateway::demo::{self, Script, Step};
+use callweave_gateway::demo::{self, DemoScript, ScriptStep};
 use callweave_gateway::{Gateway, Server};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
@@ -119,10 +119,10 @@ async fn serve(stream: TcpStream, log: Arc<Mutex<Vec<Seen>>>, longest: Duration)
             }
             _ => None,
         };
-        let script = script.unwrap_or_else(|| Script {
+        let script = script.unwrap_or_else(|| DemoScript {
             status: 404,
             headers: vec![("content-type", "application/json".to_owned())],
-            steps: vec![Step::Send(
+            steps: vec![ScriptStep::Send(
                 br#"{"error":{"message":"no such model here","type":"not_found_error"}}"#.to_vec(),
             )],
         });
@@ -208,7 +208,7 @@ async fn receive(stream: &mut BufReader<TcpStream>) -> Option<Seen> {
 /// Plays a script; false if the connection is no more.
 async fn play(
     stream: &mut BufReader<TcpStream>,
-    script: &Script,
+    script: &DemoScript,
     longest: Duration,
     mut note: impl FnMut(usize, bool),
 ) -> bool {
@@ -225,7 +225,7 @@ async fn play(
     let mut sent = 0;
     for step in &script.steps {
         match step {
-            Step::Send(bytes) => {
+            ScriptStep::Send(bytes) => {
                 let mut chunk = format!("{:x}\r\n", bytes.len()).into_bytes();
                 chunk.extend_from_slice(bytes);
                 chunk.extend_from_slice(b"\r\n");
@@ -236,7 +236,7 @@ async fn play(
                 sent += 1;
                 note(sent, false);
             }
-            Step::Wait(pause) => {
+            ScriptStep::Wait(pause) => {
                 // Whoever leaves is noticed at once: a client that waits sends nothing.
                 let mut byte = [0];
                 let gone = stream.read(&mut byte);
@@ -245,7 +245,7 @@ async fn play(
                     return false;
                 }
             }
-            Step::Break => {
+            ScriptStep::Break => {
                 // Reset rather than closed: nobody may take that for an end.
                 let _ = stream.get_ref().set_zero_linger();
                 return false;

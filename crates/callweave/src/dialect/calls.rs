@@ -1,10 +1,10 @@
 //! The calls that stand in a stream of events.
 
-use crate::event::{BlockId, BlockKind, Body, CallKind, Completion, DeltaKind, Event, Sink};
+use crate::event::{BlockCompletion, BlockId, BlockKind, CallKind, DeltaKind, Event, EventKind, Sink};
 
 /// A call: its block, its name, and its argument text.
 #[derive(Debug)]
-pub(super) struct Told {
+pub(super) struct CollectedCall {
     pub(super) block: BlockId,
     pub(super) name: String,
     pub(super) arguments: String,
@@ -12,37 +12,37 @@ pub(super) struct Told {
 
 /// Gathers whole calls. What is cut, and what the provider runs itself, is left out.
 #[derive(Debug, Default)]
-pub(super) struct Calls {
-    pub(super) whole: Vec<Told>,
-    growing: Option<Told>,
+pub(super) struct CallCollector {
+    pub(super) whole: Vec<CollectedCall>,
+    growing: Option<CollectedCall>,
 }
 
-impl Calls {
+impl CallCollector {
     /// The first call, whole or not.
-    pub(super) fn first(&self) -> Option<&Told> {
+    pub(super) fn first(&self) -> Option<&CollectedCall> {
         self.whole.first().or(self.growing.as_ref())
     }
 
-    pub(super) fn follow(&mut self, body: &Body<'_>) {
+    pub(super) fn follow(&mut self, body: &EventKind<'_>) {
         match body {
-            Body::BlockStart { block, kind: BlockKind::ToolCall { name, call, .. }, .. } => {
-                let told = Told { block: *block, name: name.to_string(), arguments: String::new() };
+            EventKind::BlockStart { block, kind: BlockKind::ToolCall { name, call, .. }, .. } => {
+                let told = CollectedCall { block: *block, name: name.to_string(), arguments: String::new() };
                 self.growing = Some(told).filter(|_| *call != CallKind::Builtin);
             }
-            Body::Delta { kind: DeltaKind::Arguments, text, .. } => {
+            EventKind::Delta { kind: DeltaKind::Arguments, text, .. } => {
                 if let Some(call) = &mut self.growing {
                     call.arguments.push_str(text);
                 }
             }
-            Body::BlockEnd { completion, .. } => {
-                self.whole.extend(self.growing.take().filter(|_| *completion == Completion::Whole));
+            EventKind::BlockEnd { completion, .. } => {
+                self.whole.extend(self.growing.take().filter(|_| *completion == BlockCompletion::Whole));
             }
             _ => {}
         }
     }
 }
 
-impl<'e> Sink<Event<'e>> for Calls {
+impl<'e> Sink<Event<'e>> for CallCollector {
     fn put(&mut self, event: Event<'e>) {
         self.follow(&event.body);
     }

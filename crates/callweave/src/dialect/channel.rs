@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use super::markers::{Found, Markers};
+use super::markers::{MarkerMatch, MarkerSet};
 use super::table;
 use super::tools::Tools;
 use crate::event::CallKind;
@@ -10,7 +10,7 @@ use crate::event::CallKind;
 /// The built-in grammars.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Channels {
+pub enum ChannelGrammar {
     /// gpt-oss: `<|start|>assistant<|channel|>analysis to=… <|message|>…<|end|>`.
     Harmony,
     /// Muse: `<|start|>assistant to=…<|message|>…<|eom|>`.
@@ -21,7 +21,7 @@ pub enum Channels {
 
 /// What a grammar of channels is made of.
 #[derive(Debug)]
-pub(super) struct Grammar {
+pub(super) struct ChannelRules {
     /// What begins a header.
     pub(super) starts: &'static [&'static str],
     /// What ends a header.
@@ -35,14 +35,14 @@ pub(super) struct Grammar {
     /// Whether its headers cannot be mistaken for anything else.
     pub(super) is_distinct: bool,
     /// What a header says.
-    pub(super) route: fn(&str, &Tools) -> Route,
+    pub(super) route: fn(&str, &Tools) -> MessageRoute,
     /// How messages are written.
-    pub(super) notation: Notation,
+    pub(super) notation: MessageNotation,
 }
 
 /// How messages of the model are written: what stands on either side of what they hold.
 #[derive(Debug)]
-pub(crate) struct Notation {
+pub(crate) struct MessageNotation {
     /// What begins every message but the first, which the prompt has begun.
     pub(crate) begin: &'static str,
     /// Around visible text.
@@ -53,7 +53,7 @@ pub(crate) struct Notation {
 
 /// What a message is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Route {
+pub(super) enum MessageRoute {
     Text,
     Thought,
     /// Arguments of the tool whose name stands at these bytes of the header.
@@ -71,9 +71,9 @@ pub(super) enum Route {
 /// Headers are not longer than this.
 pub(super) const LONGEST_HEADER: usize = 512;
 
-impl Channels {
+impl ChannelGrammar {
     /// The grammars stand beside the dialects that have them.
-    pub(super) fn grammar(self) -> &'static Grammar {
+    pub(super) fn grammar(self) -> &'static ChannelRules {
         match self {
             Self::Harmony => &table::harmony::GRAMMAR,
             Self::Muse => &table::muse_glimmer::GRAMMAR,
@@ -82,12 +82,12 @@ impl Channels {
     }
 
     /// How messages are written.
-    pub(crate) fn notation(self) -> &'static Notation {
+    pub(crate) fn notation(self) -> &'static MessageNotation {
         &self.grammar().notation
     }
 }
 
-impl Grammar {
+impl ChannelRules {
     /// Whether a text that begins like this may begin inside a header. Nothing: more text is needed.
     pub(super) fn may_begin_in_header(&self, text: &str, tools: &Tools, is_last: bool) -> Option<bool> {
         let Some(begin) = self.begins_with else { return Some(false) };
@@ -107,23 +107,25 @@ impl Grammar {
         }
         // What may follow: the end of the header, or another of its tokens.
         let tokens = [self.header_end].into_iter().chain(self.starts.iter().copied());
-        match Markers::new().with(tokens, ()).starting(after, is_last) {
+        match MarkerSet::new().with(tokens, ()).starting(after, is_last) {
             // A word alone on the first line calls what was declared, or else stands before an object.
-            Found::Marker { len: end, .. } => match after[end..].bytes().next() {
-                _ if !begin.is_empty() || (self.route)(recipient[..len].trim(), tools) == Route::Text => {
+            MarkerMatch::Marker { len: end, .. } => match after[end..].bytes().next() {
+                _ if !begin.is_empty()
+                    || (self.route)(recipient[..len].trim(), tools) == MessageRoute::Text =>
+                {
                     Some(true)
                 }
                 _ if !tools.is_empty() => Some(tools.contains(&recipient[..len])),
                 None if !is_last => None,
                 next => Some(next == Some(b'{')),
             },
-            Found::Perhaps(_) => None,
-            Found::Nothing if after.is_empty() && !is_last => None,
+            MarkerMatch::Perhaps(_) => None,
+            MarkerMatch::Nothing if after.is_empty() && !is_last => None,
             // The end of the header is lost; whom it calls was declared.
-            Found::Nothing if after.starts_with('{') && !begin.is_empty() => {
+            MarkerMatch::Nothing if after.starts_with('{') && !begin.is_empty() => {
                 Some(tools.find(&recipient[..len]).is_some())
             }
-            Found::Nothing => Some(false),
+            MarkerMatch::Nothing => Some(false),
         }
     }
 }

@@ -1,16 +1,16 @@
 //! Whether the data of a dialect can be read by: refused is what would be ignored or could never match.
 
 use super::markers::may_begin;
-use super::spec::{Body, Dialect, Form, Json, Tag, Tagged};
+use super::spec::{CallBody, CallForm, Dialect, JsonBody, NamedTag, TaggedBody};
 use crate::error::{Error, ErrorKind, Result};
 
 /// If something is wrong, a sentence that begins with the field.
-pub(super) type Checked = std::result::Result<(), String>;
+pub(super) type SpecResult = std::result::Result<(), String>;
 
 impl Dialect {
     /// Whether it has all it needs: names to be asked for by, and no marker that is missing or empty.
     ///
-    /// The error names the field. A [`Registry`](super::Registry) takes no dialect without this.
+    /// The error names the field. A [`DialectRegistry`](super::DialectRegistry) takes no dialect without this.
     ///
     /// ```
     /// use callweave::dialect::{Dialect, Form};
@@ -25,7 +25,7 @@ impl Dialect {
         })
     }
 
-    fn complain(&self) -> Checked {
+    fn complain(&self) -> SpecResult {
         name("name", &self.name)?;
         each("aliases", &self.aliases, name)?;
         // An empty part would be found in the name of every model.
@@ -53,44 +53,48 @@ impl Dialect {
 }
 
 /// Whether a body is found without a marker before it.
-fn opens_itself(body: &Body) -> bool {
+fn opens_itself(body: &CallBody) -> bool {
     match body {
-        Body::Json(_) | Body::Python {} | Body::Elements(_) | Body::Children(_) | Body::Matched(_) => true,
-        Body::Tagged(body) => !body.call.open.is_empty(),
-        Body::Header(_) | Body::Braces(_) | Body::Fields(_) => false,
+        CallBody::Json(_)
+        | CallBody::Python {}
+        | CallBody::Elements(_)
+        | CallBody::Children(_)
+        | CallBody::Matched(_) => true,
+        CallBody::Tagged(body) => !body.call.open.is_empty(),
+        CallBody::Header(_) | CallBody::Braces(_) | CallBody::Fields(_) => false,
     }
 }
 
-fn body(field: &str, form: &Form) -> Checked {
+fn body(field: &str, form: &CallForm) -> SpecResult {
     let of = |kind: &str, key: &str| format!("{field}.body.{kind}.{key}");
     match &form.body {
-        Body::Json(body) => json(&|key| of("json", key), body),
-        Body::Header(body) => {
+        CallBody::Json(body) => json(&|key| of("json", key), body),
+        CallBody::Header(body) => {
             markers(&of("header", "before"), &body.before)?;
             markers(&of("header", "after"), &body.after)?;
             body.id.iter().try_for_each(|id| marker(&of("header", "id"), id))
         }
-        Body::Tagged(body) => tagged(&|key| of("tagged", key), body),
-        Body::Braces(body) => markers(&of("braces", "before"), &body.before),
-        Body::Elements(body) => body.check(&|key| of("elements", key)),
-        Body::Fields(body) => body.check(&|key| of("fields", key)),
-        Body::Children(body) if !body.call.open.is_empty() => {
+        CallBody::Tagged(body) => tagged(&|key| of("tagged", key), body),
+        CallBody::Braces(body) => markers(&of("braces", "before"), &body.before),
+        CallBody::Elements(body) => body.check(&|key| of("elements", key)),
+        CallBody::Fields(body) => body.check(&|key| of("fields", key)),
+        CallBody::Children(body) if !body.call.open.is_empty() => {
             tag(&of("children", "call"), &body.call)?;
             marker(&of("children", "call.end"), &body.call.end)?;
             marker(&of("children", "call_close"), &body.call_close)
         }
-        Body::Python {} | Body::Children(_) | Body::Matched(_) => Ok(()),
+        CallBody::Python {} | CallBody::Children(_) | CallBody::Matched(_) => Ok(()),
     }
 }
 
-fn json(of: &dyn Fn(&str) -> String, body: &Json) -> Checked {
+fn json(of: &dyn Fn(&str) -> String, body: &JsonBody) -> SpecResult {
     for (key, texts) in [("name", &body.name), ("arguments", &body.arguments), ("id", &body.id)] {
         texts.iter().try_for_each(|text| filled(&of(key), text))?;
     }
     Ok(())
 }
 
-fn tagged(of: &dyn Fn(&str) -> String, body: &Tagged) -> Checked {
+fn tagged(of: &dyn Fn(&str) -> String, body: &TaggedBody) -> SpecResult {
     if !body.call.open.is_empty() {
         tag(&of("call"), &body.call)?;
     }
@@ -105,7 +109,7 @@ fn tagged(of: &dyn Fn(&str) -> String, body: &Tagged) -> Checked {
 }
 
 /// A direct name may be ended by what follows; one in an attribute needs the end of its tag.
-pub(super) fn tag(field: &str, tag: &Tag) -> Checked {
+pub(super) fn tag(field: &str, tag: &NamedTag) -> SpecResult {
     marker(&format!("{field}.open"), &tag.open)?;
     match &tag.attribute {
         None => Ok(()),
@@ -116,22 +120,22 @@ pub(super) fn tag(field: &str, tag: &Tag) -> Checked {
     }
 }
 
-fn name(field: &str, text: &str) -> Checked {
+fn name(field: &str, text: &str) -> SpecResult {
     match text {
         "auto" => Err(format!("{field} is \"auto\", which lets the text decide")),
         _ => filled(field, text),
     }
 }
 
-fn each(field: &str, texts: &[String], check: fn(&str, &str) -> Checked) -> Checked {
+fn each(field: &str, texts: &[String], check: fn(&str, &str) -> SpecResult) -> SpecResult {
     texts.iter().enumerate().try_for_each(|(index, text)| check(&format!("{field}[{index}]"), text))
 }
 
-fn markers(field: &str, texts: &[String]) -> Checked {
+fn markers(field: &str, texts: &[String]) -> SpecResult {
     texts.iter().try_for_each(|text| marker(field, text))
 }
 
-pub(super) fn marker(field: &str, text: &str) -> Checked {
+pub(super) fn marker(field: &str, text: &str) -> SpecResult {
     match text {
         "" => Err(format!("{field} is empty")),
         _ if !may_begin(text) => Err(format!("{field} begins with a placeholder; it needs text before it")),
@@ -139,6 +143,6 @@ pub(super) fn marker(field: &str, text: &str) -> Checked {
     }
 }
 
-pub(super) fn filled(field: &str, text: &str) -> Checked {
+pub(super) fn filled(field: &str, text: &str) -> SpecResult {
     if text.trim().is_empty() { Err(format!("{field} is empty")) } else { Ok(()) }
 }

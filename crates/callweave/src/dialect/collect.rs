@@ -4,7 +4,8 @@ use serde::Serialize;
 
 use super::extractor::{ExtractOptions, Extractor};
 use crate::event::{
-    BlockId, BlockKind, Body, CallKind, Completion, Event, Notice, NoticeCode, Scope, Sink, Span,
+    BlockCompletion, BlockId, BlockKind, ByteSpan, CallKind, Event, EventKind, EventScope, Notice,
+    NoticeCode, Sink,
 };
 
 /// What a text was found to hold.
@@ -19,10 +20,10 @@ pub struct Extraction {
     /// What was odd.
     pub notices: Vec<Notice<'static>>,
     #[serde(skip)]
-    open: Vec<(BlockId, Place)>,
+    open: Vec<(BlockId, OpenBlock)>,
     /// Where markup began that touches what comes next.
     #[serde(skip)]
-    markup: Option<Span>,
+    markup: Option<ByteSpan>,
 }
 
 /// A call found in a text.
@@ -47,11 +48,11 @@ pub struct ExtractedCall {
     pub after_damage: bool,
     /// The bytes of the text it was made from, its markers included.
     #[serde(skip)]
-    pub span: Span,
+    pub span: ByteSpan,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Place {
+enum OpenBlock {
     /// Where the block begins in the content.
     Content(usize),
     Reasoning,
@@ -86,7 +87,7 @@ impl Extraction {
         extraction
     }
 
-    fn place(&self, block: BlockId) -> Option<Place> {
+    fn place(&self, block: BlockId) -> Option<OpenBlock> {
         self.open.iter().find(|(other, _)| *other == block).map(|(_, place)| *place)
     }
 }
@@ -97,18 +98,18 @@ impl<'e> Sink<Event<'e>> for Extraction {
         let before = self.markup;
         if !source.is_empty() {
             self.markup = match event.body {
-                Body::Markup { .. } => match before {
-                    Some(span) if span.end == source.start => Some(Span { end: source.end, ..span }),
+                EventKind::Markup { .. } => match before {
+                    Some(span) if span.end == source.start => Some(ByteSpan { end: source.end, ..span }),
                     _ => Some(source),
                 },
                 _ => None,
             };
         }
         match event.body {
-            Body::BlockStart { block, kind, .. } => {
+            EventKind::BlockStart { block, kind, .. } => {
                 let place = match kind {
-                    BlockKind::Text | BlockKind::Refusal => Place::Content(self.content.len()),
-                    BlockKind::Reasoning(_) => Place::Reasoning,
+                    BlockKind::Text | BlockKind::Refusal => OpenBlock::Content(self.content.len()),
+                    BlockKind::Reasoning(_) => OpenBlock::Reasoning,
                     // What the provider runs itself.
                     BlockKind::ToolResult { .. } | BlockKind::Opaque { .. } => return,
                     BlockKind::ToolCall { call: CallKind::Builtin, .. } => return,
@@ -119,44 +120,44 @@ impl<'e> Sink<Event<'e>> for Extraction {
                         self.calls.push(ExtractedCall {
                             name: name.into_owned(),
                             id: id.map(|id| id.into_owned()),
-                            span: Span { start, end: source.end },
+                            span: ByteSpan { start, end: source.end },
                             ..ExtractedCall::default()
                         });
-                        Place::Call(self.calls.len() - 1)
+                        OpenBlock::Call(self.calls.len() - 1)
                     }
                 };
                 self.open.push((block, place));
             }
-            Body::Delta { block, text, .. } => match self.place(block) {
-                Some(Place::Content(_)) => self.content.push_str(&text),
-                Some(Place::Reasoning) => self.reasoning.push_str(&text),
-                Some(Place::Call(call)) => {
+            EventKind::Delta { block, text, .. } => match self.place(block) {
+                Some(OpenBlock::Content(_)) => self.content.push_str(&text),
+                Some(OpenBlock::Reasoning) => self.reasoning.push_str(&text),
+                Some(OpenBlock::Call(call)) => {
                     let call = &mut self.calls[call];
                     call.arguments.push_str(&text);
                     call.span.end = call.span.end.max(source.end);
                 }
                 None => {}
             },
-            Body::Identity { scope: Scope::Block(block), id: Some(id), .. } => {
-                if let Some(Place::Call(call)) = self.place(block) {
+            EventKind::Identity { scope: EventScope::Block(block), id: Some(id), .. } => {
+                if let Some(OpenBlock::Call(call)) = self.place(block) {
                     self.calls[call].id = Some(id.into_owned());
                 }
             }
-            Body::Correction { block, text } => match self.place(block) {
-                Some(Place::Content(start)) => self.content.replace_range(start.., &text),
-                Some(Place::Call(call)) => self.calls[call].arguments = text.into_owned(),
-                Some(Place::Reasoning) | None => {}
+            EventKind::Correction { block, text } => match self.place(block) {
+                Some(OpenBlock::Content(start)) => self.content.replace_range(start.., &text),
+                Some(OpenBlock::Call(call)) => self.calls[call].arguments = text.into_owned(),
+                Some(OpenBlock::Reasoning) | None => {}
             },
-            Body::BlockEnd { block, completion } => {
-                if let Some(Place::Call(call)) = self.place(block) {
+            EventKind::BlockEnd { block, completion } => {
+                if let Some(OpenBlock::Call(call)) = self.place(block) {
                     let call = &mut self.calls[call];
-                    call.incomplete = completion == Completion::Cut;
-                    let is_refused = completion == Completion::AfterDamage;
+                    call.incomplete = completion == BlockCompletion::Cut;
+                    let is_refused = completion == BlockCompletion::AfterDamage;
                     call.invalid = is_refused || !call.incomplete && !is_object(&call.arguments);
                 }
                 self.open.retain(|(other, _)| *other != block);
             }
-            Body::Markup { .. } => {
+            EventKind::Markup { .. } => {
                 // Closers belong to the call they follow.
                 if let Some(call) = self.calls.last_mut()
                     && call.span.end == source.start
@@ -164,9 +165,9 @@ impl<'e> Sink<Event<'e>> for Extraction {
                     call.span.end = source.end;
                 }
             }
-            Body::Notice(notice) => {
+            EventKind::Notice(notice) => {
                 let place = notice.block.and_then(|block| self.place(block));
-                if let (NoticeCode::AfterDamage, Some(Place::Call(call))) = (notice.code, place) {
+                if let (NoticeCode::AfterDamage, Some(OpenBlock::Call(call))) = (notice.code, place) {
                     self.calls[call].after_damage = true;
                 }
                 self.notices.push(notice.into_owned());

@@ -2,15 +2,15 @@
 
 use std::borrow::Cow;
 
-use super::calls::Told;
+use super::calls::CollectedCall;
 use crate::event::{
-    BlockId, BlockKind, Body, CallKind, Completion, DeltaKind, Event, EventSink, Notice, NoticeCode,
-    ReasoningForm, Scope, Span,
+    BlockCompletion, BlockId, BlockKind, ByteSpan, CallKind, DeltaKind, Event, EventKind, EventScope,
+    EventSink, Notice, NoticeCode, ReasoningForm,
 };
 
 /// Keeps the blocks of one text stream and counts its bytes.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Emitter {
+pub(super) struct BlockEmitter {
     choice: u32,
     /// The number of the next block.
     pub(super) next_block: u32,
@@ -23,7 +23,7 @@ pub(super) struct Emitter {
 
 const THOUGHTS: BlockKind<'static> = BlockKind::Reasoning(ReasoningForm::Raw);
 
-impl Emitter {
+impl BlockEmitter {
     /// How many bytes of the stream have been accounted for.
     pub(super) fn offset(&self) -> u64 {
         self.offset
@@ -46,9 +46,9 @@ impl Emitter {
     /// What has been shown as visible text was a thought: takes it back and shows it as one.
     pub(super) fn correct_to_reasoning(&mut self, text: &str, sink: &mut EventSink<'_>) {
         let Some((block, DeltaKind::Text)) = self.open else { return };
-        self.put(Span::default(), Body::Correction { block, text: Cow::Borrowed("") }, sink);
+        self.put(ByteSpan::default(), EventKind::Correction { block, text: Cow::Borrowed("") }, sink);
         self.prose(DeltaKind::Reasoning, text, 0, sink);
-        self.end(Completion::Whole, sink);
+        self.end(BlockCompletion::Whole, sink);
     }
 
     /// Shows text or thoughts made from the next `len` bytes.
@@ -58,7 +58,7 @@ impl Emitter {
         }
         if self.open.is_none_or(|(_, open)| open != kind) {
             let words = if kind == DeltaKind::Reasoning { THOUGHTS } else { BlockKind::Text };
-            self.start(kind, words, Span::default(), sink);
+            self.start(kind, words, ByteSpan::default(), sink);
         }
         self.go_on(text, len, sink);
     }
@@ -73,7 +73,7 @@ impl Emitter {
     /// Ends a thought, if one is open.
     pub(super) fn end_reasoning(&mut self, sink: &mut EventSink<'_>) {
         if let Some((_, DeltaKind::Reasoning)) = self.open {
-            self.end(Completion::Whole, sink);
+            self.end(BlockCompletion::Whole, sink);
         }
     }
 
@@ -81,7 +81,7 @@ impl Emitter {
         if !text.is_empty() {
             self.settle_debt(sink);
             let source = self.advance(text.len());
-            self.put(source, Body::Markup { text: Cow::Borrowed(text) }, sink);
+            self.put(source, EventKind::Markup { text: Cow::Borrowed(text) }, sink);
         }
     }
 
@@ -101,13 +101,13 @@ impl Emitter {
     }
 
     /// Tells calls that stand in a thought with which the answer ends.
-    pub(super) fn tell_meant(&mut self, calls: &[Told], sink: &mut EventSink<'_>) {
+    pub(super) fn tell_meant(&mut self, calls: &[CollectedCall], sink: &mut EventSink<'_>) {
         for call in calls {
             let detail = format!("the answer ends in a thought; the call of {:?} in it is meant", call.name);
             self.notice(NoticeCode::Judged, detail, sink);
             self.call(&call.name, "", CallKind::Function, 0, sink);
             self.argument(&call.arguments, 0, sink);
-            self.end(Completion::Whole, sink);
+            self.end(BlockCompletion::Whole, sink);
         }
     }
 
@@ -115,8 +115,8 @@ impl Emitter {
     pub(super) fn identity(&mut self, id: &str, len: usize, sink: &mut EventSink<'_>) {
         let source = self.advance(len);
         if let Some((block, DeltaKind::Arguments)) = self.open {
-            let (scope, id) = (Scope::Block(block), Some(Cow::Borrowed(id)));
-            self.put(source, Body::Identity { scope, id, model: None }, sink);
+            let (scope, id) = (EventScope::Block(block), Some(Cow::Borrowed(id)));
+            self.put(source, EventKind::Identity { scope, id, model: None }, sink);
         }
     }
 
@@ -134,7 +134,7 @@ impl Emitter {
 
     /// Argument text of the open call, made from bytes that may lie elsewhere.
     #[inline]
-    pub(super) fn argument_from(&mut self, source: Span, text: &str, sink: &mut EventSink<'_>) {
+    pub(super) fn argument_from(&mut self, source: ByteSpan, text: &str, sink: &mut EventSink<'_>) {
         if matches!(self.open, Some((_, DeltaKind::Arguments))) {
             self.delta(source, text, sink);
         }
@@ -144,16 +144,16 @@ impl Emitter {
     fn settle_debt(&mut self, sink: &mut EventSink<'_>) {
         let debt = std::mem::take(&mut self.debt);
         if debt > 0 {
-            let source = Span { start: self.offset - debt, end: self.offset };
-            self.put(source, Body::Markup { text: Cow::Borrowed("") }, sink);
+            let source = ByteSpan { start: self.offset - debt, end: self.offset };
+            self.put(source, EventKind::Markup { text: Cow::Borrowed("") }, sink);
         }
     }
 
     /// Ends the block that is open, if any.
-    pub(super) fn end(&mut self, completion: Completion, sink: &mut EventSink<'_>) {
+    pub(super) fn end(&mut self, completion: BlockCompletion, sink: &mut EventSink<'_>) {
         self.settle_debt(sink);
         if let Some((block, _)) = self.open.take() {
-            self.put(Span::default(), Body::BlockEnd { block, completion }, sink);
+            self.put(ByteSpan::default(), EventKind::BlockEnd { block, completion }, sink);
         }
     }
 
@@ -164,7 +164,7 @@ impl Emitter {
         sink: &mut EventSink<'_>,
     ) {
         let notice = Notice::new(code, self.offset, detail);
-        self.put(Span::default(), Body::Notice(notice), sink);
+        self.put(ByteSpan::default(), EventKind::Notice(notice), sink);
     }
 
     /// A notice about the open block.
@@ -176,35 +176,35 @@ impl Emitter {
     ) {
         let block = self.open.map(|(block, _)| block);
         let notice = Notice { block, ..Notice::new(code, self.offset, detail) };
-        self.put(Span::default(), Body::Notice(notice), sink);
+        self.put(ByteSpan::default(), EventKind::Notice(notice), sink);
     }
 
     /// Counts bytes without an event of their own.
     #[inline]
-    pub(super) fn advance(&mut self, len: usize) -> Span {
+    pub(super) fn advance(&mut self, len: usize) -> ByteSpan {
         let start = self.offset;
         self.offset += len as u64;
-        Span { start, end: self.offset }
+        ByteSpan { start, end: self.offset }
     }
 
-    fn start(&mut self, kind: DeltaKind, words: BlockKind<'_>, source: Span, sink: &mut EventSink<'_>) {
-        self.end(Completion::Whole, sink);
+    fn start(&mut self, kind: DeltaKind, words: BlockKind<'_>, source: ByteSpan, sink: &mut EventSink<'_>) {
+        self.end(BlockCompletion::Whole, sink);
         let block = BlockId(self.next_block);
         self.next_block += 1;
         self.open = Some((block, kind));
-        self.put(source, Body::block_start(block, words), sink);
+        self.put(source, EventKind::block_start(block, words), sink);
     }
 
     #[inline]
-    fn delta(&self, source: Span, text: &str, sink: &mut EventSink<'_>) {
+    fn delta(&self, source: ByteSpan, text: &str, sink: &mut EventSink<'_>) {
         let Some((block, kind)) = self.open else { return };
         // Made in its place: a body that is handed on is copied.
         let text = Cow::Borrowed(text);
-        sink.put(Event { choice: self.choice, source, body: Body::Delta { block, kind, text } });
+        sink.put(Event { choice: self.choice, source, body: EventKind::Delta { block, kind, text } });
     }
 
     #[inline]
-    fn put(&self, source: Span, body: Body<'_>, sink: &mut EventSink<'_>) {
+    fn put(&self, source: ByteSpan, body: EventKind<'_>, sink: &mut EventSink<'_>) {
         sink.put(Event { choice: self.choice, source, body });
     }
 }

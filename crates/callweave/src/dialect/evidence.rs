@@ -1,16 +1,16 @@
 //! What is a call: the evidence is weighed here, once, for all dialects.
 //!
-//! A candidate is described by [`Evidence`]; the first of [`RULES`] that applies decides, and its reason is what
+//! A candidate is described by [`CallEvidence`]; the first of [`RULES`] that applies decides, and its reason is what
 //! a notice tells. Where a candidate stands is asked twice: when its opener is seen, so that what is certainly
-//! shown is never held ([`Evidence::at_opener`]), and when its name is known and its arguments have begun.
+//! shown is never held ([`CallEvidence::at_opener`]), and when its name is known and its arguments have begun.
 
-use super::position::Standing;
+use super::position::MarkerPosition;
 use super::table;
 use super::tools::Tools;
 
 /// How much a marker says by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Strength {
+pub(super) enum MarkerStrength {
     /// A special token, a tag or a fence of the dialect's own: nobody writes it by chance.
     Strong,
     /// The tag of a call without the marker that stands around it as a rule.
@@ -27,7 +27,7 @@ pub(super) enum Strength {
 
 /// What is known of the arguments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Arguments {
+pub(super) enum ArgumentEvidence {
     /// Nothing was looked at yet.
     Unseen,
     /// There are none, and nothing that says so.
@@ -46,17 +46,17 @@ pub(super) enum Arguments {
 
 /// What speaks for a call, and against it.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Evidence<'e> {
-    pub(super) strength: Strength,
-    pub(super) standing: Standing,
+pub(super) struct CallEvidence<'e> {
+    pub(super) strength: MarkerStrength,
+    pub(super) standing: MarkerPosition,
     /// Whether it stands in a thought.
     pub(super) is_in_thought: bool,
-    /// Whether it is read as what all the rest of the answer may be; see [`Verdict::Doubt`].
+    /// Whether it is read as what all the rest of the answer may be; see [`CallVerdict::Doubt`].
     pub(super) is_doubted: bool,
     /// Whether it stands in a block.
     pub(super) is_in_block: bool,
     pub(super) name: &'e str,
-    pub(super) arguments: Arguments,
+    pub(super) arguments: ArgumentEvidence,
     pub(super) tools: &'e Tools,
     /// Whether the caller said which dialect it is.
     pub(super) is_named: bool,
@@ -72,7 +72,7 @@ pub(super) struct Evidence<'e> {
 
 /// What a candidate is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum CallVerdict {
     Call,
     /// A call if nothing but closers, blanks and further calls follow to a natural end of the answer: models
     /// stop after calling, authors go on writing.
@@ -81,41 +81,47 @@ pub(super) enum Verdict {
 }
 
 /// The first rule that applies decides.
-struct Rule {
-    applies: fn(&Evidence<'_>) -> bool,
-    verdict: Verdict,
+struct EvidenceRule {
+    applies: fn(&CallEvidence<'_>) -> bool,
+    verdict: CallVerdict,
     reason: &'static str,
 }
 
-const fn rule(verdict: Verdict, reason: &'static str, applies: fn(&Evidence<'_>) -> bool) -> Rule {
-    Rule { applies, verdict, reason }
+const fn rule(
+    verdict: CallVerdict,
+    reason: &'static str,
+    applies: fn(&CallEvidence<'_>) -> bool,
+) -> EvidenceRule {
+    EvidenceRule { applies, verdict, reason }
 }
 
-use Verdict::{Call, Doubt, Text};
+use CallVerdict::{Call, Doubt, Text};
 
 /// What the place of an opener says, before anything of the body is read.
-const AT_OPENER: [Rule; 9] = [
+const AT_OPENER: [EvidenceRule; 9] = [
     // Whoever quotes does not call: `write <tool_call>`, {"answer": "<tool_call>…"}, > <tool_call>.
-    rule(Text, "it is quoted", |it| it.standing == Standing::Quoted),
+    rule(Text, "it is quoted", |it| it.standing == MarkerPosition::Quoted),
     // A fence that holds something else first is a listing.
-    rule(Text, "it stands in a code block", |it| it.standing == Standing::Code),
+    rule(Text, "it stands in a code block", |it| it.standing == MarkerPosition::Code),
     // A part of a JSON value that was no call itself.
-    rule(Text, "it is part of a JSON value", |it| it.standing == Standing::Json && it.is_bare()),
+    rule(Text, "it is part of a JSON value", |it| it.standing == MarkerPosition::Json && it.is_bare()),
     rule(Text, "it stands in a code block of a thought", |it| {
-        it.standing == Standing::Indented && it.is_in_thought && !it.is_doubted
+        it.standing == MarkerPosition::Indented && it.is_in_thought && !it.is_doubted
     }),
     // « {"name": … } »: what has no marker is data there.
     rule(Text, "it is shown", |it| it.standing.is_shown() && it.is_bare()),
     rule(Doubt, "it is shown", |it| it.standing.is_shown() && !it.is_doubted),
     // An example, unless the answer ends with it.
-    rule(Doubt, "it stands in an indented block", |it| it.standing == Standing::Indented && !it.is_doubted),
+    rule(Doubt, "it stands in an indented block", |it| {
+        it.standing == MarkerPosition::Indented && !it.is_doubted
+    }),
     // A thought may quote, or may have been forgotten to close.
     rule(Doubt, "it stands in a thought", |it| it.is_in_thought && !it.is_doubted),
     rule(Call, "nothing speaks against it", |_| true),
 ];
 
 /// What name and arguments say.
-const RULES: [Rule; 15] = [
+const RULES: [EvidenceRule; 15] = [
     // `<tool_call>...</tool_call>`, `<function=[`.
     rule(Text, "no tool can have that name", |it| !may_be_name(it.name) && !it.is_declared()),
     // An example in a block, or a name without its opener, has to name a tool that there is.
@@ -124,48 +130,51 @@ const RULES: [Rule; 15] = [
     }),
     // `<tool_call>name</tool_call>` is a call where somebody knows the name.
     rule(Text, "it has no arguments, and its name is not declared", |it| {
-        it.arguments == Arguments::Absent && !it.is_vouched() && !it.is_spoken
+        it.arguments == ArgumentEvidence::Absent && !it.is_vouched() && !it.is_spoken
     }),
     // `<function=bash> is how Qwen writes it.`
-    rule(Text, "a sentence goes on behind its tag", |it| it.arguments == Arguments::Words && it.is_tag),
+    rule(Text, "a sentence goes on behind its tag", |it| {
+        it.arguments == ArgumentEvidence::Words && it.is_tag
+    }),
     // `name<|sep|>free text`: a damaged call where somebody knows the name, else a sentence.
     rule(Text, "its arguments are not what they should be, and its name is not declared", |it| {
-        let is_sentence = it.standing == Standing::Plain && !it.is_named;
+        let is_sentence = it.standing == MarkerPosition::Plain && !it.is_named;
         it.is_damaged() && (it.is_bare() || is_sentence || !it.is_vouched())
     }),
     // `<tool_call> and </tool_call>`, `<function=NAME>`.
     rule(Text, "its name is a word of the sentence around it, or stands for one", |it| {
-        let is_filler = it.arguments == Arguments::Absent && is_filler(it.name);
+        let is_filler = it.arguments == ArgumentEvidence::Absent && is_filler(it.name);
         let is_placeholder = !it.is_named && is_placeholder(it.name);
         (is_filler || is_placeholder) && !it.is_declared()
     }),
     // The description of a tool stands between markers, too: <tools>{"name": …}</tools>.
-    rule(Text, "it describes a tool", |it| it.arguments == Arguments::Schema),
+    rule(Text, "it describes a tool", |it| it.arguments == ArgumentEvidence::Schema),
     // The description of a tool has the keys of one: {"name": …, "parameters": {"type": "object"}}.
     rule(Text, "its arguments are not those of the tool", |it| {
-        it.arguments == Arguments::Foreign && it.is_weak()
+        it.arguments == ArgumentEvidence::Foreign && it.is_weak()
     }),
     // JSON and Python are common in answers; a name that was declared is not.
     rule(Text, "it has no marker, and its name is not declared", |it| it.is_weak() && !it.is_vouched()),
     // A body that lost its opener has to name a tool that there is.
     rule(Text, "it has no opener, and its name is not declared", |it| {
-        it.strength == Strength::Missing && !it.is_declared() && !(it.is_named && it.tools.is_empty())
+        it.strength == MarkerStrength::Missing && !it.is_declared() && !(it.is_named && it.tools.is_empty())
     }),
     // A list of people has names as well; and among words, JSON of a tool that nobody declared is data.
     rule(Text, "nothing else speaks for it, and its name is not declared", |it| {
-        let is_alone = it.arguments == Arguments::Absent || it.strength == Strength::Bare && it.has_text;
+        let is_alone =
+            it.arguments == ArgumentEvidence::Absent || it.strength == MarkerStrength::Bare && it.has_text;
         it.is_bare() && is_alone && !it.is_declared() && !it.tools.is_empty()
     }),
     // `write <function=f> to …`: the tag alone, in the middle of a line, is shown.
     rule(Text, "it is a tag among words", |it| {
-        it.strength == Strength::Inner && it.standing == Standing::Plain && !it.is_declared()
+        it.strength == MarkerStrength::Inner && it.standing == MarkerPosition::Plain && !it.is_declared()
     }),
     // `call:f{…} is how it is written.`
     rule(Doubt, "it has no opener", |it| it.is_openerless() && !it.is_doubted),
     // `Send {"name": "f", …} to it.`
     rule(Doubt, "it stands among words", |it| {
-        let is_among = it.standing == Standing::Plain || it.has_text && !it.follows_tag;
-        it.strength == Strength::Bare && is_among && !it.is_named && !it.is_doubted
+        let is_among = it.standing == MarkerPosition::Plain || it.has_text && !it.follows_tag;
+        it.strength == MarkerStrength::Bare && is_among && !it.is_named && !it.is_doubted
     }),
     rule(Call, "its marker and its name are those of a call", |_| true),
 ];
@@ -197,18 +206,18 @@ fn is_among(words: &[&str], name: &str) -> bool {
     words.iter().any(|word| word.eq_ignore_ascii_case(name))
 }
 
-impl Evidence<'_> {
+impl CallEvidence<'_> {
     /// What the place of the opener says.
-    pub(super) fn at_opener(&self) -> (Verdict, &'static str) {
+    pub(super) fn at_opener(&self) -> (CallVerdict, &'static str) {
         self.weigh(&AT_OPENER)
     }
 
     /// What everything says together.
-    pub(super) fn verdict(&self) -> (Verdict, &'static str) {
+    pub(super) fn verdict(&self) -> (CallVerdict, &'static str) {
         self.weigh(&RULES)
     }
 
-    fn weigh(&self, rules: &[Rule]) -> (Verdict, &'static str) {
+    fn weigh(&self, rules: &[EvidenceRule]) -> (CallVerdict, &'static str) {
         let decides = rules.iter().find(|rule| (rule.applies)(self));
         decides.map_or((Call, ""), |rule| (rule.verdict, rule.reason))
     }
@@ -219,13 +228,13 @@ impl Evidence<'_> {
 
     /// Whether mended arguments would make it a call: damage alone speaks against it.
     pub(super) fn is_worth_mending(&self) -> bool {
-        let mended = Self { arguments: Arguments::Begun, ..*self };
-        let is_known = self.is_declared() || self.tools.is_empty() && self.strength == Strength::Strong;
+        let mended = Self { arguments: ArgumentEvidence::Begun, ..*self };
+        let is_known = self.is_declared() || self.tools.is_empty() && self.strength == MarkerStrength::Strong;
         self.is_damaged() && is_known && mended.verdict().0 != Text
     }
 
     fn is_damaged(&self) -> bool {
-        matches!(self.arguments, Arguments::Damaged | Arguments::Words)
+        matches!(self.arguments, ArgumentEvidence::Damaged | ArgumentEvidence::Words)
     }
 
     /// Whether somebody besides the text says that there may be such a call.
@@ -234,14 +243,14 @@ impl Evidence<'_> {
     }
 
     fn is_weak(&self) -> bool {
-        matches!(self.strength, Strength::Word | Strength::Bare) || self.is_openerless()
+        matches!(self.strength, MarkerStrength::Word | MarkerStrength::Bare) || self.is_openerless()
     }
 
     fn is_bare(&self) -> bool {
-        self.strength == Strength::Bare || self.is_openerless()
+        self.strength == MarkerStrength::Bare || self.is_openerless()
     }
 
     fn is_openerless(&self) -> bool {
-        matches!(self.strength, Strength::Start | Strength::Missing)
+        matches!(self.strength, MarkerStrength::Start | MarkerStrength::Missing)
     }
 }

@@ -2,14 +2,14 @@
 
 use std::sync::{Arc, OnceLock};
 
-use super::engine::{Engine, Manner};
-use super::matcher::Matched;
-use super::plan::Plan;
-use super::registry::Registry;
-use super::spec::{Dialect, Start, Thought};
+use super::engine::{ReadingMode, TextEngine};
+use super::matcher::MatchedCall;
+use super::plan::DialectPlan;
+use super::registry::DialectRegistry;
+use super::spec::{Dialect, ReasoningMarkers, TextStart};
 use super::tools::Tools;
 use crate::error::{Error, Result};
-use crate::event::{Completion, EventSink};
+use crate::event::{BlockCompletion, EventSink};
 
 /// How a text is to be read.
 ///
@@ -26,11 +26,11 @@ pub struct ExtractOptions {
     /// Those whose calls are found, too, where their markers leave no doubt.
     others: Arc<[Dialect]>,
     tools: Arc<Tools>,
-    starting_in: Option<Start>,
+    starting_in: Option<TextStart>,
     is_trusting: bool,
     accepts_after_damage: bool,
     /// The dialects made ready, once somebody needs them; shared by all clones.
-    plan: Arc<OnceLock<Arc<Plan>>>,
+    plan: Arc<OnceLock<Arc<DialectPlan>>>,
 }
 
 /// The built-in dialect of a name, as [`ExtractOptions::new`].
@@ -45,7 +45,7 @@ impl TryFrom<&str> for ExtractOptions {
 impl ExtractOptions {
     /// Reads the built-in dialect of that name; `auto` lets the text decide.
     pub fn new(name: &str) -> Result<Self> {
-        Registry::builtin().options(name)
+        DialectRegistry::builtin().options(name)
     }
 
     /// Reads these dialects: the text decides if there are several. They are taken as they are, empty
@@ -78,7 +78,7 @@ impl ExtractOptions {
 
     /// Says what the text begins with.
     #[must_use]
-    pub fn starting_in(mut self, start: Start) -> Self {
+    pub fn starting_in(mut self, start: TextStart) -> Self {
         self.starting_in = Some(start);
         self
     }
@@ -87,18 +87,18 @@ impl ExtractOptions {
     /// if the prompt opened one and did not close it.
     #[must_use]
     pub fn after_prompt(mut self, prompt: &str) -> Self {
-        let last = |markers: fn(&Thought) -> &Vec<String>| {
+        let last = |markers: fn(&ReasoningMarkers) -> &Vec<String>| {
             let thoughts = self.dialects.iter().flat_map(|dialect| &dialect.thoughts);
             let markers = thoughts.flat_map(markers).filter(|marker| !marker.is_empty());
             markers.filter_map(|marker| prompt.rfind(marker.as_str())).max()
         };
         let is_open = last(|thought| &thought.open) > last(|thought| &thought.close);
-        self.starting_in = Some(if is_open { Start::Reasoning } else { Start::Text });
+        self.starting_in = Some(if is_open { TextStart::Reasoning } else { TextStart::Text });
         self
     }
 
     /// Lets calls count that stand behind a damaged call whose end is in doubt. Without this they are found and marked
-    /// ([`Completion::AfterDamage`]) but invalid: such a call may be a part of what the damaged one was to write into a
+    /// ([`BlockCompletion::AfterDamage`]) but invalid: such a call may be a part of what the damaged one was to write into a
     /// file.
     #[must_use]
     pub fn accepting_calls_after_damage(mut self) -> Self {
@@ -129,18 +129,18 @@ impl ExtractOptions {
 
     /// An extractor whose events are those of a choice.
     pub(super) fn extractor(&self, choice: u32) -> Extractor {
-        let plan = self.plan.get_or_init(|| Arc::new(Plan::new(self.dialects.to_vec(), &self.others)));
+        let plan = self.plan.get_or_init(|| Arc::new(DialectPlan::new(self.dialects.to_vec(), &self.others)));
         let (plan, tools) = (Arc::clone(plan), Arc::clone(&self.tools));
         let Self { is_trusting, accepts_after_damage, .. } = *self;
-        let manner = Manner { choice, is_trusting, accepts_after_damage };
-        Extractor { engine: Engine::new(plan, tools, self.starting_in, manner), held: String::new() }
+        let manner = ReadingMode { choice, is_trusting, accepts_after_damage };
+        Extractor { engine: TextEngine::new(plan, tools, self.starting_in, manner), held: String::new() }
     }
 }
 
 /// Finds thoughts and tool calls in one text stream. See the [module](super).
 #[derive(Debug)]
 pub struct Extractor {
-    engine: Engine,
+    engine: TextEngine,
     /// What has come and is not accounted for yet.
     held: String,
 }
@@ -179,11 +179,11 @@ impl Extractor {
 
     /// Says that the model has ended its answer, and ends what is open.
     pub fn finish(&mut self, sink: &mut EventSink<'_>) {
-        self.end(Completion::Whole, sink);
+        self.end(BlockCompletion::Whole, sink);
     }
 
     /// Says that no more text will come: because the model has ended its answer, or because a limit has cut it.
-    pub fn end(&mut self, answer: Completion, sink: &mut EventSink<'_>) {
+    pub fn end(&mut self, answer: BlockCompletion, sink: &mut EventSink<'_>) {
         self.engine.ends(answer);
         let held = std::mem::take(&mut self.held);
         if self.engine.waits_for_all() {
@@ -195,13 +195,13 @@ impl Extractor {
     }
 
     fn match_all(&mut self, text: &str, sink: &mut EventSink<'_>) {
-        let mut calls: Vec<Matched> = Vec::new();
+        let mut calls: Vec<MatchedCall> = Vec::new();
         let mut complaints = Vec::new();
         for matcher in self.engine.whole_text_matchers() {
             match matcher.find(text) {
                 // What one matcher has found, the next one cannot find again.
                 Ok(found) => {
-                    let is_free = |call: &Matched| {
+                    let is_free = |call: &MatchedCall| {
                         calls.iter().all(|other| call.end <= other.start || other.end <= call.start)
                     };
                     let free: Vec<_> = found.into_iter().filter(is_free).collect();

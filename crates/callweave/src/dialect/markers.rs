@@ -4,12 +4,12 @@
 //! a marker is told apart from what cannot, so that a caller holds back no more than it must.
 
 use super::quotation::{begins_container, begins_mark};
-use super::table::{self, Hole};
+use super::table::{self, MarkerHole};
 
 /// A set of markers, each with what it means.
 #[derive(Clone, Debug)]
-pub(super) struct Markers<M> {
-    rows: Vec<Row<M>>,
+pub(super) struct MarkerSet<M> {
+    rows: Vec<MarkersByByte<M>>,
     /// The distinct first bytes.
     firsts: Vec<u8>,
     /// Which row a byte begins, or [`PLAIN`], or [`WIDE`], or [`LINE`].
@@ -19,7 +19,7 @@ pub(super) struct Markers<M> {
 }
 
 /// The markers with one first byte: what they begin with, and those that do.
-type Row<M> = Vec<(Pattern, Vec<(Pattern, M)>)>;
+type MarkersByByte<M> = Vec<(MarkerPattern, Vec<(MarkerPattern, M)>)>;
 
 /// A byte that begins neither a marker nor anything else; one of a letter that may be a quotation mark; and one that a
 /// line or code begins with.
@@ -44,17 +44,17 @@ static LINES: [bool; 256] = {
 };
 
 #[derive(Clone, Debug)]
-struct Pattern {
+struct MarkerPattern {
     head: String,
     /// What stands between the two, and what comes after it.
-    tail: Option<(&'static Hole, String)>,
+    tail: Option<(&'static MarkerHole, String)>,
     /// Whether it is found in other spellings, too.
     is_loose: bool,
 }
 
 /// What was found in a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Found<M> {
+pub(super) enum MarkerMatch<M> {
     /// No marker, nor the beginning of one.
     Nothing,
     /// From here on it may become a marker.
@@ -63,7 +63,7 @@ pub(super) enum Found<M> {
     Marker { at: usize, len: usize, meaning: M },
 }
 
-enum Match {
+enum PatternMatch {
     No,
     Perhaps,
     Whole(usize),
@@ -71,7 +71,7 @@ enum Match {
 
 /// Whether a marker can be searched for: it begins with text, and not with what stands for something else.
 pub(super) fn may_begin(text: &str) -> bool {
-    !Pattern::new(text).head.is_empty()
+    !MarkerPattern::new(text).head.is_empty()
 }
 
 const LONGEST_WORD: usize = 128;
@@ -83,7 +83,7 @@ pub(super) fn in_ascii(text: &str) -> String {
 
 /// Whether `text` begins with a marker in any spelling of its bars and blanks: one bar or two, of any width, with
 /// blanks around them.
-fn begins_loosely(marker: &str, text: &str) -> Match {
+fn begins_loosely(marker: &str, text: &str) -> PatternMatch {
     let mut rest = text;
     for wanted in marker.chars() {
         let before = rest;
@@ -94,7 +94,7 @@ fn begins_loosely(marker: &str, text: &str) -> Match {
                 let len = bars.map(char::len_utf8).sum();
                 let close = &open[len..];
                 match len {
-                    0 if !open.is_empty() => return Match::No,
+                    0 if !open.is_empty() => return PatternMatch::No,
                     _ => close.strip_prefix(' ').unwrap_or(close),
                 }
             }
@@ -103,16 +103,16 @@ fn begins_loosely(marker: &str, text: &str) -> Match {
         };
         // Where the text ends, more of the same may come.
         if rest.is_empty() && (before.is_empty() || wanted == '｜') {
-            return Match::Perhaps;
+            return PatternMatch::Perhaps;
         }
         if rest.len() == before.len() {
-            return Match::No;
+            return PatternMatch::No;
         }
     }
-    Match::Whole(text.len() - rest.len())
+    PatternMatch::Whole(text.len() - rest.len())
 }
 
-impl Pattern {
+impl MarkerPattern {
     fn new(text: &str) -> Self {
         for hole in &table::HOLES {
             if let Some((head, tail)) = text.split_once(hole.written) {
@@ -122,19 +122,19 @@ impl Pattern {
         Self { head: text.to_owned(), tail: None, is_loose: text.contains(['｜', '▁']) }
     }
 
-    fn at_start_of(&self, text: &str) -> Match {
+    fn at_start_of(&self, text: &str) -> PatternMatch {
         if self.is_loose {
             return begins_loosely(&self.head, text);
         }
         let text = text.as_bytes();
         let head = self.head.as_bytes();
         if text.len() < head.len() {
-            return if head.starts_with(text) { Match::Perhaps } else { Match::No };
+            return if head.starts_with(text) { PatternMatch::Perhaps } else { PatternMatch::No };
         }
         if !text.starts_with(head) {
-            return Match::No;
+            return PatternMatch::No;
         }
-        let Some((hole, tail)) = &self.tail else { return Match::Whole(head.len()) };
+        let Some((hole, tail)) = &self.tail else { return PatternMatch::Whole(head.len()) };
         let mut at = head.len();
         if hole.lead.is_none() || text.get(at) == hole.lead.as_ref() {
             let holds =
@@ -143,16 +143,16 @@ impl Pattern {
         }
         let rest = &text[at..];
         if rest.len() < tail.len() {
-            if tail.as_bytes().starts_with(rest) { Match::Perhaps } else { Match::No }
+            if tail.as_bytes().starts_with(rest) { PatternMatch::Perhaps } else { PatternMatch::No }
         } else if rest.starts_with(tail.as_bytes()) {
-            Match::Whole(at + tail.len())
+            PatternMatch::Whole(at + tail.len())
         } else {
-            Match::No
+            PatternMatch::No
         }
     }
 }
 
-impl<M: Copy> Markers<M> {
+impl<M: Copy> MarkerSet<M> {
     pub(super) fn new() -> Self {
         let mut row_of = Box::new([PLAIN; 256]);
         (0..=u8::MAX).filter(|&byte| is_line(byte)).for_each(|byte| row_of[usize::from(byte)] = LINE);
@@ -162,7 +162,7 @@ impl<M: Copy> Markers<M> {
 
     /// Adds a marker; an empty one is ignored, and the first meaning of a text stays.
     pub(super) fn add(&mut self, text: &str, meaning: M) {
-        let pattern = Pattern::new(text);
+        let pattern = MarkerPattern::new(text);
         let Some(&first) = pattern.head.as_bytes().first() else { return };
         if !self.is_first(first) {
             self.row_of[usize::from(first)] = self.rows.len() as u8;
@@ -179,7 +179,7 @@ impl<M: Copy> Markers<M> {
         let lead = &pattern.head[..pattern.head.chars().take(2).map(char::len_utf8).sum()];
         let at = row.iter().position(|(other, _)| other.head == lead).unwrap_or(row.len());
         if at == row.len() {
-            row.push((Pattern::new(lead), Vec::new()));
+            row.push((MarkerPattern::new(lead), Vec::new()));
         }
         if row[at].1.iter().all(|(other, _)| other.head != pattern.head || other.tail != pattern.tail) {
             row[at].1.push((pattern, meaning));
@@ -215,7 +215,7 @@ impl<M: Copy> Markers<M> {
             return None;
         }
         let first = (0..bytes.len()).find(|&at| self.may_begin_at(bytes, at)).unwrap_or(bytes.len());
-        let is_spare = first + 1 >= bytes.len() || matches!(self.find(text, false), Found::Nothing);
+        let is_spare = first + 1 >= bytes.len() || matches!(self.find(text, false), MarkerMatch::Nothing);
         is_spare.then_some(if first + 1 == bytes.len() { first } else { bytes.len() })
     }
 
@@ -232,12 +232,12 @@ impl<M: Copy> Markers<M> {
 
     /// The first marker in `text`; of several at one place the longest. With `is_last`, no more text
     /// will come, so that nothing may still become a marker.
-    pub(super) fn find(&self, text: &str, is_last: bool) -> Found<M> {
+    pub(super) fn find(&self, text: &str, is_last: bool) -> MarkerMatch<M> {
         self.find_up_to(text, text.len(), is_last)
     }
 
     /// The first marker that begins before `end`.
-    pub(super) fn find_up_to(&self, text: &str, end: usize, is_last: bool) -> Found<M> {
+    pub(super) fn find_up_to(&self, text: &str, end: usize, is_last: bool) -> MarkerMatch<M> {
         let bytes = &text.as_bytes()[..end];
         let mut from = 0;
         while let Some(at) = self.next_first(&bytes[from..]) {
@@ -247,30 +247,30 @@ impl<M: Copy> Markers<M> {
                 continue;
             }
             match self.starting(text.get(at..).unwrap_or_default(), is_last) {
-                Found::Nothing => from = at + 1,
-                Found::Perhaps(_) => return Found::Perhaps(at),
-                Found::Marker { len, meaning, .. } => return Found::Marker { at, len, meaning },
+                MarkerMatch::Nothing => from = at + 1,
+                MarkerMatch::Perhaps(_) => return MarkerMatch::Perhaps(at),
+                MarkerMatch::Marker { len, meaning, .. } => return MarkerMatch::Marker { at, len, meaning },
             }
         }
-        Found::Nothing
+        MarkerMatch::Nothing
     }
 
     /// The longest marker right at the start of `text`.
-    pub(super) fn starting(&self, text: &str, is_last: bool) -> Found<M> {
+    pub(super) fn starting(&self, text: &str, is_last: bool) -> MarkerMatch<M> {
         let mut best = None;
         let row = match text.as_bytes().first() {
             Some(first) => self.rows.get(usize::from(self.row_of[usize::from(*first)])),
             None if is_last || self.rows.is_empty() => None,
-            None => return Found::Perhaps(0),
+            None => return MarkerMatch::Perhaps(0),
         };
         let alike =
-            row.into_iter().flatten().filter(|(lead, _)| !matches!(lead.at_start_of(text), Match::No));
+            row.into_iter().flatten().filter(|(lead, _)| !matches!(lead.at_start_of(text), PatternMatch::No));
         for (pattern, meaning) in alike.flat_map(|(_, group)| group) {
             match pattern.at_start_of(text) {
-                Match::No => {}
-                Match::Perhaps if is_last => {}
-                Match::Perhaps => return Found::Perhaps(0),
-                Match::Whole(len) => {
+                PatternMatch::No => {}
+                PatternMatch::Perhaps if is_last => {}
+                PatternMatch::Perhaps => return MarkerMatch::Perhaps(0),
+                PatternMatch::Whole(len) => {
                     // Whose own spelling it is has the better claim; a tag of any name has none.
                     let rank = (pattern.head != "<", len, !pattern.is_loose && pattern.tail.is_none());
                     if best.is_none_or(|(highest, _)| rank > highest) {
@@ -279,7 +279,11 @@ impl<M: Copy> Markers<M> {
                 }
             }
         }
-        best.map_or(Found::Nothing, |((_, len, _), meaning)| Found::Marker { at: 0, len, meaning })
+        best.map_or(MarkerMatch::Nothing, |((_, len, _), meaning)| MarkerMatch::Marker {
+            at: 0,
+            len,
+            meaning,
+        })
     }
 
     fn next_first(&self, bytes: &[u8]) -> Option<usize> {

@@ -4,9 +4,9 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-/// A call that a [`Matcher`] found.
+/// A call that a [`CallMatcher`] found.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Matched {
+pub struct MatchedCall {
     /// Where it begins in the text that the matcher was given, in bytes.
     pub start: usize,
     /// The byte after its end.
@@ -36,16 +36,16 @@ pub struct Matched {
 /// assert_eq!(found.content, "Now:  Done.");
 /// ```
 #[derive(Clone)]
-pub struct Matcher {
+pub struct CallMatcher {
     name: String,
-    function: Arc<Function>,
+    function: Arc<MatcherFn>,
 }
 
-type Function = dyn Fn(&str) -> Vec<Matched> + Send + Sync;
+type MatcherFn = dyn Fn(&str) -> Vec<MatchedCall> + Send + Sync;
 
-impl Matcher {
+impl CallMatcher {
     /// A matcher, and the name it is blamed by.
-    pub fn new(name: &str, function: impl Fn(&str) -> Vec<Matched> + Send + Sync + 'static) -> Self {
+    pub fn new(name: &str, function: impl Fn(&str) -> Vec<MatchedCall> + Send + Sync + 'static) -> Self {
         Self { name: name.to_owned(), function: Arc::new(function) }
     }
 
@@ -55,7 +55,7 @@ impl Matcher {
     }
 
     /// The calls it finds in `text`, in order; what is wrong with its answer, if anything is.
-    pub fn find(&self, text: &str) -> Result<Vec<Matched>, String> {
+    pub fn find(&self, text: &str) -> Result<Vec<MatchedCall>, String> {
         let answer = catch_unwind(AssertUnwindSafe(|| (self.function)(text)));
         let Ok(mut found) = answer else { return Err(format!("the matcher {:?} panicked", self.name)) };
         found.sort_by_key(|call| call.start);
@@ -72,7 +72,7 @@ impl Matcher {
     }
 }
 
-impl fmt::Debug for Matcher {
+impl fmt::Debug for CallMatcher {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Matcher").field("name", &self.name).finish_non_exhaustive()
     }

@@ -44,13 +44,18 @@ mod stage;
 mod table;
 mod tools;
 
-pub use channel::Channels;
-pub(crate) use channel::Notation;
+pub use channel::ChannelGrammar;
+pub(crate) use channel::MessageNotation;
 pub use collect::{ExtractedCall, Extraction};
 pub use extractor::{ExtractOptions, Extractor};
-pub use matcher::{Matched, Matcher};
-pub use registry::Registry;
-pub use spec::{Body, CallsInThoughts, Children, Dialect, Form, Header, Json, Start, Tag, Tagged, Thought};
-pub use stage::Stage;
-pub use table::{gemma4::braces::Braces, minimax_m3::elements::Elements, use_tool::fields::Fields};
+pub use matcher::{CallMatcher, MatchedCall};
+pub use registry::DialectRegistry;
+pub use spec::{
+    CallBody, CallForm, CallsInReasoning, ChildrenBody, Dialect, HeaderBody, JsonBody, NamedTag,
+    ReasoningMarkers, TaggedBody, TextStart,
+};
+pub use stage::DialectStage;
+pub use table::{
+    gemma4::braces::BracesBody, minimax_m3::elements::ElementsBody, use_tool::fields::FieldsBody,
+};
 pub use tools::Tools;

@@ -1,21 +1,21 @@
 //! Dialects made ready for reading: all forms compiled, and the markers that are live in each state.
 
-use super::bodies::Compiled;
-use super::channel::Grammar;
-use super::evidence::Strength;
-use super::markers::{Markers, in_ascii};
-use super::spec::{Body, CallsInThoughts, Dialect, Thought};
+use super::bodies::CompiledForm;
+use super::channel::ChannelRules;
+use super::evidence::MarkerStrength;
+use super::markers::{MarkerSet, in_ascii};
+use super::spec::{CallBody, CallsInReasoning, Dialect, ReasoningMarkers};
 use super::table::{self, ELEMENT, SUFFIX};
 
 /// One dialect, or several among which the text decides.
 #[derive(Debug)]
-pub(super) struct Plan {
+pub(super) struct DialectPlan {
     /// Those that were asked for, and behind them others whose calls are found, too.
     pub(super) dialects: Vec<Dialect>,
     /// How many were asked for.
     pub(super) own: usize,
-    pub(super) forms: Vec<Compiled>,
-    pub(super) live: Live,
+    pub(super) forms: Vec<CompiledForm>,
+    pub(super) live: LiveMarkers,
     /// Whether a dialect that was asked for has thoughts.
     pub(super) has_thoughts: bool,
     /// Whether matchers are to be given the whole text, so that nothing is read before its end.
@@ -24,40 +24,40 @@ pub(super) struct Plan {
 
 /// The markers that are live in the states of the engine.
 #[derive(Debug)]
-pub(super) struct Live {
-    pub(super) text: Markers<Meaning>,
+pub(super) struct LiveMarkers {
+    pub(super) text: MarkerSet<MarkerMeaning>,
     /// For each thought.
-    pub(super) thoughts: Vec<Markers<Meaning>>,
+    pub(super) thoughts: Vec<MarkerSet<MarkerMeaning>>,
     /// Which of them the prompt may have opened.
     pub(super) given: usize,
     /// For the messages of a grammar of channels.
-    pub(super) messages: Option<Messages>,
-    pub(super) openers: Vec<Opener>,
+    pub(super) messages: Option<MessageMarkers>,
+    pub(super) openers: Vec<CallOpener>,
     /// What is never text right after a call: all closers, and tokens that end an answer.
-    pub(super) closers: Markers<()>,
+    pub(super) closers: MarkerSet<()>,
     /// Openers of forms in which the name stands first, and what follows it there, for where they are missing.
-    pub(super) nameless: Vec<(usize, Markers<()>)>,
+    pub(super) nameless: Vec<(usize, MarkerSet<()>)>,
 }
 
 /// The markers that are live inside messages.
 #[derive(Debug)]
-pub(super) struct Messages {
-    pub(super) grammar: &'static Grammar,
+pub(super) struct MessageMarkers {
+    pub(super) grammar: &'static ChannelRules,
     pub(super) dialect: usize,
     /// The form of calls whose name stands in the header.
     pub(super) form: usize,
-    pub(super) prose: Markers<Meaning>,
-    pub(super) calls: Markers<Meaning>,
+    pub(super) prose: MarkerSet<MarkerMeaning>,
+    pub(super) calls: MarkerSet<MarkerMeaning>,
     /// What ends a header, if true, and what shows that nothing did.
-    pub(super) headers: Markers<bool>,
+    pub(super) headers: MarkerSet<bool>,
 }
 
 /// What a marker means in text or in a thought.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Meaning {
-    /// A call may begin: which of [`Live::openers`].
+pub(super) enum MarkerMeaning {
+    /// A call may begin: which of [`LiveMarkers::openers`].
     Open(usize),
-    /// A thought begins: which of [`Live::thoughts`].
+    /// A thought begins: which of [`LiveMarkers::thoughts`].
     Think(usize),
     /// A thought ends.
     Unthink,
@@ -77,31 +77,31 @@ pub(super) enum Meaning {
 
 /// Something that may open a call.
 #[derive(Debug)]
-pub(super) struct Opener {
+pub(super) struct CallOpener {
     pub(super) text: String,
-    pub(super) strength: Strength,
+    pub(super) strength: MarkerStrength,
     /// The forms it may open, in the order in which they are tried.
-    pub(super) forms: Vec<Candidate>,
+    pub(super) forms: Vec<FormCandidate>,
 }
 
 /// A form that an opener may open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Candidate {
+pub(super) struct FormCandidate {
     pub(super) form: usize,
     /// Whether the opener is part of the body.
     pub(super) is_part_of_body: bool,
     /// How much the opener says for this form, if less or more than for the first.
-    pub(super) strength: Option<Strength>,
+    pub(super) strength: Option<MarkerStrength>,
 }
 
-impl Opener {
+impl CallOpener {
     /// How much it says for one of its forms.
-    pub(super) fn strength_of(&self, turn: usize) -> Strength {
+    pub(super) fn strength_of(&self, turn: usize) -> MarkerStrength {
         self.forms.get(turn).and_then(|candidate| candidate.strength).unwrap_or(self.strength)
     }
 }
 
-impl Plan {
+impl DialectPlan {
     pub(super) fn new(mut dialects: Vec<Dialect>, others: &[Dialect]) -> Self {
         let own = dialects.len();
         let is_other = |other: &&Dialect| dialects.iter().all(|dialect| dialect.name != other.name);
@@ -109,7 +109,7 @@ impl Plan {
         dialects.extend(others);
         let mut forms = Vec::new();
         for (index, dialect) in dialects.iter().enumerate() {
-            forms.extend(dialect.forms.iter().map(|form| Compiled::new(form.clone(), index)));
+            forms.extend(dialect.forms.iter().map(|form| CompiledForm::new(form.clone(), index)));
         }
         let live = build(&dialects, own, &forms);
         let has_thoughts = dialects[..own].iter().any(|dialect| !dialect.thoughts.is_empty());
@@ -128,23 +128,24 @@ impl Plan {
     }
 
     /// Whether the caller said that the text is in the dialect of that form.
-    pub(super) fn is_named(&self, form: &Compiled) -> bool {
+    pub(super) fn is_named(&self, form: &CompiledForm) -> bool {
         self.own == 1 && form.dialect == 0
     }
 }
 
-fn build(all: &[Dialect], own: usize, forms: &[Compiled]) -> Live {
+fn build(all: &[Dialect], own: usize, forms: &[CompiledForm]) -> LiveMarkers {
     let (is_auto, dialects) = (own > 1, &all[..own]);
     let own_forms = || forms.iter().enumerate().filter(|(_, compiled)| compiled.dialect < own);
-    let mut openers: Vec<Opener> = Vec::new();
+    let mut openers: Vec<CallOpener> = Vec::new();
     own_forms().for_each(|(index, compiled)| add_openers(&mut openers, index, compiled));
     let mut lost = Vec::new();
     if !is_auto {
         // The body may have lost its opener.
-        let is_json = |(_, compiled): &(usize, &Compiled)| matches!(compiled.form.body, Body::Json(_));
+        let is_json =
+            |(_, compiled): &(usize, &CompiledForm)| matches!(compiled.form.body, CallBody::Json(_));
         if let Some((form, _)) = own_forms().find(is_json) {
-            let strength = Some(Strength::Missing);
-            let body = Candidate { form, is_part_of_body: true, strength };
+            let strength = Some(MarkerStrength::Missing);
+            let body = FormCandidate { form, is_part_of_body: true, strength };
             lost.extend(["{", "["].map(|text| (text, body)));
         }
     }
@@ -153,10 +154,12 @@ fn build(all: &[Dialect], own: usize, forms: &[Compiled]) -> Live {
     for (index, compiled) in forms.iter().enumerate().filter(|(_, compiled)| compiled.dialect >= own) {
         add_openers(&mut others, index, compiled);
     }
-    for Opener { text, strength, forms } in others {
+    for CallOpener { text, strength, forms } in others {
         let is_fence = table::FENCES.iter().any(|fence| text.starts_with(fence));
-        if matches!(strength, Strength::Strong | Strength::Inner | Strength::Bare) && !is_fence {
-            let of_others = |candidate: Candidate| Candidate {
+        if matches!(strength, MarkerStrength::Strong | MarkerStrength::Inner | MarkerStrength::Bare)
+            && !is_fence
+        {
+            let of_others = |candidate: FormCandidate| FormCandidate {
                 strength: candidate.strength.or(Some(strength)),
                 ..candidate
             };
@@ -166,34 +169,34 @@ fn build(all: &[Dialect], own: usize, forms: &[Compiled]) -> Live {
                 .for_each(|other| add_opener(&mut openers, &text, other, strength));
         }
     }
-    lost.into_iter().for_each(|(text, body)| add_opener(&mut openers, text, body, Strength::Missing));
+    lost.into_iter().for_each(|(text, body)| add_opener(&mut openers, text, body, MarkerStrength::Missing));
     for opener in 0..openers.len() {
-        let Opener { text, strength, forms } = &openers[opener];
+        let CallOpener { text, strength, forms } = &openers[opener];
         let (text, strength, forms) = (in_ascii(text), *strength, forms.clone());
         if text != openers[opener].text {
             forms.into_iter().for_each(|candidate| add_opener(&mut openers, &text, candidate, strength));
         }
     }
-    let mut text = Markers::new();
+    let mut text = MarkerSet::new();
     let messages = messages(dialects, forms, &openers);
-    if let Some(Messages { grammar, .. }) = &messages {
-        text.add_all(grammar.starts, Meaning::Header);
+    if let Some(MessageMarkers { grammar, .. }) = &messages {
+        text.add_all(grammar.starts, MarkerMeaning::Header);
         let tokens = grammar.ends.iter().chain([&grammar.header_end]);
-        text.add_all(tokens.filter(|token| !token.trim().is_empty()), Meaning::Drop { is_tag: false });
+        text.add_all(tokens.filter(|token| !token.trim().is_empty()), MarkerMeaning::Drop { is_tag: false });
     }
-    let drop = |token: &str| Meaning::Drop { is_tag: is_auto && !token.contains(['|', '｜']) };
-    let mut thoughts: Vec<(Vec<String>, Markers<Meaning>)> = Vec::new();
+    let drop = |token: &str| MarkerMeaning::Drop { is_tag: is_auto && !token.contains(['|', '｜']) };
+    let mut thoughts: Vec<(Vec<String>, MarkerSet<MarkerMeaning>)> = Vec::new();
     for dialect in dialects {
         dialect.markup.iter().for_each(|token| text.add(token, drop(token)));
-        for Thought { open, close } in &dialect.thoughts {
+        for ReasoningMarkers { open, close } in &dialect.thoughts {
             let known = thoughts.iter().position(|(opens, _)| opens == open);
             let which = known.unwrap_or(thoughts.len());
             if known.is_none() {
-                thoughts.push((open.clone(), Markers::new()));
+                thoughts.push((open.clone(), MarkerSet::new()));
             }
             for markers in [&mut text, &mut thoughts[which].1] {
-                markers.add_all(open, Meaning::Think(which));
-                markers.add_all(close, Meaning::Unthink);
+                markers.add_all(open, MarkerMeaning::Think(which));
+                markers.add_all(close, MarkerMeaning::Unthink);
             }
         }
     }
@@ -201,29 +204,29 @@ fn build(all: &[Dialect], own: usize, forms: &[Compiled]) -> Live {
     let given = if thoughts.len() == 1 { 0 } else { thoughts.len() };
     if given > 0 || thoughts.is_empty() {
         let all = || dialects.iter().flat_map(|dialect| &dialect.thoughts);
-        let markers = Markers::new()
-            .with(all().flat_map(|thought| &thought.open), Meaning::Think(given))
-            .with(all().flat_map(|thought| &thought.close), Meaning::Unthink)
-            .with([table::UNTHINK], Meaning::Unthink);
+        let markers = MarkerSet::new()
+            .with(all().flat_map(|thought| &thought.open), MarkerMeaning::Think(given))
+            .with(all().flat_map(|thought| &thought.close), MarkerMeaning::Unthink)
+            .with([table::UNTHINK], MarkerMeaning::Unthink);
         thoughts.push((Vec::new(), markers));
     }
     let mut thoughts: Vec<_> = thoughts.into_iter().map(|(_, markers)| markers).collect();
     for (which, opener) in openers.iter().enumerate() {
         let dialect = &all[forms[opener.forms[0].form].dialect];
         if is_auto || all.len() > own || dialect.channels.is_none() {
-            text.add(&opener.text, Meaning::Open(which));
+            text.add(&opener.text, MarkerMeaning::Open(which));
         }
-        let is_marked = matches!(opener.strength, Strength::Strong | Strength::Inner);
-        let ends = |dialect: &Dialect| dialect.calls_in_thoughts == CallsInThoughts::End;
+        let is_marked = matches!(opener.strength, MarkerStrength::Strong | MarkerStrength::Inner);
+        let ends = |dialect: &Dialect| dialect.calls_in_thoughts == CallsInReasoning::End;
         if ends(dialect) && (is_auto || dialects.iter().all(ends)) && is_marked {
-            thoughts.iter_mut().for_each(|markers| markers.add(&opener.text, Meaning::Open(which)));
+            thoughts.iter_mut().for_each(|markers| markers.add(&opener.text, MarkerMeaning::Open(which)));
         }
     }
-    text.add_all(table::FENCES, Meaning::Fence);
-    text.add_all(table::ENDS, Meaning::Stop);
+    text.add_all(table::FENCES, MarkerMeaning::Fence);
+    text.add_all(table::ENDS, MarkerMeaning::Stop);
     let closers = forms.iter().flat_map(|compiled| &compiled.form.close);
-    text.add_all(closers.filter(|close| close.starts_with("</")), Meaning::Close);
-    for dialect in dialects.iter().filter(|dialect| dialect.calls_in_thoughts == CallsInThoughts::End) {
+    text.add_all(closers.filter(|close| close.starts_with("</")), MarkerMeaning::Close);
+    for dialect in dialects.iter().filter(|dialect| dialect.calls_in_thoughts == CallsInReasoning::End) {
         for token in &dialect.markup {
             thoughts.iter_mut().for_each(|markers| markers.add(token, drop(token)));
         }
@@ -231,69 +234,69 @@ fn build(all: &[Dialect], own: usize, forms: &[Compiled]) -> Live {
     let closes = own_forms().flat_map(|(_, compiled)| &compiled.form.close);
     let tokens = closes.chain(dialects.iter().flat_map(|dialect| &dialect.markup));
     let mut closers =
-        Markers::new().with(table::ENDS, ()).with(tokens.filter(|token| token.starts_with(['<', '['])), ());
+        MarkerSet::new().with(table::ENDS, ()).with(tokens.filter(|token| token.starts_with(['<', '['])), ());
     let mut nameless = Vec::new();
     for (index, compiled) in own_forms() {
         let follows: Vec<&str> = match &compiled.form.body {
-            Body::Tagged(body) => {
+            CallBody::Tagged(body) => {
                 closers.add_all(&body.call_close, ());
                 let is_direct = body.call.attribute.is_none() && !body.value_open.is_empty();
                 is_direct.then_some(body.parameter.open.as_str()).into_iter().collect()
             }
-            Body::Header(body) => {
+            CallBody::Header(body) => {
                 body.after.iter().map(String::as_str).filter(|after| after.starts_with(['[', '<'])).collect()
             }
-            Body::Python {} if !compiled.is_bare() => vec!["("],
-            Body::Braces(_) => vec!["{"],
+            CallBody::Python {} if !compiled.is_bare() => vec!["("],
+            CallBody::Braces(_) => vec!["{"],
             _ => Vec::new(),
         };
         if !follows.is_empty() {
-            nameless.push((openers.len(), Markers::new().with(follows, ())));
-            let forms = vec![Candidate { form: index, is_part_of_body: true, strength: None }];
-            openers.push(Opener { text: String::new(), strength: Strength::Missing, forms });
+            nameless.push((openers.len(), MarkerSet::new().with(follows, ())));
+            let forms = vec![FormCandidate { form: index, is_part_of_body: true, strength: None }];
+            openers.push(CallOpener { text: String::new(), strength: MarkerStrength::Missing, forms });
         }
     }
-    Live { text, thoughts, given, messages, openers, closers, nameless }
+    LiveMarkers { text, thoughts, given, messages, openers, closers, nameless }
 }
 
 /// The markers of the first grammar of channels.
-fn messages(dialects: &[Dialect], forms: &[Compiled], openers: &[Opener]) -> Option<Messages> {
+fn messages(dialects: &[Dialect], forms: &[CompiledForm], openers: &[CallOpener]) -> Option<MessageMarkers> {
     let (index, grammar) = dialects
         .iter()
         .enumerate()
         .filter_map(|(index, dialect)| Some((index, dialect.channels?.grammar())))
         .find(|(_, grammar)| grammar.is_distinct || dialects.len() == 1)?;
     let form = forms.iter().position(|compiled| compiled.dialect == index)?;
-    let ends = Markers::new().with(grammar.ends, Meaning::End);
-    let mut calls = ends.clone().with(grammar.starts, Meaning::Header);
+    let ends = MarkerSet::new().with(grammar.ends, MarkerMeaning::End);
+    let mut calls = ends.clone().with(grammar.starts, MarkerMeaning::Header);
     let prose = if grammar.is_quoting { ends } else { calls.clone() };
     for (which, opener) in openers.iter().enumerate() {
         if forms[opener.forms[0].form].dialect == index {
-            calls.add(&opener.text, Meaning::Open(which));
+            calls.add(&opener.text, MarkerMeaning::Open(which));
         }
     }
     let breaks = grammar.ends.iter().chain(grammar.starts.first());
-    let headers = Markers::new().with([grammar.header_end], true).with(breaks, false);
-    let prose = prose.with(table::ENDS, Meaning::Stop);
-    Some(Messages { grammar, dialect: index, form, prose, calls, headers })
+    let headers = MarkerSet::new().with([grammar.header_end], true).with(breaks, false);
+    let prose = prose.with(table::ENDS, MarkerMeaning::Stop);
+    Some(MessageMarkers { grammar, dialect: index, form, prose, calls, headers })
 }
 
-fn add_opener(openers: &mut Vec<Opener>, text: &str, candidate: Candidate, strength: Strength) {
+fn add_opener(openers: &mut Vec<CallOpener>, text: &str, candidate: FormCandidate, strength: MarkerStrength) {
     match openers.iter_mut().find(|opener| opener.text == text) {
         Some(opener) => opener.forms.push(candidate),
         None if text.is_empty() => {}
-        None => openers.push(Opener { text: text.to_owned(), strength, forms: vec![candidate] }),
+        None => openers.push(CallOpener { text: text.to_owned(), strength, forms: vec![candidate] }),
     }
 }
 
-fn add_openers(openers: &mut Vec<Opener>, index: usize, compiled: &Compiled) {
-    let mut add_one = |text: &str, is_part_of_body: bool, strength: Strength| {
+fn add_openers(openers: &mut Vec<CallOpener>, index: usize, compiled: &CompiledForm) {
+    let mut add_one = |text: &str, is_part_of_body: bool, strength: MarkerStrength| {
         // A tag of any name says more for one form than for another.
         let own = (text == ELEMENT).then_some(strength);
-        let candidate = Candidate { form: index, is_part_of_body, strength: own };
+        let candidate = FormCandidate { form: index, is_part_of_body, strength: own };
         add_opener(openers, text, candidate, strength);
     };
-    let mut add = |text: &str, is_part_of_body: bool, strength: Strength| {
+    let mut add = |text: &str, is_part_of_body: bool, strength: MarkerStrength| {
         // Without its suffix a tag may be what other dialects use too, so all of them have to be tried.
         if text.contains(SUFFIX) {
             add_one(&text.replace(SUFFIX, ""), is_part_of_body, strength);
@@ -303,38 +306,38 @@ fn add_openers(openers: &mut Vec<Opener>, index: usize, compiled: &Compiled) {
     let outer = |open: &str| {
         let is_word = open.bytes().all(|byte| byte.is_ascii() && !b"<[|`~".contains(&byte));
         match is_word {
-            true => Strength::Word,
-            false if open == ELEMENT => Strength::Bare,
-            false => Strength::Strong,
+            true => MarkerStrength::Word,
+            false if open == ELEMENT => MarkerStrength::Bare,
+            false => MarkerStrength::Strong,
         }
     };
     compiled.form.open.iter().for_each(|open| add(open, false, outer(open)));
     let inner = |open: &str| {
         let word = open.trim_start_matches('<').trim_end_matches(['=', ' ']);
         let is_word = word.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
-        if is_word && !compiled.form.open.is_empty() { Strength::Inner } else { Strength::Strong }
+        if is_word && !compiled.form.open.is_empty() { MarkerStrength::Inner } else { MarkerStrength::Strong }
     };
     match &compiled.form.body {
         // A name between two tags is none without the marker around it.
-        Body::Tagged(body) if body.call.end.starts_with("</") => {}
-        Body::Tagged(body) => add(&body.call.open, true, inner(&body.call.open)),
-        Body::Children(body) if !body.call.open.is_empty() => {
+        CallBody::Tagged(body) if body.call.end.starts_with("</") => {}
+        CallBody::Tagged(body) => add(&body.call.open, true, inner(&body.call.open)),
+        CallBody::Children(body) if !body.call.open.is_empty() => {
             add(&body.call.open, true, inner(&body.call.open));
         }
         // Any markup has such tags: it is looked at by name.
-        Body::Children(_) if compiled.form.open.is_empty() => add(ELEMENT, true, Strength::Missing),
-        Body::Elements(body) => {
-            add(&format!("{}{}", body.prefix, body.call.open), true, Strength::Strong);
+        CallBody::Children(_) if compiled.form.open.is_empty() => add(ELEMENT, true, MarkerStrength::Missing),
+        CallBody::Elements(body) => {
+            add(&format!("{}{}", body.prefix, body.call.open), true, MarkerStrength::Strong);
         }
-        Body::Json(_) if compiled.is_bare() => {
-            add("{", true, Strength::Bare);
-            add("[", true, Strength::Bare);
+        CallBody::Json(_) if compiled.is_bare() => {
+            add("{", true, MarkerStrength::Bare);
+            add("[", true, MarkerStrength::Bare);
         }
-        Body::Python {} if compiled.is_bare() => add("[", true, Strength::Bare),
-        Body::Header(body) => body.before.iter().for_each(|word| add(word, true, outer(word))),
-        Body::Braces(body) => {
+        CallBody::Python {} if compiled.is_bare() => add("[", true, MarkerStrength::Bare),
+        CallBody::Header(body) => body.before.iter().for_each(|word| add(word, true, outer(word))),
+        CallBody::Braces(body) => {
             let words = body.before.iter().filter(|word| word.len() > 1);
-            words.for_each(|word| add(word, true, Strength::Start));
+            words.for_each(|word| add(word, true, MarkerStrength::Start));
         }
         _ => {}
     }

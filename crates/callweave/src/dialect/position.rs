@@ -2,34 +2,34 @@
 //! inline code, in a quotation or in a JSON string is shown and not meant.
 
 use super::markers::is_line;
-use super::quotation::{Quotation, Showing, begins_mark, is_caseless, opens_clause};
-use crate::json::{Scanner, Status};
+use super::quotation::{QuotationKind, QuotationTracker, begins_mark, is_caseless, opens_clause};
+use crate::json::{JsonScanner, ScanStatus};
 
 /// Follows the visible text of an answer, from the start of a line.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Position {
+pub(super) struct TextPosition {
     /// The byte that the open fence is made of, and how many of them.
     fence: Option<(u8, usize)>,
-    line: Line,
+    line: LineStart,
     /// How far the line is indented.
     indent: usize,
     /// How many backticks opened inline code on this line, and how many stand last.
     ticks: (usize, usize),
     /// What ends the quotation that markup was found in.
-    quote: Quote,
+    quote: QuoteEnd,
     /// Whether the line before was blank, or indented code, and words stand before it.
     follows_blank: bool,
     has_words: bool,
     /// The last bytes.
     last: [u8; 4],
-    quotation: Quotation,
+    quotation: QuotationTracker,
     /// The JSON value that the text is in.
-    json: Option<Scanner>,
+    json: Option<JsonScanner>,
 }
 
 /// What ends a quotation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Quote {
+enum QuoteEnd {
     #[default]
     None,
     /// The same sign, or the line.
@@ -44,7 +44,7 @@ enum Quote {
 
 /// What a line has begun with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Line {
+enum LineStart {
     #[default]
     Blank,
     /// A run of these bytes, which may become a fence.
@@ -60,7 +60,7 @@ enum Line {
 
 /// Where something stands.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Standing {
+pub(super) enum MarkerPosition {
     Plain,
     /// First on its line.
     #[default]
@@ -79,7 +79,7 @@ pub(super) enum Standing {
     Listed,
 }
 
-impl Standing {
+impl MarkerPosition {
     /// Whether it is shown, unless the response ends with it.
     pub(super) fn is_shown(self) -> bool {
         matches!(self, Self::Enclosed | Self::Listed)
@@ -89,13 +89,13 @@ impl Standing {
 /// A line indented so far is code, where a blank line stands before it.
 const CODE_INDENT: usize = 4;
 
-impl Position {
+impl TextPosition {
     /// Whether nothing matters before a line or code begins, but for the last bytes.
     pub(super) fn is_quiet(&self) -> bool {
-        self.line == Line::Words
+        self.line == LineStart::Words
             && self.json.is_none()
             && self.ticks.1 == 0
-            && self.quote == Quote::None
+            && self.quote == QuoteEnd::None
             && self.quotation.is_quiet()
     }
 
@@ -139,7 +139,7 @@ impl Position {
                 let letter = text[at..].chars().next().map_or(0, char::len_utf8);
                 self.quotation.marks(&text[at..at + letter], self.letter_before());
             }
-            if self.line == Line::Blank && matches!(byte, b'{' | b'[') && self.fence.is_none() {
+            if self.line == LineStart::Blank && matches!(byte, b'{' | b'[') && self.fence.is_none() {
                 self.follow_json(&text[json_from..at]);
                 json_from = at;
                 self.begin_json();
@@ -152,7 +152,7 @@ impl Position {
     fn follow_json(&mut self, text: &str) {
         if let Some(scanner) = &mut self.json {
             scanner.push(text);
-            if matches!(scanner.status(), Status::Complete | Status::Broken) {
+            if matches!(scanner.status(), ScanStatus::Complete | ScanStatus::Broken) {
                 self.json = None;
             }
         }
@@ -160,20 +160,22 @@ impl Position {
 
     /// A JSON value begins here, which is no call.
     pub(super) fn begin_json(&mut self) {
-        self.json.get_or_insert_with(Scanner::new);
+        self.json.get_or_insert_with(JsonScanner::new);
     }
 
     /// What stands here is quoted, and so is what follows up to the closing quote.
     pub(super) fn begin_quotation(&mut self) {
         match self.opens_quote() {
             // Inline code goes on over lines.
-            Quote::None if self.ticks.0 > 0 && self.ticks.1 == 0 || self.ticks.0 == 0 && self.ticks.1 > 0 => {
-                self.quote = Quote::Code;
+            QuoteEnd::None
+                if self.ticks.0 > 0 && self.ticks.1 == 0 || self.ticks.0 == 0 && self.ticks.1 > 0 =>
+            {
+                self.quote = QuoteEnd::Code;
             }
-            Quote::None => {}
+            QuoteEnd::None => {}
             quote => self.quote = quote,
         }
-        self.quotation.keep_line(self.line == Line::Blank, self.indent);
+        self.quotation.keep_line(self.line == LineStart::Blank, self.indent);
     }
 
     /// The letter that stands last.
@@ -191,34 +193,38 @@ impl Position {
         let is_free = self.last[3] != b'\\';
         self.push_last(byte);
         let is_over = match self.quote {
-            Quote::None => false,
-            Quote::Line(sign) => (byte == sign || byte == b'\n') && is_free,
-            Quote::Block(sign) => self.last[1..] == [sign; 3],
-            Quote::Raw(end) => self.last.ends_with(end),
-            Quote::Code => byte == b'`' || self.last.ends_with(b"\n\n"),
+            QuoteEnd::None => false,
+            QuoteEnd::Line(sign) => (byte == sign || byte == b'\n') && is_free,
+            QuoteEnd::Block(sign) => self.last[1..] == [sign; 3],
+            QuoteEnd::Raw(end) => self.last.ends_with(end),
+            QuoteEnd::Code => byte == b'`' || self.last.ends_with(b"\n\n"),
         };
-        self.quote = if is_over { Quote::None } else { self.quote };
+        self.quote = if is_over { QuoteEnd::None } else { self.quote };
         if byte != b'\n' && self.fence.is_none() {
             let is_inline = self.ticks.0 > 0 || self.ticks.1 > 0;
-            self.quotation.byte(byte, self.line == Line::Blank, self.indent, is_inline);
+            self.quotation.byte(byte, self.line == LineStart::Blank, self.indent, is_inline);
         }
         if byte == b'\n' {
             return self.end_line();
         }
         let is_space = matches!(byte, b' ' | b'\t' | b'\r');
         self.line = match self.line {
-            Line::Blank if is_space => {
+            LineStart::Blank if is_space => {
                 self.indent += if byte == b'\t' { CODE_INDENT } else { 1 };
-                Line::Blank
+                LineStart::Blank
             }
-            Line::Blank if matches!(byte, b'`' | b'~') && self.indent < CODE_INDENT => Line::Fence(byte, 1),
-            Line::Blank if matches!(byte, b'>' | b'|') && self.indent < CODE_INDENT => Line::Quotation,
-            Line::Blank if matches!(byte, b'+' | b'-') && self.indent == 0 => Line::Sign,
-            Line::Sign if matches!(byte, b'<' | b'[' | b'{') => Line::Quotation,
-            Line::Fence(run, len) if byte == run => Line::Fence(run, len + 1),
-            Line::Fence(run, len @ 3..) => Line::Info(run, len, is_space),
-            Line::Info(run, len, is_blank) => Line::Info(run, len, is_blank && is_space),
-            Line::Fence(..) | Line::Blank | Line::Sign => Line::Words,
+            LineStart::Blank if matches!(byte, b'`' | b'~') && self.indent < CODE_INDENT => {
+                LineStart::Fence(byte, 1)
+            }
+            LineStart::Blank if matches!(byte, b'>' | b'|') && self.indent < CODE_INDENT => {
+                LineStart::Quotation
+            }
+            LineStart::Blank if matches!(byte, b'+' | b'-') && self.indent == 0 => LineStart::Sign,
+            LineStart::Sign if matches!(byte, b'<' | b'[' | b'{') => LineStart::Quotation,
+            LineStart::Fence(run, len) if byte == run => LineStart::Fence(run, len + 1),
+            LineStart::Fence(run, len @ 3..) => LineStart::Info(run, len, is_space),
+            LineStart::Info(run, len, is_blank) => LineStart::Info(run, len, is_blank && is_space),
+            LineStart::Fence(..) | LineStart::Blank | LineStart::Sign => LineStart::Words,
             line => line,
         };
         match (byte, self.ticks) {
@@ -231,8 +237,8 @@ impl Position {
 
     fn end_line(&mut self) {
         let run = match self.line {
-            Line::Fence(run, len @ 3..) => Some((run, len, true)),
-            Line::Info(run, len, is_blank) => Some((run, len, is_blank)),
+            LineStart::Fence(run, len @ 3..) => Some((run, len, true)),
+            LineStart::Info(run, len, is_blank) => Some((run, len, is_blank)),
             _ => None,
         };
         self.fence = match (self.fence, run) {
@@ -247,14 +253,14 @@ impl Position {
             self.quotation.end_line([one, two], self.indent);
         }
         let is_code = self.indent >= CODE_INDENT && self.follows_blank;
-        self.has_words |= self.line != Line::Blank;
-        self.follows_blank = self.has_words && (self.line == Line::Blank || is_code);
-        (self.line, self.indent, self.ticks) = (Line::Blank, 0, (0, 0));
+        self.has_words |= self.line != LineStart::Blank;
+        self.follows_blank = self.has_words && (self.line == LineStart::Blank || is_code);
+        (self.line, self.indent, self.ticks) = (LineStart::Blank, 0, (0, 0));
     }
 
     /// Whether what comes next is first on its line.
     pub(super) fn begins_line(&self) -> bool {
-        self.line == Line::Blank && self.indent == 0
+        self.line == LineStart::Blank && self.indent == 0
     }
 
     /// Whether a tag stands last, of whatever kind, or before the last line break.
@@ -275,33 +281,38 @@ impl Position {
 
     /// Whether words and a blank stand before what comes next, on its line.
     pub(super) fn is_among_words(&self) -> bool {
-        self.last[3] == b' ' && self.standing() == Standing::Plain
+        self.last[3] == b' ' && self.standing() == MarkerPosition::Plain
     }
 
     /// Whether a fence may open here: first on a line, in no other.
     pub(super) fn may_open_fence(&self) -> bool {
-        self.line == Line::Blank && self.indent < CODE_INDENT && self.fence.is_none() && self.json.is_none()
+        self.line == LineStart::Blank
+            && self.indent < CODE_INDENT
+            && self.fence.is_none()
+            && self.json.is_none()
     }
 
     /// The quotation that a quote opens which stands last, if nothing before it lets it close.
-    fn opens_quote(&self) -> Quote {
+    fn opens_quote(&self) -> QuoteEnd {
         let [_, before, middle, sign] = self.last;
         match sign {
-            b'(' if self.last.ends_with(b"R\"(") => Quote::Raw(b")\""),
-            b'"' if self.last.ends_with(b"r#\"") => Quote::Raw(b"\"#"),
-            b'{' if self.last.ends_with(b"ttt{") || middle == sign => Quote::Line(b'}'),
+            b'(' if self.last.ends_with(b"R\"(") => QuoteEnd::Raw(b")\""),
+            b'"' if self.last.ends_with(b"r#\"") => QuoteEnd::Raw(b"\"#"),
+            b'{' if self.last.ends_with(b"ttt{") || middle == sign => QuoteEnd::Line(b'}'),
             // Verbatim text of Org and Textile.
-            b'=' | b'~' | b'@' if matches!(middle, 0 | b' ' | b'\n' | b'\t' | b'(') => Quote::Line(sign),
-            b'"' | b'\'' if before == sign && middle == sign => Quote::Block(sign),
+            b'=' | b'~' | b'@' if matches!(middle, 0 | b' ' | b'\n' | b'\t' | b'(') => QuoteEnd::Line(sign),
+            b'"' | b'\'' if before == sign && middle == sign => QuoteEnd::Block(sign),
             // No blank stands before a quotation where a script has none.
-            b'"' | b'\'' if middle >= 0x80 && opens_clause(last_letter(&self.last[..3])) => Quote::Line(sign),
+            b'"' | b'\'' if middle >= 0x80 && opens_clause(last_letter(&self.last[..3])) => {
+                QuoteEnd::Line(sign)
+            }
             b'"' | b'\''
                 if !middle.is_ascii_alphanumeric()
                     && !matches!(middle, b'.' | b'!' | b'?' | b',' | b')' | b'>' | b'}' | b']' | 0x80..) =>
             {
-                Quote::Line(sign)
+                QuoteEnd::Line(sign)
             }
-            _ => Quote::None,
+            _ => QuoteEnd::None,
         }
     }
 
@@ -311,36 +322,36 @@ impl Position {
     }
 
     /// Where something stands that comes next.
-    pub(super) fn standing(&self) -> Standing {
+    pub(super) fn standing(&self) -> MarkerPosition {
         let is_inline = match self.ticks {
             (open, 0) => open > 0,
             (open, run) => open != run,
         };
         let is_code = self.indent >= CODE_INDENT && self.follows_blank;
-        let is_first = self.line == Line::Blank;
+        let is_first = self.line == LineStart::Blank;
         let showing = if is_inline { None } else { self.quotation.showing(is_first, self.indent) };
         match (self.line, &self.json) {
-            _ if self.quote != Quote::None => Standing::Quoted,
-            (_, Some(scanner)) if scanner.is_in_string() => Standing::Quoted,
+            _ if self.quote != QuoteEnd::None => MarkerPosition::Quoted,
+            (_, Some(scanner)) if scanner.is_in_string() => MarkerPosition::Quoted,
             // A closing fence is over where something else follows it on its line.
-            (Line::Fence(run, len), _)
+            (LineStart::Fence(run, len), _)
                 if self.fence.is_some_and(|(open, least)| open == run && len >= least) =>
             {
-                Standing::Plain
+                MarkerPosition::Plain
             }
-            _ if self.fence.is_some() => Standing::Code,
-            (Line::Quotation | Line::Sign, _) => Standing::Quoted,
-            _ if showing == Some(Showing::Quoted) => Standing::Quoted,
-            _ if showing == Some(Showing::Enclosed) => Standing::Enclosed,
-            _ if showing == Some(Showing::Listed) => Standing::Listed,
-            (Line::Blank, None) if is_code => Standing::Indented,
-            (Line::Blank, None) => Standing::LineStart,
-            _ if is_code => Standing::Code,
-            (Line::Fence(..) | Line::Info(..), _) => Standing::Code,
-            _ if is_inline || self.opens_quote() != Quote::None => Standing::Quoted,
-            _ if self.follows_doubtful_quote() => Standing::Enclosed,
-            (_, Some(_)) => Standing::Json,
-            _ => Standing::Plain,
+            _ if self.fence.is_some() => MarkerPosition::Code,
+            (LineStart::Quotation | LineStart::Sign, _) => MarkerPosition::Quoted,
+            _ if showing == Some(QuotationKind::Quoted) => MarkerPosition::Quoted,
+            _ if showing == Some(QuotationKind::Enclosed) => MarkerPosition::Enclosed,
+            _ if showing == Some(QuotationKind::Listed) => MarkerPosition::Listed,
+            (LineStart::Blank, None) if is_code => MarkerPosition::Indented,
+            (LineStart::Blank, None) => MarkerPosition::LineStart,
+            _ if is_code => MarkerPosition::Code,
+            (LineStart::Fence(..) | LineStart::Info(..), _) => MarkerPosition::Code,
+            _ if is_inline || self.opens_quote() != QuoteEnd::None => MarkerPosition::Quoted,
+            _ if self.follows_doubtful_quote() => MarkerPosition::Enclosed,
+            (_, Some(_)) => MarkerPosition::Json,
+            _ => MarkerPosition::Plain,
         }
     }
 }

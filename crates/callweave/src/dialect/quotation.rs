@@ -41,19 +41,19 @@ const FIRST_BOTH: usize = 26;
 const APOSTROPHE: char = '’';
 
 /// A code container: how it begins, what may follow that at once, how it ends, and whether it stands in a line.
-struct Container {
+struct CodeContainer {
     open: &'static str,
     follows: &'static str,
     close: &'static str,
     is_inline: bool,
 }
 
-const fn block(open: &'static str, follows: &'static str, close: &'static str) -> Container {
-    Container { open, follows, close, is_inline: false }
+const fn block(open: &'static str, follows: &'static str, close: &'static str) -> CodeContainer {
+    CodeContainer { open, follows, close, is_inline: false }
 }
 
-const fn inline(open: &'static str, follows: &'static str, close: &'static str) -> Container {
-    Container { open, follows, close, is_inline: true }
+const fn inline(open: &'static str, follows: &'static str, close: &'static str) -> CodeContainer {
+    CodeContainer { open, follows, close, is_inline: true }
 }
 
 /// Behind the name of a tag.
@@ -65,7 +65,7 @@ const BRACE: &str = "}:";
 const NAME: &str = "}*";
 
 /// In lower case.
-const CONTAINERS: [Container; 37] = [
+const CONTAINERS: [CodeContainer; 37] = [
     // Declarations of tools, in prompts that are told.
     block("<tools", TAG, "</tools>"),
     block("<pre", TAG, "</pre>"),
@@ -150,7 +150,7 @@ const BEHIND_NUMBERS: [&str; 4] = ["|", "│", "┃", "→"];
 
 /// Whether a tag of that name is one of the containers.
 pub(super) fn is_container(name: &str) -> bool {
-    let is_open = |container: &Container| {
+    let is_open = |container: &CodeContainer| {
         container.open.strip_prefix('<').is_some_and(|open| open.eq_ignore_ascii_case(name))
     };
     CONTAINERS.iter().any(is_open)
@@ -171,8 +171,8 @@ const TOKEN: usize = 20;
 
 /// Follows the visible text of a response as far as it may be shown.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Quotation {
-    enclosure: Enclosure,
+pub(super) struct QuotationTracker {
+    enclosure: OpenEnclosure,
     /// How much of the closer has come.
     matched: usize,
     /// What may become the beginning of a container.
@@ -194,7 +194,7 @@ pub(super) struct Quotation {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Enclosure {
+enum OpenEnclosure {
     None,
     /// One of [`CONTAINERS`], and whether it began a line: then only its closer ends it.
     Container(u8, bool),
@@ -212,7 +212,7 @@ enum Enclosure {
 
 /// How something is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Showing {
+pub(super) enum QuotationKind {
     /// In a line of a patch.
     Quoted,
     /// In a quotation or a code container.
@@ -221,10 +221,10 @@ pub(super) enum Showing {
     Listed,
 }
 
-impl Default for Quotation {
+impl Default for QuotationTracker {
     fn default() -> Self {
         Self {
-            enclosure: Enclosure::None,
+            enclosure: OpenEnclosure::None,
             matched: 0,
             token: [0; TOKEN],
             token_len: 0,
@@ -239,11 +239,11 @@ impl Default for Quotation {
     }
 }
 
-impl Quotation {
+impl QuotationTracker {
     /// Whether nothing but quotation marks and the end of the line can change anything.
     #[inline]
     pub(super) fn is_quiet(&self) -> bool {
-        self.token_len == 0 && self.enclosure == Enclosure::None
+        self.token_len == 0 && self.enclosure == OpenEnclosure::None
     }
 
     /// Whether a mark stands last that opens only before a word.
@@ -320,35 +320,35 @@ impl Quotation {
         }
         let is_blank = matches!(byte, b' ' | b'\t' | b'\r');
         match self.enclosure {
-            Enclosure::None => {
+            OpenEnclosure::None => {
                 if !is_code {
                     self.begin(byte, is_first);
                 }
             }
-            Enclosure::Container(which, _) => {
+            OpenEnclosure::Container(which, _) => {
                 let close = CONTAINERS[usize::from(which)].close.as_bytes();
                 self.matched = matched(close, self.matched, byte.to_ascii_lowercase());
                 if self.matched == close.len() {
-                    (self.enclosure, self.matched) = (Enclosure::None, 0);
+                    (self.enclosure, self.matched) = (OpenEnclosure::None, 0);
                 }
             }
-            Enclosure::Verbatim(sign) if byte == sign => self.enclosure = Enclosure::None,
-            Enclosure::Indented(least, is_open) if is_first && !is_blank => {
+            OpenEnclosure::Verbatim(sign) if byte == sign => self.enclosure = OpenEnclosure::None,
+            OpenEnclosure::Indented(least, is_open) if is_first && !is_blank => {
                 // Options of a directive stand right under it, as deep as its block.
                 if indent <= least || !is_open && byte != b':' {
-                    self.enclosure = Enclosure::None;
+                    self.enclosure = OpenEnclosure::None;
                     self.begin(byte, true);
                 }
             }
-            Enclosure::Patch if is_first && indent == 0 && !b"+-@\\ ".contains(&byte) && !is_blank => {
-                self.enclosure = Enclosure::None;
+            OpenEnclosure::Patch if is_first && indent == 0 && !b"+-@\\ ".contains(&byte) && !is_blank => {
+                self.enclosure = OpenEnclosure::None;
                 self.begin(byte, true);
             }
-            Enclosure::Verbatim(_)
-            | Enclosure::Delimited(..)
-            | Enclosure::Block(_)
-            | Enclosure::Indented(..)
-            | Enclosure::Patch => {}
+            OpenEnclosure::Verbatim(_)
+            | OpenEnclosure::Delimited(..)
+            | OpenEnclosure::Block(_)
+            | OpenEnclosure::Indented(..)
+            | OpenEnclosure::Patch => {}
         }
     }
 
@@ -373,7 +373,7 @@ impl Quotation {
         }
         let begins_line = self.matched == 1;
         let opened = &self.token[..self.token_len];
-        let is_open = |container: &Container| {
+        let is_open = |container: &CodeContainer| {
             container.open.as_bytes() == opened && container.follows.as_bytes().contains(&byte)
         };
         let which = CONTAINERS.iter().position(is_open);
@@ -381,18 +381,19 @@ impl Quotation {
         let is_verbatim = is_sign && VERBATIM.iter().any(|open| open.as_bytes() == opened);
         if let Some(which) = which {
             (self.enclosure, self.token_len, self.matched) =
-                (Enclosure::Container(which as u8, begins_line), 0, 0);
+                (OpenEnclosure::Container(which as u8, begins_line), 0, 0);
         } else if is_verbatim {
-            (self.enclosure, self.token_len, self.matched) = (Enclosure::Verbatim(byte), 0, 0);
+            (self.enclosure, self.token_len, self.matched) = (OpenEnclosure::Verbatim(byte), 0, 0);
         } else if self.token_len < TOKEN {
             self.token[self.token_len] = byte.to_ascii_lowercase();
             self.token_len += 1;
             let token = &self.token[..self.token_len];
-            let whole =
-                |container: &Container| container.follows.is_empty() && container.open.as_bytes() == token;
+            let whole = |container: &CodeContainer| {
+                container.follows.is_empty() && container.open.as_bytes() == token
+            };
             if let Some(which) = CONTAINERS.iter().position(whole) {
                 (self.enclosure, self.token_len, self.matched) =
-                    (Enclosure::Container(which as u8, begins_line), 0, 0);
+                    (OpenEnclosure::Container(which as u8, begins_line), 0, 0);
             } else if !may_open(token) {
                 (self.token_len, self.matched) = (0, 0);
             }
@@ -420,47 +421,51 @@ impl Quotation {
         let is_commented = |close: &str| close == COMMENT_END && last == *b"*/";
         let mut is_attribute = false;
         match self.enclosure {
-            Enclosure::None => {
+            OpenEnclosure::None => {
                 // Dashes alone are a rule, and other signs may stand under a title.
                 let is_opened =
                     |byte: u8| byte == b'.' || self.follows_attribute || byte != b'-' && self.follows_blank;
                 let block = BLOCKS.iter().position(|(open, close)| begins(open) && !is_commented(close));
                 if let Some(byte) = delimiter.filter(|byte| is_opened(*byte)) {
                     let is_certain = byte == b'.' || self.follows_attribute;
-                    self.enclosure = Enclosure::Delimited(byte, words.len(), is_certain);
+                    self.enclosure = OpenEnclosure::Delimited(byte, words.len(), is_certain);
                 } else if let Some(block) = block {
-                    self.enclosure = Enclosure::Block(block as u8);
+                    self.enclosure = OpenEnclosure::Block(block as u8);
                 } else if BLOCK_SCALARS.iter().any(|end| words.ends_with(end.as_bytes()) && is_whole) {
-                    self.enclosure = Enclosure::Indented(indent, true);
+                    self.enclosure = OpenEnclosure::Indented(indent, true);
                 } else if begins("@@ ") || begins("diff --git ") {
-                    self.enclosure = Enclosure::Patch;
+                    self.enclosure = OpenEnclosure::Patch;
                 } else if is_directive(words) || last == *b"::" && !is_blank {
-                    self.enclosure = Enclosure::Indented(indent, false);
+                    self.enclosure = OpenEnclosure::Indented(indent, false);
                 }
                 is_attribute = words.starts_with(b"[") && last[1] == b']'
                     || words.starts_with(b".") && words.get(1).is_some_and(u8::is_ascii_alphabetic);
             }
-            Enclosure::Container(which, begins_line) => {
+            OpenEnclosure::Container(which, begins_line) => {
                 let is_inline = CONTAINERS[usize::from(which)].is_inline;
                 if !begins_line && (is_inline || is_blank) {
-                    (self.enclosure, self.matched) = (Enclosure::None, 0);
+                    (self.enclosure, self.matched) = (OpenEnclosure::None, 0);
                 }
             }
-            Enclosure::Verbatim(_) => self.enclosure = Enclosure::None,
-            Enclosure::Delimited(byte, len, _) if delimiter == Some(byte) && words.len() == len => {
-                self.enclosure = Enclosure::None;
+            OpenEnclosure::Verbatim(_) => self.enclosure = OpenEnclosure::None,
+            OpenEnclosure::Delimited(byte, len, _) if delimiter == Some(byte) && words.len() == len => {
+                self.enclosure = OpenEnclosure::None;
             }
             // Behind a rule, a blank line stands as a rule.
-            Enclosure::Delimited(_, _, false) if is_blank => self.enclosure = Enclosure::None,
-            Enclosure::Delimited(byte, len, false) => self.enclosure = Enclosure::Delimited(byte, len, true),
-            Enclosure::Block(block) => {
+            OpenEnclosure::Delimited(_, _, false) if is_blank => self.enclosure = OpenEnclosure::None,
+            OpenEnclosure::Delimited(byte, len, false) => {
+                self.enclosure = OpenEnclosure::Delimited(byte, len, true)
+            }
+            OpenEnclosure::Block(block) => {
                 let close = BLOCKS[usize::from(block)].1;
                 if is_commented(close) || close != COMMENT_END && begins(close) {
-                    self.enclosure = Enclosure::None;
+                    self.enclosure = OpenEnclosure::None;
                 }
             }
-            Enclosure::Indented(least, _) if is_blank => self.enclosure = Enclosure::Indented(least, true),
-            Enclosure::Delimited(..) | Enclosure::Indented(..) | Enclosure::Patch => {}
+            OpenEnclosure::Indented(least, _) if is_blank => {
+                self.enclosure = OpenEnclosure::Indented(least, true)
+            }
+            OpenEnclosure::Delimited(..) | OpenEnclosure::Indented(..) | OpenEnclosure::Patch => {}
         }
         if is_blank {
             self.mark = None;
@@ -471,8 +476,8 @@ impl Quotation {
 
     /// Markup comes next that is text: if a listing shows it, or a pair of signs that may stand in it, so is the line.
     pub(super) fn keep_line(&mut self, is_first: bool, indent: usize) {
-        self.is_line_shown |= matches!(self.enclosure, Enclosure::Verbatim(_))
-            || self.showing(is_first, indent) == Some(Showing::Listed);
+        self.is_line_shown |= matches!(self.enclosure, OpenEnclosure::Verbatim(_))
+            || self.showing(is_first, indent) == Some(QuotationKind::Listed);
     }
 
     /// A line of a fenced block ends.
@@ -482,30 +487,30 @@ impl Quotation {
     }
 
     /// How what comes next is shown, if it is, behind so much indentation; `is_first` if it is first on its line.
-    pub(super) fn showing(&self, is_first: bool, indent: usize) -> Option<Showing> {
+    pub(super) fn showing(&self, is_first: bool, indent: usize) -> Option<QuotationKind> {
         let is_enclosed = match self.enclosure {
-            Enclosure::None => false,
-            Enclosure::Indented(least, is_open) => is_open && !(is_first && indent <= least),
-            Enclosure::Patch => {
-                return (self.head_len > 0).then_some(Showing::Quoted);
+            OpenEnclosure::None => false,
+            OpenEnclosure::Indented(least, is_open) => is_open && !(is_first && indent <= least),
+            OpenEnclosure::Patch => {
+                return (self.head_len > 0).then_some(QuotationKind::Quoted);
             }
-            Enclosure::Container(..)
-            | Enclosure::Verbatim(_)
-            | Enclosure::Delimited(..)
-            | Enclosure::Block(_) => true,
+            OpenEnclosure::Container(..)
+            | OpenEnclosure::Verbatim(_)
+            | OpenEnclosure::Delimited(..)
+            | OpenEnclosure::Block(_) => true,
         };
         if is_enclosed || self.mark.is_some() || self.last_mark.is_some() {
-            return Some(Showing::Enclosed);
+            return Some(QuotationKind::Enclosed);
         }
         if self.is_line_shown {
-            return Some(Showing::Listed);
+            return Some(QuotationKind::Listed);
         }
         if is_stamped(&self.head[..self.head_len.min(HEAD)]) {
-            return Some(Showing::Listed);
+            return Some(QuotationKind::Listed);
         }
         let prefix = self.head.get(..self.head_len)?;
         let prefix = std::str::from_utf8(prefix).ok()?;
-        is_listing(prefix).then_some(Showing::Listed)
+        is_listing(prefix).then_some(QuotationKind::Listed)
     }
 }
 

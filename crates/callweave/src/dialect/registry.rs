@@ -9,7 +9,7 @@ use crate::error::{Error, ErrorKind, Result};
 
 /// A set of dialects: the built-in ones, and those that a user adds.
 #[derive(Clone, Debug, Default)]
-pub struct Registry {
+pub struct DialectRegistry {
     dialects: Vec<Dialect>,
     /// How each of them alone is read. Making a dialect ready takes far longer than reading an answer in it, and options
     /// share what is ready with all their clones.
@@ -20,10 +20,10 @@ pub struct Registry {
     all: Arc<[Dialect]>,
 }
 
-impl Registry {
+impl DialectRegistry {
     /// The built-in dialects.
     pub fn builtin() -> &'static Self {
-        static BUILTIN: LazyLock<Registry> = LazyLock::new(|| Registry::of(table::all()));
+        static BUILTIN: LazyLock<DialectRegistry> = LazyLock::new(|| DialectRegistry::of(table::all()));
         &BUILTIN
     }
 
@@ -87,7 +87,7 @@ mod tests {
 
     #[test]
     fn what_is_added_is_read() {
-        let mut registry = Registry::builtin().clone();
+        let mut registry = DialectRegistry::builtin().clone();
         assert_eq!(registry.options("auto").expect("all").dialects().len(), registry.dialects().len());
         let mut own = registry.find("hermes").expect("it is built in").clone();
         own.markup.push("<own>".to_owned());

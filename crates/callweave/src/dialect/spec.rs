@@ -2,9 +2,11 @@
 
 use serde::{Deserialize, Deserializer};
 
-use super::channel::Channels;
-use super::matcher::Matcher;
-use super::table::{gemma4::braces::Braces, minimax_m3::elements::Elements, use_tool::fields::Fields};
+use super::channel::ChannelGrammar;
+use super::matcher::CallMatcher;
+use super::table::{
+    gemma4::braces::BracesBody, minimax_m3::elements::ElementsBody, use_tool::fields::FieldsBody,
+};
 
 /// How one family of models writes thoughts and tool calls into its text.
 ///
@@ -31,19 +33,19 @@ pub struct Dialect {
     /// Parts of model names that speak it, in any case; the longest match of all dialects wins.
     pub models: Vec<String>,
     /// How thoughts begin and end.
-    pub thoughts: Vec<Thought>,
+    pub thoughts: Vec<ReasoningMarkers>,
     /// What a call inside a thought is.
-    pub calls_in_thoughts: CallsInThoughts,
+    pub calls_in_thoughts: CallsInReasoning,
     /// What the text begins with where nobody says so.
-    pub starts_in: Start,
+    pub starts_in: TextStart,
     /// How calls are written.
-    pub forms: Vec<Form>,
+    pub forms: Vec<CallForm>,
     /// Special tokens that are never text: they are taken out wherever they stand outside a call.
     pub markup: Vec<String>,
     /// The end of the prompt, where it belongs to the visible text: the text is shown behind it.
     pub continues: String,
     /// A grammar of channels, for the few dialects that are more than markers.
-    pub channels: Option<Channels>,
+    pub channels: Option<ChannelGrammar>,
     /// A short text in this dialect. Calls that are written back into a prompt follow its layout.
     pub example: String,
     /// How the result of a call is given back in a prompt, with `{name}`, `{id}` and `{content}` in it.
@@ -56,7 +58,7 @@ pub struct Dialect {
 /// How a thought begins and ends.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Thought {
+pub struct ReasoningMarkers {
     /// What opens it.
     #[serde(deserialize_with = "one_or_many")]
     pub open: Vec<String>,
@@ -68,7 +70,7 @@ pub struct Thought {
 /// What a call inside a thought is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum CallsInThoughts {
+pub enum CallsInReasoning {
     /// A call; it ends the thought.
     #[default]
     End,
@@ -79,7 +81,7 @@ pub enum CallsInThoughts {
 /// What a text begins with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Start {
+pub enum TextStart {
     /// Visible text.
     #[default]
     Text,
@@ -90,7 +92,7 @@ pub enum Start {
 /// One way to write calls: markers around a body.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Form {
+pub struct CallForm {
     /// What stands before the body. None: the body itself is the only sign, and counts only where it
     /// cannot be prose.
     #[serde(deserialize_with = "one_or_many")]
@@ -101,46 +103,46 @@ pub struct Form {
     /// Whether several calls are written under one opener. They are read that way in any case.
     pub is_shared: bool,
     /// How the calls themselves are written.
-    pub body: Body,
+    pub body: CallBody,
 }
 
 /// How calls are written between a form's markers.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Body {
+pub enum CallBody {
     /// A JSON object per call, or a list of them: `{"name": …, "arguments": …}`.
-    Json(Json),
+    Json(JsonBody),
     /// The name, a separator, and the arguments as JSON: `name<sep>{…}`.
-    Header(Header),
+    Header(HeaderBody),
     /// The name in a tag, each parameter in a tag of its own.
-    Tagged(Tagged),
+    Tagged(TaggedBody),
     /// Python calls: `[name(key=value), …]`, or between markers one per line.
     Python {},
     /// The name and an object with bare keys: `call:name{key:value}`.
-    Braces(Braces),
+    Braces(BracesBody),
     /// The name in a tag, the arguments as nested elements.
-    Elements(Elements),
+    Elements(ElementsBody),
     /// One element whose children are the name and the arguments, or fields that become arguments.
-    Fields(Fields),
+    Fields(FieldsBody),
     /// The name in a tag, each parameter in an element of its own name: `<write_file><path>a</path></write_file>`. Only
     /// where all of them are declared.
-    Children(Children),
+    Children(ChildrenBody),
     /// Whatever a registered function finds. Without markers the function is given the whole text, and
     /// nothing is shown before its end.
     #[serde(skip)]
-    Matched(Matcher),
+    Matched(CallMatcher),
 }
 
-impl Default for Body {
+impl Default for CallBody {
     fn default() -> Self {
-        Self::Json(Json::default())
+        Self::Json(JsonBody::default())
     }
 }
 
-/// See [`Body::Json`].
+/// See [`CallBody::Json`].
 #[derive(Clone, Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Json {
+pub struct JsonBody {
     /// Keys that hold the name. None: it is itself the key, `{"NAME": {arguments}}`.
     pub name: Vec<String>,
     /// Keys that hold the arguments.
@@ -151,10 +153,10 @@ pub struct Json {
     pub arguments_optional: bool,
 }
 
-/// See [`Body::Header`].
+/// See [`CallBody::Header`].
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Header {
+pub struct HeaderBody {
     /// What may stand before the name. Where the form's opener is missing, a word of these is enough.
     #[serde(deserialize_with = "one_or_many")]
     pub before: Vec<String>,
@@ -165,20 +167,20 @@ pub struct Header {
     pub id: Option<String>,
 }
 
-/// See [`Body::Tagged`].
+/// See [`CallBody::Tagged`].
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Tagged {
+pub struct TaggedBody {
     /// The tag that holds the name. Its `open` empty: the name stands bare, up to the first parameter.
-    pub call: Tag,
+    pub call: NamedTag,
     /// What ends the call.
     #[serde(deserialize_with = "one_or_many")]
     pub call_close: Vec<String>,
     /// The tag that holds a parameter's name.
-    pub parameter: Tag,
+    pub parameter: NamedTag,
     /// Other spellings of the parameter's tag, which a call may mix. They count where the tool has the parameter; if
     /// [`parameter`](Self::parameter) is one of them, for any parameter.
-    pub spellings: Vec<Tag>,
+    pub spellings: Vec<NamedTag>,
     /// A tag that stands between the parameter's name and its value, where the name has a tag of its own.
     pub value_open: String,
     /// What ends a value: a special token wherever it stands, any other text where the frame goes on after it.
@@ -192,12 +194,12 @@ pub struct Tagged {
     pub entities: bool,
 }
 
-/// See [`Body::Children`].
+/// See [`CallBody::Children`].
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Children {
+pub struct ChildrenBody {
     /// The tag that holds the name. Its `open` empty: the tag is the name itself, `<NAME>`.
-    pub call: Tag,
+    pub call: NamedTag,
     /// What ends the call. Empty: `</NAME>`.
     pub call_close: String,
 }
@@ -205,7 +207,7 @@ pub struct Children {
 /// A tag with a name in it.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Tag {
+pub struct NamedTag {
     /// How it begins.
     pub open: String,
     /// The attribute that holds the name; none: the name stands right after the beginning.
@@ -274,27 +276,27 @@ impl Dialect {
     /// Adds a pair of markers around thoughts.
     #[must_use]
     pub fn thoughts(mut self, open: &str, close: &str) -> Self {
-        self.thoughts.push(Thought { open: vec![open.to_owned()], close: vec![close.to_owned()] });
+        self.thoughts.push(ReasoningMarkers { open: vec![open.to_owned()], close: vec![close.to_owned()] });
         self
     }
 
     /// Says that calls written inside thoughts are quoted there.
     #[must_use]
     pub fn quotes_calls_in_thoughts(mut self) -> Self {
-        self.calls_in_thoughts = CallsInThoughts::Quoted;
+        self.calls_in_thoughts = CallsInReasoning::Quoted;
         self
     }
 
     /// Says that the text begins inside a thought.
     #[must_use]
     pub fn starts_in_reasoning(mut self) -> Self {
-        self.starts_in = Start::Reasoning;
+        self.starts_in = TextStart::Reasoning;
         self
     }
 
     /// Adds a way to write calls.
     #[must_use]
-    pub fn form(mut self, form: Form) -> Self {
+    pub fn form(mut self, form: CallForm) -> Self {
         self.forms.push(form);
         self
     }
@@ -315,7 +317,7 @@ impl Dialect {
 
     /// Sets the grammar of channels.
     #[must_use]
-    pub fn channels(mut self, channels: Channels) -> Self {
+    pub fn channels(mut self, channels: ChannelGrammar) -> Self {
         self.channels = Some(channels);
         self
     }
@@ -342,20 +344,20 @@ impl Dialect {
     }
 }
 
-impl Form {
+impl CallForm {
     /// Calls written in this body.
-    pub fn new(body: Body) -> Self {
+    pub fn new(body: CallBody) -> Self {
         Self { body, ..Self::default() }
     }
 
     /// Calls written as JSON objects with the usual keys.
     pub fn json() -> Self {
-        Self::new(Body::Json(Json::default()))
+        Self::new(CallBody::Json(JsonBody::default()))
     }
 
     /// Calls that a registered function finds.
-    pub fn matched(matcher: Matcher) -> Self {
-        Self::new(Body::Matched(matcher))
+    pub fn matched(matcher: CallMatcher) -> Self {
+        Self::new(CallBody::Matched(matcher))
     }
 
     /// Puts markers around the body.
@@ -388,14 +390,14 @@ impl Form {
     }
 }
 
-impl Header {
+impl HeaderBody {
     /// A name ended by any of these.
     pub fn until<const N: usize>(after: [&str; N]) -> Self {
         Self { after: own(after), ..Self::default() }
     }
 }
 
-impl Tag {
+impl NamedTag {
     /// A tag with the name right after its beginning: `<function=NAME>`.
     pub fn direct(open: &str, end: &str) -> Self {
         Self { open: open.to_owned(), attribute: None, end: end.to_owned() }

@@ -3,14 +3,14 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use super::calls::{Calls, Told};
-use super::emit::Emitter;
+use super::calls::{CallCollector, CollectedCall};
+use super::emit::BlockEmitter;
 use super::extractor::{ExtractOptions, Extractor};
-use super::spec::Start;
+use super::spec::TextStart;
 use crate::encode::objects::{self, INVALID_JSON};
 use crate::event::{
-    BlockId, BlockKind, Body, Completion, DeltaKind, Event, EventSink, FinishReason, ItemId, Notice,
-    NoticeCode, Scope, Sink,
+    BlockCompletion, BlockId, BlockKind, DeltaKind, Event, EventKind, EventScope, EventSink, FinishReason,
+    ItemId, Notice, NoticeCode, Sink,
 };
 use crate::json::compact_into;
 
@@ -40,9 +40,9 @@ use crate::json::compact_into;
 /// # Ok::<(), callweave::Error>(())
 /// ```
 #[derive(Debug)]
-pub struct Stage {
+pub struct DialectStage {
     options: ExtractOptions,
-    choices: Vec<Choice>,
+    choices: Vec<ChoiceText>,
     /// The dialect of an answer that is over.
     dialect: Option<String>,
     next_block: u32,
@@ -51,26 +51,26 @@ pub struct Stage {
 }
 
 #[derive(Debug, Default)]
-struct Choice {
+struct ChoiceText {
     number: u32,
     /// Reads the text, until the protocol begins a call of its own.
     extractor: Option<Extractor>,
     /// The protocol's blocks, and what they are called here; none for text that is being read.
     blocks: BTreeMap<u32, Option<BlockId>>,
-    found: Found,
+    found: FoundEvents,
     /// How many of the protocol's text blocks the extractor has been given.
     texts: usize,
     /// Calls of the protocol's own that may repeat one of the text.
-    held: Vec<Held>,
+    held: Vec<HeldBlock>,
     /// The dialect of the text that was read.
     dialect: Option<String>,
     /// Reads the protocol's own thoughts, and the calls in them.
-    thoughts: Option<(Extractor, Calls)>,
+    thoughts: Option<(Extractor, CallCollector)>,
 }
 
 /// What the extractor found.
 #[derive(Debug, Default)]
-struct Found {
+struct FoundEvents {
     /// Its blocks, in the order of their numbers.
     made: Vec<BlockId>,
     /// The text block that is open.
@@ -78,7 +78,7 @@ struct Found {
     /// An open text block that was emptied by a correction, for the text that comes.
     emptied: Option<BlockId>,
     /// The calls that no call of the protocol's own has repeated.
-    calls: Calls,
+    calls: CallCollector,
     /// Whether visible text or a call came.
     has_spoken: bool,
     /// The item whose text is read.
@@ -93,13 +93,13 @@ struct Found {
 }
 
 #[derive(Debug)]
-struct Held {
-    call: Told,
+struct HeldBlock {
+    call: CollectedCall,
     /// What was said of it.
     events: Vec<Event<'static>>,
 }
 
-impl Stage {
+impl DialectStage {
     /// A stage for the dialect and tools of `options`.
     pub fn new(options: &ExtractOptions) -> Self {
         let options = options.clone();
@@ -108,7 +108,8 @@ impl Stage {
 
     /// Says that no more events will come, and ends what is open.
     pub fn finish(&mut self, sink: &mut EventSink<'_>) {
-        let answer = if std::mem::take(&mut self.is_cut) { Completion::Cut } else { Completion::Whole };
+        let answer =
+            if std::mem::take(&mut self.is_cut) { BlockCompletion::Cut } else { BlockCompletion::Whole };
         for at in 0..self.choices.len() {
             end_text(&mut self.choices[at], answer, &mut self.next_block, sink);
             for held in std::mem::take(&mut self.choices[at].held) {
@@ -130,13 +131,13 @@ impl Stage {
     /// Answers with the event if it is to be passed on.
     fn hold<'e>(&mut self, at: usize, event: Event<'e>, sink: &mut EventSink<'_>) -> Option<Event<'e>> {
         let choice = &mut self.choices[at];
-        if let Body::BlockStart { block, kind: BlockKind::ToolCall { name, .. }, .. } = &event.body {
+        if let EventKind::BlockStart { block, kind: BlockKind::ToolCall { name, .. }, .. } = &event.body {
             // What the text shows is not called, where the protocol calls.
             choice.found.has_spoken = true;
-            end_text(choice, Completion::Cut, &mut self.next_block, sink);
+            end_text(choice, BlockCompletion::Cut, &mut self.next_block, sink);
             if choice.found.calls.whole.iter().any(|told| told.name == *name) {
-                let call = Told { block: *block, name: name.to_string(), arguments: String::new() };
-                choice.held.push(Held { call, events: vec![event.into_owned()] });
+                let call = CollectedCall { block: *block, name: name.to_string(), arguments: String::new() };
+                choice.held.push(HeldBlock { call, events: vec![event.into_owned()] });
                 return None;
             }
         }
@@ -148,11 +149,11 @@ impl Stage {
         };
         let held = &mut choice.held[held_at];
         match &event.body {
-            Body::Delta { text, .. } => held.call.arguments.push_str(text),
-            Body::Correction { text, .. } => held.call.arguments = text.to_string(),
+            EventKind::Delta { text, .. } => held.call.arguments.push_str(text),
+            EventKind::Correction { text, .. } => held.call.arguments = text.to_string(),
             _ => {}
         }
-        let is_over = matches!(event.body, Body::BlockEnd { .. });
+        let is_over = matches!(event.body, EventKind::BlockEnd { .. });
         held.events.push(event.into_owned());
         if is_over {
             let held = choice.held.remove(held_at);
@@ -162,10 +163,11 @@ impl Stage {
     }
 
     /// Tells a call that was held, or gives the call of the text that it repeats its identity.
-    fn settle(&mut self, at: usize, held: Held, sink: &mut EventSink<'_>) {
+    fn settle(&mut self, at: usize, held: HeldBlock, sink: &mut EventSink<'_>) {
         let told = &mut self.choices[at].found.calls.whole;
         let arguments = compact(&held.call.arguments);
-        let is_same = |told: &Told| told.name == held.call.name && compact(&told.arguments) == arguments;
+        let is_same =
+            |told: &CollectedCall| told.name == held.call.name && compact(&told.arguments) == arguments;
         let same = told.iter().position(is_same);
         let Some(same) = same else {
             return held.events.into_iter().for_each(|event| self.pass(at, event, sink));
@@ -175,16 +177,16 @@ impl Stage {
         for event in held.events {
             let Event { choice, body, .. } = event;
             match body {
-                Body::BlockStart { kind: BlockKind::ToolCall { id: Some(id), .. }, .. } => {
+                EventKind::BlockStart { kind: BlockKind::ToolCall { id: Some(id), .. }, .. } => {
                     sink.put(Event::new(
                         choice,
-                        Body::Identity { scope: Scope::Block(own), id: Some(id), model: None },
+                        EventKind::Identity { scope: EventScope::Block(own), id: Some(id), model: None },
                     ));
                 }
-                Body::BlockStart { .. }
-                | Body::Delta { .. }
-                | Body::Correction { .. }
-                | Body::BlockEnd { .. } => {}
+                EventKind::BlockStart { .. }
+                | EventKind::Delta { .. }
+                | EventKind::Correction { .. }
+                | EventKind::BlockEnd { .. } => {}
                 body => self.pass(at, Event::new(choice, body), sink),
             }
         }
@@ -204,17 +206,18 @@ impl Stage {
                 text: Some(Cow::Borrowed(text)),
                 ..Notice::new(NoticeCode::LateFragment, 0, detail)
             };
-            return sink.put(Event::new(choice.number, Body::Notice(notice)));
+            return sink.put(Event::new(choice.number, EventKind::Notice(notice)));
         }
         if let Some(block) = choice.found.text.take() {
-            let body = Body::Correction { block, text: Cow::Borrowed("") };
+            let body = EventKind::Correction { block, text: Cow::Borrowed("") };
             sink.put(Event::new(choice.number, body));
             choice.found.emptied = Some(block);
         }
         choice.found.made.clear();
         let mut extractor = self.options.extractor(choice.number);
-        let Choice { found, number, .. } = choice;
-        let mut renumber = Renumber { found, choice: *number, next_block: &mut self.next_block, sink };
+        let ChoiceText { found, number, .. } = choice;
+        let mut renumber =
+            BlockRenumbering { found, choice: *number, next_block: &mut self.next_block, sink };
         extractor.push(text, &mut renumber);
         choice.extractor = Some(extractor);
     }
@@ -228,10 +231,10 @@ fn compact(arguments: &str) -> String {
     compact
 }
 
-impl Stage {
+impl DialectStage {
     /// Takes the next event.
     pub fn push(&mut self, event: Event<'_>, sink: &mut EventSink<'_>) {
-        if matches!(event.body, Body::End) {
+        if matches!(event.body, EventKind::End) {
             self.finish(sink);
             self.dialect = self.dialect().map(str::to_owned);
             self.choices.clear();
@@ -242,8 +245,8 @@ impl Stage {
             let extractor = Some(self.options.extractor(event.choice));
             self.choices.reserve_exact(usize::from(self.choices.is_empty()));
             let accepts_after_damage = self.options.accepts_after_damage();
-            let found = Found { accepts_after_damage, ..Found::default() };
-            self.choices.push(Choice { number: event.choice, extractor, found, ..Choice::default() });
+            let found = FoundEvents { accepts_after_damage, ..FoundEvents::default() };
+            self.choices.push(ChoiceText { number: event.choice, extractor, found, ..ChoiceText::default() });
             self.choices.len() - 1
         });
         if let Some(event) = self.hold(at, event, sink) {
@@ -257,7 +260,7 @@ impl Stage {
         let choice = &mut self.choices[at];
         let next_block = &mut self.next_block;
         match &mut event.body {
-            Body::BlockStart { block, kind, item, .. } => {
+            EventKind::BlockStart { block, kind, item, .. } => {
                 if matches!(kind, BlockKind::Text) && choice.extractor.is_some() {
                     choice.found.item = *item;
                     choice.blocks.insert(block.0, None);
@@ -268,12 +271,12 @@ impl Stage {
                 choice.blocks.insert(block.0, Some(own));
                 *block = own;
             }
-            Body::Delta { block, text, kind } => match choice.own(*block) {
+            EventKind::Delta { block, text, kind } => match choice.own(*block) {
                 Some(Some(own)) => {
                     if *kind == DeltaKind::Reasoning && choice.extractor.is_some() {
                         let begin = || {
-                            let options = self.options.clone().starting_in(Start::Reasoning);
-                            (options.extractor(choice.number), Calls::default())
+                            let options = self.options.clone().starting_in(TextStart::Reasoning);
+                            (options.extractor(choice.number), CallCollector::default())
                         };
                         let (thinker, calls) = choice.thoughts.get_or_insert_with(begin);
                         thinker.push(text, calls);
@@ -281,10 +284,10 @@ impl Stage {
                     *block = own;
                 }
                 Some(None) => {
-                    let Choice { extractor, found, number, .. } = choice;
+                    let ChoiceText { extractor, found, number, .. } = choice;
                     match extractor {
                         Some(extractor) => {
-                            let mut renumber = Renumber { found, choice: *number, next_block, sink };
+                            let mut renumber = BlockRenumbering { found, choice: *number, next_block, sink };
                             extractor.push(text, &mut renumber);
                             return;
                         }
@@ -294,43 +297,48 @@ impl Stage {
                 }
                 None => return,
             },
-            Body::Correction { block, text } => match choice.own(*block) {
+            EventKind::Correction { block, text } => match choice.own(*block) {
                 Some(Some(own)) => *block = own,
                 Some(None) => return self.correct(at, text, sink),
                 None => return,
             },
-            Body::BlockEnd { block, .. } => match choice.own(*block) {
+            EventKind::BlockEnd { block, .. } => match choice.own(*block) {
                 Some(Some(own)) => *block = own,
                 _ => return,
             },
-            Body::Identity { scope, .. }
-            | Body::Attachment { scope, .. }
-            | Body::Foreign { scope, .. }
-            | Body::Progress { scope, .. } => {
-                if let Scope::Block(block) = *scope {
+            EventKind::Identity { scope, .. }
+            | EventKind::Attachment { scope, .. }
+            | EventKind::Foreign { scope, .. }
+            | EventKind::Progress { scope, .. } => {
+                if let EventScope::Block(block) = *scope {
                     // What is said of a text that is being read is said of what was made of it last.
                     *scope = match choice.own(block) {
-                        Some(Some(own)) => Scope::Block(own),
-                        _ => choice.found.text.map_or(Scope::Choice, Scope::Block),
+                        Some(Some(own)) => EventScope::Block(own),
+                        _ => choice.found.text.map_or(EventScope::Choice, EventScope::Block),
                     };
                 }
             }
-            Body::Finish { reason, .. } => {
+            EventKind::Finish { reason, .. } => {
                 let is_cut = matches!(
                     reason,
                     FinishReason::Length | FinishReason::ContentFilter | FinishReason::Error
                 );
-                end_text(choice, if is_cut { Completion::Cut } else { Completion::Whole }, next_block, sink);
+                end_text(
+                    choice,
+                    if is_cut { BlockCompletion::Cut } else { BlockCompletion::Whole },
+                    next_block,
+                    sink,
+                );
             }
-            Body::Error(_) => self.is_cut = true,
-            Body::Notice(notice) => self.is_cut |= notice.code == NoticeCode::Truncated,
-            Body::Start { .. }
-            | Body::ChoiceStart
-            | Body::ItemStart { .. }
-            | Body::ItemEnd { .. }
-            | Body::Usage { .. }
-            | Body::Markup { .. }
-            | Body::End => {}
+            EventKind::Error(_) => self.is_cut = true,
+            EventKind::Notice(notice) => self.is_cut |= notice.code == NoticeCode::Truncated,
+            EventKind::Start { .. }
+            | EventKind::ChoiceStart
+            | EventKind::ItemStart { .. }
+            | EventKind::ItemEnd { .. }
+            | EventKind::Usage { .. }
+            | EventKind::Markup { .. }
+            | EventKind::End => {}
         }
         sink.put(event);
     }
@@ -343,10 +351,15 @@ fn number(next_block: &mut u32) -> BlockId {
 }
 
 /// Ends the text of a choice, and with it all that was found in it.
-fn end_text(choice: &mut Choice, answer: Completion, next_block: &mut u32, sink: &mut EventSink<'_>) {
+fn end_text(
+    choice: &mut ChoiceText,
+    answer: BlockCompletion,
+    next_block: &mut u32,
+    sink: &mut EventSink<'_>,
+) {
     if let Some(mut extractor) = choice.extractor.take() {
-        let Choice { found, number, dialect, thoughts, .. } = choice;
-        let mut renumber = Renumber { found, choice: *number, next_block, sink };
+        let ChoiceText { found, number, dialect, thoughts, .. } = choice;
+        let mut renumber = BlockRenumbering { found, choice: *number, next_block, sink };
         extractor.end(answer, &mut renumber);
         renumber.end_emptied();
         renumber.end_item();
@@ -354,14 +367,14 @@ fn end_text(choice: &mut Choice, answer: Completion, next_block: &mut u32, sink:
         // They are meant where the answer ends with them, nothing else said.
         let Some((mut thinker, mut calls)) = thoughts.take().filter(|_| !found.has_spoken) else { return };
         thinker.end(answer, &mut calls);
-        let mut emitter = Emitter::new(*number);
+        let mut emitter = BlockEmitter::new(*number);
         emitter.next_block = *next_block;
         emitter.tell_meant(&calls.whole, sink);
         *next_block = emitter.next_block;
     }
 }
 
-impl Choice {
+impl ChoiceText {
     /// Keeps the beginning and the end of an item until it is known what is made of its text. Answers with the event if
     /// it is to be passed on.
     fn keep_item<'e>(&mut self, event: Event<'e>, sink: &mut EventSink<'_>) -> Option<Event<'e>> {
@@ -371,24 +384,24 @@ impl Choice {
         let found = &mut self.found;
         let pending = found.begun.as_ref().map(|(item, _)| *item);
         let is_shown = match &event.body {
-            Body::ItemStart { .. } => true,
-            Body::BlockStart { kind, item, .. } => !matches!(kind, BlockKind::Text) || *item != pending,
-            Body::Identity { scope: Scope::Item(item), .. }
-            | Body::Attachment { scope: Scope::Item(item), .. }
-            | Body::Foreign { scope: Scope::Item(item), .. } => Some(*item) == pending,
+            EventKind::ItemStart { .. } => true,
+            EventKind::BlockStart { kind, item, .. } => !matches!(kind, BlockKind::Text) || *item != pending,
+            EventKind::Identity { scope: EventScope::Item(item), .. }
+            | EventKind::Attachment { scope: EventScope::Item(item), .. }
+            | EventKind::Foreign { scope: EventScope::Item(item), .. } => Some(*item) == pending,
             // Of an item without text nothing can be made.
-            Body::ItemEnd { item } => Some(*item) == pending && found.item != pending,
+            EventKind::ItemEnd { item } => Some(*item) == pending && found.item != pending,
             _ => false,
         };
         if let Some((_, begun)) = found.begun.take_if(|_| is_shown) {
             sink.put(begun);
         }
         match event.body {
-            Body::ItemStart { item, .. } => {
+            EventKind::ItemStart { item, .. } => {
                 found.begun = Some((item, event.into_owned()));
                 None
             }
-            Body::ItemEnd { item } if found.item == Some(item) => {
+            EventKind::ItemEnd { item } if found.item == Some(item) => {
                 found.ended = Some(event.into_owned());
                 None
             }
@@ -404,23 +417,23 @@ impl Choice {
     fn reopen(&mut self, block: BlockId, next_block: &mut u32, sink: &mut EventSink<'_>) -> BlockId {
         let own = number(next_block);
         self.blocks.insert(block.0, Some(own));
-        sink.put(Event::new(self.number, Body::block_start(own, BlockKind::Text)));
+        sink.put(Event::new(self.number, EventKind::block_start(own, BlockKind::Text)));
         own
     }
 }
 
 /// Gives the extractor's blocks their numbers in the whole answer, and remembers its calls.
-struct Renumber<'r, 's> {
-    found: &'r mut Found,
+struct BlockRenumbering<'r, 's> {
+    found: &'r mut FoundEvents,
     choice: u32,
     next_block: &'r mut u32,
     sink: &'r mut EventSink<'s>,
 }
 
-impl<'e> Sink<Event<'e>> for Renumber<'_, '_> {
+impl<'e> Sink<Event<'e>> for BlockRenumbering<'_, '_> {
     fn put(&mut self, mut event: Event<'e>) {
         match &mut event.body {
-            Body::BlockStart { block, kind, item, .. } => {
+            EventKind::BlockStart { block, kind, item, .. } => {
                 let is_text = matches!(kind, BlockKind::Text);
                 if is_text {
                     if let Some((_, begun)) = self.found.begun.take() {
@@ -439,12 +452,12 @@ impl<'e> Sink<Event<'e>> for Renumber<'_, '_> {
                     return;
                 }
             }
-            Body::BlockEnd { block, .. } => {
+            EventKind::BlockEnd { block, .. } => {
                 self.found.text = None;
                 *block = self.own(*block);
                 self.tell_refused(*block);
             }
-            Body::Delta { block, text, .. } => {
+            EventKind::Delta { block, text, .. } => {
                 *block = self.own(*block);
                 if let Some((refused, arguments)) = &mut self.found.refused
                     && refused == block
@@ -452,9 +465,9 @@ impl<'e> Sink<Event<'e>> for Renumber<'_, '_> {
                     return arguments.push_str(text);
                 }
             }
-            Body::Correction { block, .. } => *block = self.own(*block),
-            Body::Identity { scope: Scope::Block(block), .. } => *block = self.own(*block),
-            Body::Notice(notice) => {
+            EventKind::Correction { block, .. } => *block = self.own(*block),
+            EventKind::Identity { scope: EventScope::Block(block), .. } => *block = self.own(*block),
+            EventKind::Notice(notice) => {
                 notice.block = notice.block.map(|block| self.own(block));
                 if notice.code == NoticeCode::AfterDamage && !self.found.accepts_after_damage {
                     self.found.refused = notice.block.map(|block| (block, String::new()));
@@ -467,7 +480,7 @@ impl<'e> Sink<Event<'e>> for Renumber<'_, '_> {
     }
 }
 
-impl Renumber<'_, '_> {
+impl BlockRenumbering<'_, '_> {
     fn own(&self, block: BlockId) -> BlockId {
         // The extractor numbers its blocks from 0 without gaps.
         self.found.made.get(block.0 as usize).copied().unwrap_or(block)
@@ -477,7 +490,7 @@ impl Renumber<'_, '_> {
     fn tell_refused(&mut self, ended: BlockId) {
         if let Some((block, arguments)) = self.found.refused.take_if(|(block, _)| *block == ended) {
             let text = objects::under(INVALID_JSON, &arguments);
-            let body = Body::Delta { block, kind: DeltaKind::Arguments, text };
+            let body = EventKind::Delta { block, kind: DeltaKind::Arguments, text };
             self.sink.put(Event::new(self.choice, body));
         }
     }
@@ -496,7 +509,7 @@ impl Renumber<'_, '_> {
     /// Ends the block that was emptied and that no text came for.
     fn end_emptied(&mut self) {
         if let Some(block) = self.found.emptied.take() {
-            let body = Body::BlockEnd { block, completion: Completion::Whole };
+            let body = EventKind::BlockEnd { block, completion: BlockCompletion::Whole };
             self.sink.put(Event::new(self.choice, body));
         }
     }

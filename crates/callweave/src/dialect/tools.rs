@@ -19,11 +19,11 @@ use crate::json::{AsValue, Value};
 #[derive(Clone, Debug, Default)]
 pub struct Tools {
     /// Agents declare the same tools with every request: whoever keeps them shares them.
-    tools: Arc<Vec<Declared>>,
+    tools: Arc<Vec<DeclaredTool>>,
 }
 
 /// The name of a tool, the schema of its arguments, their names, and the names of those that must be there.
-type Declared = (String, Option<Schema>, Vec<String>, Vec<String>);
+type DeclaredTool = (String, Option<Schema>, Vec<String>, Vec<String>);
 
 impl Tools {
     /// Reads a list of tools, each in the shape of OpenAI (`function.parameters`), of Anthropic

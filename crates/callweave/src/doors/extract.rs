@@ -9,7 +9,7 @@
 //!    have no native calls.
 //! 3. [`markup`]: `<tool_call>…</tool_call>`, which some servers forget to take out of the text.
 //! 4. [`raw_json`]: bare or fenced JSON; where the text has both words `"name"` and `"arguments"`. With
-//!    [declared tools](Capabilities::tools) an object in the middle of prose must name one of them.
+//!    [declared tools](ProviderCapabilities::tools) an object in the middle of prose must name one of them.
 //!
 //! ```
 //! use callweave::doors::extract::{Capabilities, extract};
@@ -33,7 +33,7 @@
 //!   kept, and the good calls beside it stay. Only [`raw_json`] passes over what is no whole call, because
 //!   there nothing says that a call was meant.
 //! - Arguments that are the same data in another notation (a trailing comma, single quotes) are repaired,
-//!   and [`Extracted::repaired_from`] says so. Null and missing arguments are `{}`.
+//!   and [`ParsedCall::repaired_from`] says so. Null and missing arguments are `{}`.
 //! - Of calls with the same name and the same arguments the first is kept, unless each has an id of its own. A second
 //!   call with the id of another one gets an id of its own.
 
@@ -43,11 +43,13 @@ use std::collections::{HashMap, HashSet};
 
 use serde::{Deserialize, Serialize};
 
-use crate::close::Close;
-use crate::dialect::{Body, Dialect, ExtractOptions, ExtractedCall, Extraction, Form, Json, Tools};
-use crate::event::{CallKind, Completion};
-use crate::json::repair::{self, Class, Verdict};
-use crate::json::{AsValue, Node, Str, Tape, Value};
+use crate::close::Finalizer;
+use crate::dialect::{
+    CallBody, CallForm, Dialect, ExtractOptions, ExtractedCall, Extraction, JsonBody, Tools,
+};
+use crate::event::{BlockCompletion, CallKind};
+use crate::json::repair::{self, ChangeClass, RepairVerdict};
+use crate::json::{AsValue, Str, Tape, TapeNode, Value};
 use crate::message::ToolCall;
 use crate::protocol::{CallObject, CallWords};
 use crate::{Error, ErrorKind, Result};
@@ -55,13 +57,13 @@ use crate::{Error, ErrorKind, Result};
 /// What is known about a provider and the request it answered.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
-pub struct Capabilities {
+pub struct ProviderCapabilities {
     /// Whether the provider has native tool calls; none where nobody knows.
     pub native_tool_calls: Option<bool>,
     /// Whether the provider is an agent that runs its tools itself: there is never a call to be run.
     pub self_contained_tools: bool,
     /// The only parser to be tried.
-    pub forced: Option<Parser>,
+    pub forced: Option<TextParser>,
     /// The tools that the model was told of. Their names tell calls from prose, their schemas give
     /// types to values that were written without.
     #[serde(skip)]
@@ -71,7 +73,7 @@ pub struct Capabilities {
 /// The parsers, in the order in which they are tried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Parser {
+pub enum TextParser {
     /// [`native`]
     Native,
     /// [`text_tagged`]
@@ -84,12 +86,12 @@ pub enum Parser {
 
 /// A call that was found.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Extracted {
+pub struct ParsedCall {
     /// The call. Its name is empty and its arguments are all that is known where it was too damaged.
     #[serde(flatten)]
     pub call: ToolCall,
     /// Who found it.
-    pub parser: Parser,
+    pub parser: TextParser,
     /// The arguments as the model wrote them, where they had to be repaired.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub repaired_from: Option<String>,
@@ -99,9 +101,9 @@ pub struct Extracted {
 ///
 /// Only a reply of an impossible shape is an error: one that is no object, or whose text or calls are
 /// neither missing nor what they should be.
-pub fn extract(reply: &impl AsValue, capabilities: &Capabilities) -> Result<Vec<Extracted>> {
+pub fn extract(reply: &impl AsValue, capabilities: &ProviderCapabilities) -> Result<Vec<ParsedCall>> {
     let reply = reply.as_value();
-    let reply = Reply::read(&reply)?;
+    let reply = ReplyMessage::read(&reply)?;
     if capabilities.self_contained_tools {
         return Ok(Vec::new());
     }
@@ -130,7 +132,7 @@ pub fn extract(reply: &impl AsValue, capabilities: &Capabilities) -> Result<Vec<
 /// assert_eq!(found.iter().map(|found| found.call.invalid().is_none()).collect::<Vec<_>>(), [true, true, false]);
 /// assert_eq!(found[2].call.id, "tool_0_2");
 /// ```
-pub fn native<'v, V: AsValue + 'v>(calls: impl IntoIterator<Item = &'v V>) -> Vec<Extracted> {
+pub fn native<'v, V: AsValue + 'v>(calls: impl IntoIterator<Item = &'v V>) -> Vec<ParsedCall> {
     settle(calls.into_iter().map(|call| structured(&call.as_value())).collect())
 }
 
@@ -144,12 +146,12 @@ pub fn native<'v, V: AsValue + 'v>(calls: impl IntoIterator<Item = &'v V>) -> Ve
 /// assert_eq!(found[0].call.arguments(), "{}");
 /// assert!(found[1].call.error_result().is_some());
 /// ```
-pub fn text_tagged(text: &str) -> Vec<Extracted> {
+pub fn text_tagged(text: &str) -> Vec<ParsedCall> {
     settle(fenced(text))
 }
 
 /// Calls between `<tool_call>` and `</tool_call>`, as JSON or with tagged parameters.
-pub fn markup(text: &str, tools: &Tools) -> Vec<Extracted> {
+pub fn markup(text: &str, tools: &Tools) -> Vec<ParsedCall> {
     settle(marked(text, tools))
 }
 
@@ -168,17 +170,17 @@ pub fn markup(text: &str, tools: &Tools) -> Vec<Extracted> {
 /// tools.declare("read", None);
 /// assert_eq!(raw_json(text, &tools).len(), 0);
 /// ```
-pub fn raw_json(text: &str, tools: &Tools) -> Vec<Extracted> {
+pub fn raw_json(text: &str, tools: &Tools) -> Vec<ParsedCall> {
     settle(bare(text, tools))
 }
 
 /// A reply whose shape is right.
-struct Reply<'v> {
+struct ReplyMessage<'v> {
     text: Cow<'v, str>,
     calls: Vec<&'v Value>,
 }
 
-impl<'v> Reply<'v> {
+impl<'v> ReplyMessage<'v> {
     fn read(reply: &'v Value) -> Result<Self> {
         let invalid = |detail| Error::new(ErrorKind::Invalid, detail);
         let Some(reply) = reply.as_object() else {
@@ -203,18 +205,18 @@ impl<'v> Reply<'v> {
         Ok(Self { text, calls })
     }
 
-    fn parse(&self, parser: Parser, tools: &Tools) -> Vec<Extracted> {
+    fn parse(&self, parser: TextParser, tools: &Tools) -> Vec<ParsedCall> {
         match parser {
-            Parser::Native => self.calls.iter().copied().map(structured).collect(),
-            Parser::TextTagged => fenced(&self.text),
-            Parser::Markup => marked(&self.text, tools),
-            Parser::RawJson => bare(&self.text, tools),
+            TextParser::Native => self.calls.iter().copied().map(structured).collect(),
+            TextParser::TextTagged => fenced(&self.text),
+            TextParser::Markup => marked(&self.text, tools),
+            TextParser::RawJson => bare(&self.text, tools),
         }
     }
 
-    fn cascade(&self, has_native: Option<bool>, tools: &Tools) -> Vec<Extracted> {
+    fn cascade(&self, has_native: Option<bool>, tools: &Tools) -> Vec<ParsedCall> {
         if !self.calls.is_empty() {
-            return self.parse(Parser::Native, tools);
+            return self.parse(TextParser::Native, tools);
         }
         if self.text.contains(FENCE) {
             let found = fenced(&self.text);
@@ -245,10 +247,10 @@ const STRUCTURED: CallWords = CallWords {
 const ARGUMENTS: &[&str] = &["arguments", "input", "args"];
 
 /// One structured call.
-fn structured(call: &Value) -> Extracted {
+fn structured(call: &Value) -> ParsedCall {
     let mut tape = Tape::new();
     let Ok(node) = tape.lay_out(call) else {
-        return Extracted::new(Parser::Native, ExtractedCall::default(), CallKind::Function);
+        return ParsedCall::new(TextParser::Native, ExtractedCall::default(), CallKind::Function);
     };
     // Some have their id in the wrapper or in what they tell besides.
     let (mut inner_id, mut kind) = (None, None);
@@ -258,7 +260,7 @@ fn structured(call: &Value) -> Extracted {
                 value.str().is_some_and(|word| word.is("server_tool_use") || word.is("mcp_tool_use"));
             kind = is_builtin.then_some(CallKind::Builtin);
         }
-        ("", "metadata") => inner_id = inner_id.or(value.get("id").and_then(Node::filled)),
+        ("", "metadata") => inner_id = inner_id.or(value.get("id").and_then(TapeNode::filled)),
         ("", _) => {}
         (_, key) if STRUCTURED.id.contains(&key) => inner_id = value.filled().or(inner_id),
         _ => {}
@@ -274,13 +276,13 @@ fn structured(call: &Value) -> Extracted {
         id: read.id.or(inner_id).map(|id| id.to_cow().into_owned()),
         ..ExtractedCall::default()
     };
-    Extracted::new(Parser::Native, found, kind.unwrap_or(read.kind))
+    ParsedCall::new(TextParser::Native, found, kind.unwrap_or(read.kind))
 }
 
 const FENCE: &str = "~~~tool_call";
 const FENCE_END: &str = "\n~~~";
 
-fn fenced(text: &str) -> Vec<Extracted> {
+fn fenced(text: &str) -> Vec<ParsedCall> {
     let options = ExtractOptions::new("fence").expect("the table has this dialect");
     let mut found = Vec::new();
     let mut rest = text;
@@ -293,10 +295,10 @@ fn fenced(text: &str) -> Vec<Extracted> {
         let calls = Extraction::of(&block[..end], &options).calls;
         if calls.is_empty() {
             let damaged = ExtractedCall { arguments: body.trim().to_owned(), ..ExtractedCall::default() };
-            found.push(Extracted::new(Parser::TextTagged, damaged, CallKind::Function));
+            found.push(ParsedCall::new(TextParser::TextTagged, damaged, CallKind::Function));
         }
         found.extend(
-            calls.into_iter().map(|call| Extracted::new(Parser::TextTagged, call, CallKind::Function)),
+            calls.into_iter().map(|call| ParsedCall::new(TextParser::TextTagged, call, CallKind::Function)),
         );
         // What closes one fence may be the opener of the next.
         let closer = end - FENCE_END.len() + 1;
@@ -316,39 +318,43 @@ fn fence_body(block: &str) -> Option<(&str, usize)> {
     Some((body, line_end + len + FENCE_END.len()))
 }
 
-fn marked(text: &str, tools: &Tools) -> Vec<Extracted> {
+fn marked(text: &str, tools: &Tools) -> Vec<ParsedCall> {
     // Its markers are those of Hermes, and it reads both kinds of body.
     let options = ExtractOptions::new("qwen3_coder")
         .expect("the table has this dialect")
         .tools(tools.clone())
         .trusting();
     let calls = Extraction::of(text, &options).calls;
-    calls.into_iter().map(|call| Extracted::new(Parser::Markup, call, CallKind::Function)).collect()
+    calls.into_iter().map(|call| ParsedCall::new(TextParser::Markup, call, CallKind::Function)).collect()
 }
 
-fn bare(text: &str, tools: &Tools) -> Vec<Extracted> {
+fn bare(text: &str, tools: &Tools) -> Vec<ParsedCall> {
     let only = |key: &str| vec![key.to_owned()];
-    let body =
-        Json { name: only("name"), arguments: only("arguments"), id: only("id"), arguments_optional: false };
+    let body = JsonBody {
+        name: only("name"),
+        arguments: only("arguments"),
+        id: only("id"),
+        arguments_optional: false,
+    };
     let dialect = Dialect::new("raw_json")
         .thoughts("<think>", "</think>")
         .quotes_calls_in_thoughts()
-        .form(Form::new(Body::Json(body)));
+        .form(CallForm::new(CallBody::Json(body)));
     let options = ExtractOptions::with_dialects(vec![dialect]).tools(tools.clone()).trusting();
     // Something follows the text, so that its end does not complete an object that has none.
     let calls = Extraction::of_deltas([text, "\n."], &options).calls.into_iter();
     calls
         .filter(|call| !call.incomplete)
-        .map(|call| Extracted::new(Parser::RawJson, call, CallKind::Function))
+        .map(|call| ParsedCall::new(TextParser::RawJson, call, CallKind::Function))
         .filter(|found| found.call.invalid().is_none())
         .collect()
 }
 
-impl Extracted {
-    fn new(parser: Parser, found: ExtractedCall, kind: CallKind) -> Self {
+impl ParsedCall {
+    fn new(parser: TextParser, found: ExtractedCall, kind: CallKind) -> Self {
         let mut call = ToolCall {
             kind,
-            completion: if found.incomplete { Completion::Cut } else { Completion::Whole },
+            completion: if found.incomplete { BlockCompletion::Cut } else { BlockCompletion::Whole },
             ..ToolCall::new(found.id.unwrap_or_default(), found.name, found.arguments)
         };
         // What more was to come of is not mended.
@@ -369,15 +375,17 @@ fn mend(arguments: &str) -> Option<String> {
     if !arguments.trim_start().starts_with('{') {
         return None;
     }
-    let repaired = repair::RepairOptions::new().without_prose().allow(Class::Lossless).repair(arguments);
-    let is_object = repaired.verdict == Verdict::Repaired && repaired.text.trim_start().starts_with('{');
+    let repaired =
+        repair::RepairOptions::new().without_prose().allow(ChangeClass::Lossless).repair(arguments);
+    let is_object =
+        repaired.verdict == RepairVerdict::Repaired && repaired.text.trim_start().starts_with('{');
     is_object.then(|| repaired.text.into_owned())
 }
 
 /// Drops calls that are told again, and gives every call an id of its own.
-fn settle(mut found: Vec<Extracted>) -> Vec<Extracted> {
+fn settle(mut found: Vec<ParsedCall>) -> Vec<ParsedCall> {
     let mut seen: HashMap<_, HashSet<String>> = HashMap::new();
-    found.retain(|Extracted { call, .. }| {
+    found.retain(|ParsedCall { call, .. }| {
         let Ok(arguments) = call.object() else { return true };
         let id = Some(call.id.clone()).filter(|id| !id.is_empty());
         match seen.entry((call.name.clone(), Value::Object(arguments))) {
@@ -391,11 +399,11 @@ fn settle(mut found: Vec<Extracted>) -> Vec<Extracted> {
             }
         }
     });
-    let (close, mut taken) = (Close::new(), HashSet::new());
-    for Extracted { call, .. } in &mut found {
+    let (close, mut taken) = (Finalizer::new(), HashSet::new());
+    for ParsedCall { call, .. } in &mut found {
         call.has_made_id = call.id.is_empty() || !taken.insert(call.id.clone());
     }
-    for (ordinal, Extracted { call, .. }) in
+    for (ordinal, ParsedCall { call, .. }) in
         found.iter_mut().enumerate().filter(|(_, one)| one.call.has_made_id)
     {
         let ids = (ordinal..).map(|number| close.made_id(0, number));

@@ -3,25 +3,27 @@
 
 use std::borrow::Cow;
 
-use crate::event::{Body, Event, FinishReason, Notice, NoticeCode};
+use crate::event::{Event, EventKind, FinishReason, Notice, NoticeCode};
 use crate::message::{Choice, Finish, Message};
 use crate::upstream::{ErrorClass, UpstreamError};
 
 /// Looks at the events of a stream for one that was cut off and reports no error itself.
 #[derive(Default)]
-pub(super) struct BreakOff {
+pub(super) struct TruncationWatcher {
     detail: Option<String>,
     has_failed: bool,
 }
 
-impl BreakOff {
+impl TruncationWatcher {
     /// The error to write instead of this event, which would end a choice as if nothing were wrong.
     pub(super) fn take(&mut self, event: &Event<'_>) -> Option<UpstreamError<'static>> {
         match &event.body {
-            Body::Start { .. } => *self = Self::default(),
-            Body::Error(_) => self.has_failed = true,
-            Body::Notice(notice) if is_cut(notice) => self.detail = Some(notice.detail.to_string()),
-            Body::Finish { reason, raw } if is_unfinished(*reason, raw.as_deref()) && !self.has_failed => {
+            EventKind::Start { .. } => *self = Self::default(),
+            EventKind::Error(_) => self.has_failed = true,
+            EventKind::Notice(notice) if is_cut(notice) => self.detail = Some(notice.detail.to_string()),
+            EventKind::Finish { reason, raw }
+                if is_unfinished(*reason, raw.as_deref()) && !self.has_failed =>
+            {
                 let detail = self.detail.as_deref()?;
                 self.has_failed = true;
                 return Some(error(detail));

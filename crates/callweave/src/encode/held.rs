@@ -2,17 +2,17 @@
 
 use std::collections::HashMap;
 
-use crate::event::{BlockId, Body, Event};
+use crate::event::{BlockId, Event, EventKind};
 use crate::message::Block;
 
 /// Blocks as they grow. Each comes out when it is over.
 #[derive(Default)]
-pub(crate) struct Held(HashMap<BlockId, Block>);
+pub(crate) struct BufferedBlocks(HashMap<BlockId, Block>);
 
-impl Held {
+impl BufferedBlocks {
     /// Takes an event if it starts a block or is about one that is held.
     pub(crate) fn take(&mut self, event: &Event<'_>) {
-        if let Body::BlockStart { block, .. } = event.body {
+        if let EventKind::BlockStart { block, .. } = event.body {
             self.0.extend(Block::started_by(&mut event.clone()).map(|started| (block, started)));
         } else if let Some(held) = event.body.block().and_then(|block| self.0.get_mut(&block)) {
             held.take(event);

@@ -4,9 +4,9 @@ use std::collections::HashSet;
 
 /// The ids of an answer's calls. One that several calls share is left to the first of them.
 #[derive(Default)]
-pub(crate) struct Ids(HashSet<String>);
+pub(crate) struct UniqueCallIds(HashSet<String>);
 
-impl Ids {
+impl UniqueCallIds {
     /// The id under which the next call is written.
     pub(crate) fn claim(&mut self, id: &str) -> String {
         let mut own = id.to_owned();

@@ -1,6 +1,6 @@
 //! What an answer says and a wire cannot: losses, by name.
 //!
-//! In its own protocol nothing is lost. For the others each protocol has a row ([`Says`]) of what it has no place for.
+//! In its own protocol nothing is lost. For the others each protocol has a row ([`WireCapabilities`]) of what it has no place for.
 //! The same rules are asked of the events of a stream and of a whole message, so that both name the same.
 
 use std::collections::{HashMap, HashSet};
@@ -8,18 +8,18 @@ use std::fmt;
 
 use super::EncodeOptions;
 use crate::event::{
-    AttachmentKind, BlockId, BlockKind, Body, CallKind, Completion, Counters, Event, FinishReason, Json,
-    Notice, NoticeCode, ReasoningForm, Scope,
+    AttachmentKind, BlockCompletion, BlockId, BlockKind, CallKind, Event, EventKind, EventScope,
+    FinishReason, JsonText, Notice, NoticeCode, ReasoningForm, TokenCounts,
 };
 use crate::json::each_member;
-use crate::message::{Attachment, Block, Choice, Content, Foreign, Message};
+use crate::message::{Attachment, Block, BlockContent, Choice, ExtraFields, Message};
 use crate::protocol::error_word;
 use crate::request::Loss;
 use crate::upstream::{ErrorClass, UpstreamError};
 
 /// Something that answers say and not every wire has a place for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Feature {
+pub(crate) enum WireFeature {
     Id,
     Model,
     OtherChoices,
@@ -59,7 +59,7 @@ pub(crate) enum Feature {
     LateId,
 }
 
-impl Feature {
+impl WireFeature {
     fn name(self) -> &'static str {
         match self {
             Self::Id => "id",
@@ -93,28 +93,28 @@ impl Feature {
 }
 
 /// What clients do not get to know of answers in their own protocol, either.
-const OF_ITS_OWN: &[Feature] = &[
-    Feature::Unnamed,
-    Feature::Cut,
-    Feature::Finish,
-    Feature::CutOff,
-    Feature::CountsWithoutEnd,
-    Feature::NamesOfFailure,
-    Feature::Correction,
-    Feature::LateId,
+const OF_ITS_OWN: &[WireFeature] = &[
+    WireFeature::Unnamed,
+    WireFeature::Cut,
+    WireFeature::Finish,
+    WireFeature::CutOff,
+    WireFeature::CountsWithoutEnd,
+    WireFeature::NamesOfFailure,
+    WireFeature::Correction,
+    WireFeature::LateId,
 ];
 
 /// What a wire can say of answers that came in other protocols.
 #[derive(Clone, Copy)]
-pub(crate) struct Says {
+pub(crate) struct WireCapabilities {
     /// What it calls its own answers, of which it can say everything; empty where nothing is passed on to clients.
     pub(crate) own: &'static [&'static str],
     /// What it has no place for.
-    pub(crate) not: &'static [Feature],
+    pub(crate) not: &'static [WireFeature],
     /// Whether it can say what hangs on a thought of that form.
-    pub(crate) hangs: fn(ReasoningForm, AttachmentKind, &Json<'_>) -> bool,
+    pub(crate) hangs: fn(ReasoningForm, AttachmentKind, &JsonText<'_>) -> bool,
     /// Whether its log probabilities look like this.
-    pub(crate) logprobs: fn(&Json<'_>) -> bool,
+    pub(crate) logprobs: fn(&JsonText<'_>) -> bool,
     /// The reasons to finish that it tells apart.
     pub(crate) finish: &'static [FinishReason],
     /// Its words for the classes of errors.
@@ -122,28 +122,28 @@ pub(crate) struct Says {
 }
 
 /// The row of the protocol that an answer of that word and model is written in.
-pub(crate) type Row = fn(&str, Option<&str>, &EncodeOptions) -> Says;
+pub(crate) type CapabilityRow = fn(&str, Option<&str>, &EncodeOptions) -> WireCapabilities;
 
 /// Nothing hangs on thoughts, or on anything.
-pub(crate) fn nothing_hangs(_: ReasoningForm, _: AttachmentKind, _: &Json<'_>) -> bool {
+pub(crate) fn nothing_hangs(_: ReasoningForm, _: AttachmentKind, _: &JsonText<'_>) -> bool {
     false
 }
 
 /// Other protocols' log probabilities look otherwise.
-pub(crate) fn no_logprobs(_: &Json<'_>) -> bool {
+pub(crate) fn no_logprobs(_: &JsonText<'_>) -> bool {
     false
 }
 
 /// What a loss is of.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-enum Place {
+enum LossPlace {
     Answer,
     Choice(u32),
     /// The choice, and the ordinal of the block in it.
     Block(u32, u32),
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for LossPlace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Answer => Ok(()),
@@ -154,14 +154,14 @@ impl fmt::Display for Place {
 }
 
 /// Keeps account of what is lost of an answer.
-pub(crate) struct Ledger {
-    row: Row,
+pub(crate) struct LossLedger {
+    row: CapabilityRow,
     options: EncodeOptions,
     losses: Vec<Loss>,
-    told: HashSet<(Place, Feature)>,
+    told: HashSet<(LossPlace, WireFeature)>,
     members: HashSet<String>,
     /// None in faithful mode.
-    says: Option<Says>,
+    says: Option<WireCapabilities>,
     /// The answer came in this protocol.
     is_own: bool,
     /// The first choice that was heard of.
@@ -179,9 +179,9 @@ pub(crate) struct Ledger {
     is_named: bool,
 }
 
-impl Ledger {
+impl LossLedger {
     /// For an encoder of streams.
-    pub(crate) fn new(row: Row, options: &EncodeOptions) -> Self {
+    pub(crate) fn new(row: CapabilityRow, options: &EncodeOptions) -> Self {
         Self {
             row,
             options: options.clone(),
@@ -202,10 +202,10 @@ impl Ledger {
     }
 
     /// What is lost of a whole message.
-    pub(crate) fn of(row: Row, message: &Message, options: &EncodeOptions) -> Vec<Loss> {
+    pub(crate) fn of(row: CapabilityRow, message: &Message, options: &EncodeOptions) -> Vec<Loss> {
         let mut ledger = Self::new(row, options);
         ledger.start(&message.word, message.id.as_deref(), message.model.as_deref());
-        ledger.belongings(Place::Answer, None, &message.attachments, &message.foreign);
+        ledger.belongings(LossPlace::Answer, None, &message.attachments, &message.foreign);
         message.errors.iter().for_each(|error| ledger.error(error));
         message.notices.iter().for_each(|notice| ledger.notice(notice));
         if let Some(usage) = &message.usage {
@@ -221,7 +221,7 @@ impl Ledger {
     }
 
     fn whole_choice(&mut self, choice: &Choice) {
-        let place = Place::Choice(choice.number);
+        let place = LossPlace::Choice(choice.number);
         self.belongings(place, None, &choice.attachments, &choice.foreign);
         for item in &choice.items {
             self.belongings(place, None, &item.attachments, &item.foreign);
@@ -231,7 +231,7 @@ impl Ledger {
             self.block(choice.number, *id, &kind(content), word);
             let (on, place) = self.place(choice.number, *id);
             self.belongings(place, on, attachments, foreign);
-            if let Content::ToolCall(call) = content {
+            if let BlockContent::ToolCall(call) = content {
                 self.end(choice.number, *id, call.completion);
             }
         }
@@ -242,10 +242,10 @@ impl Ledger {
 
     fn belongings(
         &mut self,
-        place: Place,
+        place: LossPlace,
         on: Option<ReasoningForm>,
         hung: &[Attachment],
-        foreign: &Foreign,
+        foreign: &ExtraFields,
     ) {
         hung.iter().for_each(|own| self.hung(place, on, own.kind, &own.value));
         foreign.iter().for_each(|(path, _)| self.member(path));
@@ -259,31 +259,33 @@ impl Ledger {
     /// Takes the next event of a stream.
     pub(crate) fn take(&mut self, event: &Event<'_>) {
         match &event.body {
-            Body::Start { id, model, word, members } => {
+            EventKind::Start { id, model, word, members } => {
                 // That the input is cut off may be noticed before its answer begins.
                 *self = Self { is_endless: self.is_endless, ..Self::new(self.row, &self.options) };
                 self.start(word, id.as_deref(), model.as_deref());
                 each_member(members.as_ref(), |path, _| self.member(path));
             }
-            Body::Notice(notice) => {
+            EventKind::Notice(notice) => {
                 self.notice(notice);
                 // The call was told, and cannot be marked any more.
                 if notice.code == NoticeCode::IncompleteArguments && notice.block.is_some() {
-                    self.put(Place::Choice(event.choice), Feature::Correction);
+                    self.put(LossPlace::Choice(event.choice), WireFeature::Correction);
                 }
             }
             _ if self.says.is_none() => {}
-            Body::Usage { counters, .. } => self.usage(counters),
-            Body::Error(error) => self.error(error),
-            Body::End => {
+            EventKind::Usage { counters, .. } => self.usage(counters),
+            EventKind::Error(error) => self.error(error),
+            EventKind::End => {
                 if std::mem::take(&mut self.is_endless) && self.has_counts {
-                    self.put(Place::Answer, Feature::CountsWithoutEnd);
+                    self.put(LossPlace::Answer, WireFeature::CountsWithoutEnd);
                 }
             }
-            Body::Foreign { path, .. } => self.member(path),
-            Body::Identity { scope: Scope::Answer, .. } => self.put(Place::Answer, Feature::LateId),
-            Body::Attachment { scope: Scope::Answer, kind, value, .. } => {
-                self.hung(Place::Answer, None, *kind, value);
+            EventKind::Foreign { path, .. } => self.member(path),
+            EventKind::Identity { scope: EventScope::Answer, .. } => {
+                self.put(LossPlace::Answer, WireFeature::LateId)
+            }
+            EventKind::Attachment { scope: EventScope::Answer, kind, value, .. } => {
+                self.hung(LossPlace::Answer, None, *kind, value);
             }
             body => {
                 if self.is_told(event.choice) {
@@ -294,45 +296,49 @@ impl Ledger {
     }
 
     /// Takes what happened to a choice that is written.
-    fn of_choice(&mut self, choice: u32, body: &Body<'_>) {
+    fn of_choice(&mut self, choice: u32, body: &EventKind<'_>) {
         match body {
-            Body::BlockStart { block, kind, word, members, .. } => {
+            EventKind::BlockStart { block, kind, word, members, .. } => {
                 self.block(choice, *block, kind, word);
                 each_member(members.as_ref(), |path, _| self.member(path));
             }
-            Body::Attachment { scope: Scope::Block(block), kind, value, .. } => {
+            EventKind::Attachment { scope: EventScope::Block(block), kind, value, .. } => {
                 let (on, place) = self.place(choice, *block);
                 self.hung(place, on, *kind, value);
             }
-            Body::Attachment { kind, value, .. } => self.hung(Place::Choice(choice), None, *kind, value),
-            Body::Correction { block, .. } => self.put(self.place(choice, *block).1, Feature::Correction),
-            Body::Identity { scope: Scope::Block(block), id: Some(_), .. } => {
-                self.put(self.place(choice, *block).1, Feature::LateId);
+            EventKind::Attachment { kind, value, .. } => {
+                self.hung(LossPlace::Choice(choice), None, *kind, value)
             }
-            Body::BlockEnd { block, completion } => {
+            EventKind::Correction { block, .. } => {
+                self.put(self.place(choice, *block).1, WireFeature::Correction)
+            }
+            EventKind::Identity { scope: EventScope::Block(block), id: Some(_), .. } => {
+                self.put(self.place(choice, *block).1, WireFeature::LateId);
+            }
+            EventKind::BlockEnd { block, completion } => {
                 self.end(choice, *block, *completion);
                 self.open.remove(block);
             }
-            Body::Finish { reason, .. } => self.finish(choice, *reason),
+            EventKind::Finish { reason, .. } => self.finish(choice, *reason),
             _ => {}
         }
     }
 
-    fn place(&self, choice: u32, block: BlockId) -> (Option<ReasoningForm>, Place) {
+    fn place(&self, choice: u32, block: BlockId) -> (Option<ReasoningForm>, LossPlace) {
         match self.open.get(&block) {
-            Some((form, ordinal)) => (*form, Place::Block(choice, *ordinal)),
-            None => (None, Place::Choice(choice)),
+            Some((form, ordinal)) => (*form, LossPlace::Block(choice, *ordinal)),
+            None => (None, LossPlace::Choice(choice)),
         }
     }
 
-    fn put(&mut self, place: Place, feature: Feature) {
+    fn put(&mut self, place: LossPlace, feature: WireFeature) {
         let is_lost = self.says.is_some_and(|says| says.not.contains(&feature));
         if is_lost {
             self.lose(place, feature);
         }
     }
 
-    fn lose(&mut self, place: Place, feature: Feature) {
+    fn lose(&mut self, place: LossPlace, feature: WireFeature) {
         let is_kept = self.is_own && !OF_ITS_OWN.contains(&feature);
         if self.says.is_some() && !is_kept && self.told.insert((place, feature)) {
             self.losses.push(loss(place, feature.name().to_owned()));
@@ -343,7 +349,7 @@ impl Ledger {
     fn member(&mut self, path: &str) {
         if self.says.is_some() && !self.is_own && !self.members.contains(path) {
             self.members.insert(path.to_owned());
-            self.losses.push(loss(Place::Answer, format!("member {path}")));
+            self.losses.push(loss(LossPlace::Answer, format!("member {path}")));
         }
     }
 
@@ -353,11 +359,11 @@ impl Ledger {
         self.is_own = says.own.contains(&word);
         self.is_named = id.is_some() || model.is_some();
         if self.is_endless {
-            self.put(Place::Answer, Feature::CutOff);
+            self.put(LossPlace::Answer, WireFeature::CutOff);
         }
-        for (name, feature) in [(id, Feature::Id), (model, Feature::Model)] {
+        for (name, feature) in [(id, WireFeature::Id), (model, WireFeature::Model)] {
             if name.is_some() {
-                self.put(Place::Answer, feature);
+                self.put(LossPlace::Answer, feature);
             }
         }
     }
@@ -365,41 +371,41 @@ impl Ledger {
     fn notice(&mut self, notice: &Notice<'_>) {
         if notice.code == NoticeCode::Truncated {
             self.is_endless = true;
-            self.put(Place::Answer, Feature::CutOff);
+            self.put(LossPlace::Answer, WireFeature::CutOff);
         }
     }
 
     fn error(&mut self, error: &UpstreamError<'_>) {
         self.is_endless = true;
         if self.is_named {
-            self.put(Place::Answer, Feature::NamesOfFailure);
+            self.put(LossPlace::Answer, WireFeature::NamesOfFailure);
         }
         let Some(says) = self.says else { return };
         let word = error_word(error, says.errors);
         let class = says.errors.iter().find(|(known, _)| Some(*known) == word).map(|(_, class)| *class);
         // Who has no words of its own writes the class beside.
         if !says.errors.is_empty() && class != Some(error.class) {
-            self.lose(Place::Answer, Feature::ErrorClass);
+            self.lose(LossPlace::Answer, WireFeature::ErrorClass);
         }
     }
 
-    fn usage(&mut self, counters: &Counters) {
+    fn usage(&mut self, counters: &TokenCounts) {
         self.has_counts = true;
-        let Counters { input_tokens, output_tokens, total_tokens, .. } = *counters;
+        let TokenCounts { input_tokens, output_tokens, total_tokens, .. } = *counters;
         let sum = input_tokens.unwrap_or(0).saturating_add(output_tokens.unwrap_or(0));
         let is_some = |count: Option<u64>| count.is_some_and(|count| count > 0);
         // Some count more than there were.
         let is_odd = |part: Option<u64>, all: Option<u64>| part > all && all.is_some();
         for (is_there, feature) in [
-            (total_tokens.is_some_and(|total| total != sum), Feature::Total),
-            (is_some(counters.cached_tokens), Feature::Cached),
-            (is_some(counters.cache_write_tokens), Feature::CacheWrite),
-            (is_some(counters.reasoning_tokens), Feature::ThoughtTokens),
-            (is_odd(counters.cached_tokens, input_tokens), Feature::OddCached),
-            (is_odd(counters.reasoning_tokens, output_tokens), Feature::OddThoughtTokens),
+            (total_tokens.is_some_and(|total| total != sum), WireFeature::Total),
+            (is_some(counters.cached_tokens), WireFeature::Cached),
+            (is_some(counters.cache_write_tokens), WireFeature::CacheWrite),
+            (is_some(counters.reasoning_tokens), WireFeature::ThoughtTokens),
+            (is_odd(counters.cached_tokens, input_tokens), WireFeature::OddCached),
+            (is_odd(counters.reasoning_tokens, output_tokens), WireFeature::OddThoughtTokens),
         ] {
             if is_there {
-                self.put(Place::Answer, feature);
+                self.put(LossPlace::Answer, feature);
             }
         }
     }
@@ -407,56 +413,63 @@ impl Ledger {
     /// Whether the choice is written.
     fn is_told(&mut self, choice: u32) -> bool {
         let is_first = *self.choice.get_or_insert(choice) == choice;
-        let is_told = is_first || !self.says.is_some_and(|says| says.not.contains(&Feature::OtherChoices));
+        let is_told =
+            is_first || !self.says.is_some_and(|says| says.not.contains(&WireFeature::OtherChoices));
         if !is_told {
-            self.lose(Place::Choice(choice), Feature::OtherChoices);
+            self.lose(LossPlace::Choice(choice), WireFeature::OtherChoices);
         }
         is_told
     }
 
     fn block(&mut self, choice: u32, block: BlockId, kind: &BlockKind<'_>, word: &str) {
-        let place = Place::Block(choice, self.blocks);
+        let place = LossPlace::Block(choice, self.blocks);
         let mut form = None;
         match kind {
             BlockKind::Text => {}
-            BlockKind::Refusal => self.put(place, Feature::Refusal),
+            BlockKind::Refusal => self.put(place, WireFeature::Refusal),
             BlockKind::Reasoning(own) => {
                 form = Some(*own);
                 match own {
-                    ReasoningForm::Summary => self.put(place, Feature::Summary),
-                    ReasoningForm::Raw => self.put(place, Feature::RawReasoning),
+                    ReasoningForm::Summary => self.put(place, WireFeature::Summary),
+                    ReasoningForm::Raw => self.put(place, WireFeature::RawReasoning),
                     ReasoningForm::Redacted => {}
                 }
             }
-            BlockKind::ToolCall { call: CallKind::Builtin, .. } => self.put(place, Feature::Builtin),
+            BlockKind::ToolCall { call: CallKind::Builtin, .. } => self.put(place, WireFeature::Builtin),
             BlockKind::ToolCall { id, call, .. } => {
                 self.calls.extend(id.as_deref().map(str::to_owned));
                 if *call == CallKind::Custom {
-                    self.put(place, Feature::Custom);
+                    self.put(place, WireFeature::Custom);
                 }
             }
             BlockKind::ToolResult { call, .. } => {
-                self.put(place, Feature::Result);
+                self.put(place, WireFeature::Result);
                 // Such a call seems to wait for its result.
                 self.is_misread |= call.as_deref().is_some_and(|call| self.calls.contains(call));
             }
             // Nor does any client know what nobody has a word for.
-            BlockKind::Opaque { .. } if word.is_empty() => self.put(place, Feature::Unnamed),
-            BlockKind::Opaque { .. } => self.put(place, Feature::Opaque),
+            BlockKind::Opaque { .. } if word.is_empty() => self.put(place, WireFeature::Unnamed),
+            BlockKind::Opaque { .. } => self.put(place, WireFeature::Opaque),
         }
         self.open.insert(block, (form, self.blocks));
         self.blocks += 1;
     }
 
-    fn end(&mut self, choice: u32, block: BlockId, completion: Completion) {
-        if completion != Completion::Whole {
-            self.put(self.place(choice, block).1, Feature::Cut);
+    fn end(&mut self, choice: u32, block: BlockId, completion: BlockCompletion) {
+        if completion != BlockCompletion::Whole {
+            self.put(self.place(choice, block).1, WireFeature::Cut);
             // A call that seems to be whole seems to wait for its result, and one that does not, not.
             self.is_misread = true;
         }
     }
 
-    fn hung(&mut self, place: Place, on: Option<ReasoningForm>, kind: AttachmentKind, value: &Json<'_>) {
+    fn hung(
+        &mut self,
+        place: LossPlace,
+        on: Option<ReasoningForm>,
+        kind: AttachmentKind,
+        value: &JsonText<'_>,
+    ) {
         let Some(says) = self.says else { return };
         let is_said = match (kind, on) {
             (AttachmentKind::Logprobs, _) => (says.logprobs)(value),
@@ -467,11 +480,11 @@ impl Ledger {
             (AttachmentKind::Signature | AttachmentKind::Encrypted, None) => false,
         };
         let feature = match (kind, on) {
-            (AttachmentKind::Logprobs, _) => Feature::Logprobs,
-            (AttachmentKind::Annotation, _) => Feature::Annotation,
-            (AttachmentKind::Encrypted, _) => Feature::Encrypted,
-            (AttachmentKind::Signature, Some(_)) => Feature::Signature,
-            (AttachmentKind::Signature, None) => Feature::OtherSignature,
+            (AttachmentKind::Logprobs, _) => WireFeature::Logprobs,
+            (AttachmentKind::Annotation, _) => WireFeature::Annotation,
+            (AttachmentKind::Encrypted, _) => WireFeature::Encrypted,
+            (AttachmentKind::Signature, Some(_)) => WireFeature::Signature,
+            (AttachmentKind::Signature, None) => WireFeature::OtherSignature,
         };
         if !is_said {
             self.lose(place, feature);
@@ -481,31 +494,31 @@ impl Ledger {
     fn finish(&mut self, choice: u32, reason: FinishReason) {
         let is_said = self.is_own || self.says.is_some_and(|says| says.finish.contains(&reason));
         if !is_said || std::mem::take(&mut self.is_misread) {
-            self.lose(Place::Choice(choice), Feature::Finish);
+            self.lose(LossPlace::Choice(choice), WireFeature::Finish);
         }
     }
 }
 
-fn loss(place: Place, what: String) -> Loss {
+fn loss(place: LossPlace, what: String) -> Loss {
     Loss { place: place.to_string(), what, is_malformed: false }
 }
 
 /// What a block holds, as the event that starts it says.
-fn kind(content: &Content) -> BlockKind<'_> {
+fn kind(content: &BlockContent) -> BlockKind<'_> {
     match content {
-        Content::Text(_) => BlockKind::Text,
-        Content::Refusal(_) => BlockKind::Refusal,
-        Content::Reasoning { form, .. } => BlockKind::Reasoning(*form),
-        Content::ToolCall(call) => BlockKind::ToolCall {
+        BlockContent::Text(_) => BlockKind::Text,
+        BlockContent::Refusal(_) => BlockKind::Refusal,
+        BlockContent::Reasoning { form, .. } => BlockKind::Reasoning(*form),
+        BlockContent::ToolCall(call) => BlockKind::ToolCall {
             id: Some(call.id.as_str().into()),
             is_made: call.has_made_id,
             name: call.name.as_str().into(),
             call: call.kind,
         },
-        Content::ToolResult(result) => BlockKind::ToolResult {
+        BlockContent::ToolResult(result) => BlockKind::ToolResult {
             call: result.call.as_deref().map(Into::into),
-            value: Json::trusted(result.value.as_str()),
+            value: JsonText::trusted(result.value.as_str()),
         },
-        Content::Opaque(value) => BlockKind::Opaque { value: Json::trusted(value.as_str()) },
+        BlockContent::Opaque(value) => BlockKind::Opaque { value: JsonText::trusted(value.as_str()) },
     }
 }

@@ -1,11 +1,11 @@
 //! What every encoder knows of the answer it writes.
 
-use super::{EncodeOptions, Mode};
+use super::{EncodeMode, EncodeOptions};
 use crate::event::{Notice, NoticeCode};
 
 /// How an answer is written: as the caller wants it, and as its origin allows.
 #[derive(Default)]
-pub(crate) struct Manner {
+pub(crate) struct EncodeContext {
     pub(crate) options: EncodeOptions,
     /// The answer came in this protocol: its clients know all that it says.
     is_own: bool,
@@ -13,7 +13,7 @@ pub(crate) struct Manner {
     pub(crate) is_truncated: bool,
 }
 
-impl Manner {
+impl EncodeContext {
     pub(crate) fn new(options: &EncodeOptions) -> Self {
         Self { options: options.clone(), ..Self::default() }
     }
@@ -23,7 +23,7 @@ impl Manner {
         Self { options: std::mem::take(&mut self.options), is_own, is_truncated: self.is_truncated }
     }
 
-    pub(crate) fn mode(&self) -> Mode {
+    pub(crate) fn mode(&self) -> EncodeMode {
         self.options.mode
     }
 

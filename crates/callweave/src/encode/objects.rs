@@ -2,9 +2,9 @@
 
 use std::borrow::Cow;
 
-use crate::event::{CallKind, Completion};
-use crate::json::repair::{Verdict, repair};
-use crate::json::{Kind, Scanner, Status, Tape, Writer};
+use crate::event::{BlockCompletion, CallKind};
+use crate::json::repair::{RepairVerdict, repair};
+use crate::json::{JsonKind, JsonScanner, JsonWriter, ScanStatus, Tape};
 use crate::message::ToolCall;
 
 /// The member under which the text of a custom tool's call stands where the wire wants an object.
@@ -20,14 +20,14 @@ pub(crate) fn arguments(call: &ToolCall) -> Cow<'_, str> {
     let text = call.arguments();
     match (call.completion, call.kind) {
         // The stage that found it has seen to that.
-        (Completion::AfterDamage, _) if text.starts_with("{\"INVALID_JSON\":") => text.into(),
-        (Completion::Cut | Completion::AfterDamage, _) => under(INVALID_JSON, text),
-        (Completion::Whole, CallKind::Custom) => under(INPUT, text),
-        (Completion::Whole, CallKind::Function | CallKind::Builtin) if is_object(text) => text.into(),
-        (Completion::Whole, CallKind::Function | CallKind::Builtin) => {
+        (BlockCompletion::AfterDamage, _) if text.starts_with("{\"INVALID_JSON\":") => text.into(),
+        (BlockCompletion::Cut | BlockCompletion::AfterDamage, _) => under(INVALID_JSON, text),
+        (BlockCompletion::Whole, CallKind::Custom) => under(INPUT, text),
+        (BlockCompletion::Whole, CallKind::Function | CallKind::Builtin) if is_object(text) => text.into(),
+        (BlockCompletion::Whole, CallKind::Function | CallKind::Builtin) => {
             let repaired = repair(text);
             match repaired.verdict {
-                Verdict::Repaired if is_object(&repaired.text) => repaired.text,
+                RepairVerdict::Repaired if is_object(&repaired.text) => repaired.text,
                 _ => under(INVALID_JSON, text),
             }
         }
@@ -37,28 +37,30 @@ pub(crate) fn arguments(call: &ToolCall) -> Cow<'_, str> {
 /// The arguments of a function as JSON text, for clients of wires on which they are one: as the model wrote them. Those of
 /// a call that was cut off are not JSON, so that nobody takes them for whole.
 pub(crate) fn text(call: &ToolCall) -> Cow<'_, str> {
-    let mut scanner = Scanner::new();
+    let mut scanner = JsonScanner::new();
     scanner.push(&call.raw_arguments);
     match call.completion {
-        Completion::AfterDamage if call.raw_arguments.starts_with("{\"INVALID_JSON\":") => {
+        BlockCompletion::AfterDamage if call.raw_arguments.starts_with("{\"INVALID_JSON\":") => {
             call.raw_arguments.as_str().into()
         }
-        Completion::Cut | Completion::AfterDamage if scanner.status() != Status::Open => {
+        BlockCompletion::Cut | BlockCompletion::AfterDamage if scanner.status() != ScanStatus::Open => {
             under(INVALID_JSON, &call.raw_arguments)
         }
-        Completion::Cut | Completion::AfterDamage | Completion::Whole => call.arguments().into(),
+        BlockCompletion::Cut | BlockCompletion::AfterDamage | BlockCompletion::Whole => {
+            call.arguments().into()
+        }
     }
 }
 
 /// Whether the text is a JSON object.
 pub(crate) fn is_object(text: &str) -> bool {
-    Tape::new().parse(text).is_ok_and(|value| value.kind() == Kind::Object)
+    Tape::new().parse(text).is_ok_and(|value| value.kind() == JsonKind::Object)
 }
 
 /// The text as the one member of an object.
 pub(crate) fn under(member: &str, text: &str) -> Cow<'static, str> {
     let mut object = String::new();
-    let mut writer = Writer(&mut object);
+    let mut writer = JsonWriter(&mut object);
     writer.object();
     writer.text_member(member, text);
     writer.end_object();
@@ -74,14 +76,14 @@ mod tests {
         let call =
             |text: &str, kind, completion| ToolCall { kind, completion, ..ToolCall::new("", "f", text) };
         for (text, kind, completion, expected) in [
-            (r#"{"a": 1e400}"#, CallKind::Function, Completion::Whole, r#"{"a": 1e400}"#),
-            ("", CallKind::Function, Completion::Whole, "{}"),
-            ("", CallKind::Function, Completion::Cut, r#"{"INVALID_JSON":""}"#),
-            (r#"{"a":1"#, CallKind::Function, Completion::Cut, r#"{"INVALID_JSON":"{\"a\":1"}"#),
-            (r#"{"a":1}"#, CallKind::Function, Completion::Cut, r#"{"INVALID_JSON":"{\"a\":1}"}"#),
-            ("{a: 1}", CallKind::Function, Completion::Whole, r#"{"a": 1}"#),
-            ("[1]", CallKind::Function, Completion::Whole, r#"{"INVALID_JSON":"[1]"}"#),
-            ("ls -l", CallKind::Custom, Completion::Whole, r#"{"input":"ls -l"}"#),
+            (r#"{"a": 1e400}"#, CallKind::Function, BlockCompletion::Whole, r#"{"a": 1e400}"#),
+            ("", CallKind::Function, BlockCompletion::Whole, "{}"),
+            ("", CallKind::Function, BlockCompletion::Cut, r#"{"INVALID_JSON":""}"#),
+            (r#"{"a":1"#, CallKind::Function, BlockCompletion::Cut, r#"{"INVALID_JSON":"{\"a\":1"}"#),
+            (r#"{"a":1}"#, CallKind::Function, BlockCompletion::Cut, r#"{"INVALID_JSON":"{\"a\":1}"}"#),
+            ("{a: 1}", CallKind::Function, BlockCompletion::Whole, r#"{"a": 1}"#),
+            ("[1]", CallKind::Function, BlockCompletion::Whole, r#"{"INVALID_JSON":"[1]"}"#),
+            ("ls -l", CallKind::Custom, BlockCompletion::Whole, r#"{"input":"ls -l"}"#),
         ] {
             assert_eq!(arguments(&call(text, kind, completion)), expected, "{text}");
         }

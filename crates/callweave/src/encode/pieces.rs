@@ -1,14 +1,14 @@
 //! Arguments for wires on which they amount to an object: in pieces, and as a value.
 
-use super::{Mode, objects};
+use super::{EncodeMode, objects};
 use crate::event::CallKind;
-use crate::json::{Kind, Tape, Writer, escape_into};
+use crate::json::{JsonKind, JsonWriter, Tape, escape_into};
 use crate::message::ToolCall;
 
 /// The argument text of a call as it is streamed. Free text is told as an object of one string.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Pieces {
-    mode: Mode,
+pub(crate) struct ArgumentPieces {
+    mode: EncodeMode,
     is_free: bool,
     is_begun: bool,
     /// How much of a `null` is held back: clients are told that there are none in another way.
@@ -17,8 +17,8 @@ pub(crate) struct Pieces {
 
 const NONE: &str = "null";
 
-impl Pieces {
-    pub(crate) fn new(kind: CallKind, mode: Mode) -> Self {
+impl ArgumentPieces {
+    pub(crate) fn new(kind: CallKind, mode: EncodeMode) -> Self {
         Self { mode, is_free: kind == CallKind::Custom, is_begun: false, held: 0 }
     }
 
@@ -29,7 +29,7 @@ impl Pieces {
 
     /// What to write of the next piece; nothing if that is held back.
     pub(crate) fn next<'t>(&mut self, text: &'t str, scratch: &'t mut String) -> Option<&'t str> {
-        let may_be_none = self.mode == Mode::Mended && !self.is_free && !self.is_begun;
+        let may_be_none = self.mode == EncodeMode::Mended && !self.is_free && !self.is_begun;
         if may_be_none && NONE[self.held..].starts_with(text) {
             self.held += text.len();
             return None;
@@ -63,12 +63,12 @@ impl Pieces {
 }
 
 /// Writes the arguments of a finished call as a value: for clients an object; as a text where they are none.
-pub(crate) fn write_arguments(call: &ToolCall, mode: Mode, writer: &mut Writer<'_>) {
+pub(crate) fn write_arguments(call: &ToolCall, mode: EncodeMode, writer: &mut JsonWriter<'_>) {
     let text = call.arguments();
-    let is_value = || Tape::new().parse(text).is_ok_and(|value| value.kind() != Kind::String);
+    let is_value = || Tape::new().parse(text).is_ok_and(|value| value.kind() != JsonKind::String);
     match mode {
-        Mode::Mended => writer.raw(&objects::arguments(call)),
-        Mode::Faithful if is_value() => writer.raw(text),
-        Mode::Faithful => writer.string(text),
+        EncodeMode::Mended => writer.raw(&objects::arguments(call)),
+        EncodeMode::Faithful if is_value() => writer.raw(text),
+        EncodeMode::Faithful => writer.string(text),
     }
 }

@@ -3,12 +3,12 @@
 use std::borrow::Cow;
 use std::collections::{HashMap, VecDeque};
 
-use super::{Encode, EncodeOptions};
-use crate::event::{BlockId, BlockKind, Body, DeltaKind, Event, Scope};
+use super::{EncodeOptions, StreamEncoder};
+use crate::event::{BlockId, BlockKind, DeltaKind, Event, EventKind, EventScope};
 
 /// What clients can read at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Reading {
+pub(crate) enum ClientReading {
     /// One block, of the first choice that was heard of: such wires have no other.
     Block,
     /// One block of each choice.
@@ -18,19 +18,19 @@ pub(crate) enum Reading {
 }
 
 /// An encoder whose clients cannot read everything at once; the same protocol gets it back as it came.
-pub(crate) struct InTurns<W> {
-    turns: Option<Turns>,
+pub(crate) struct SerializingEncoder<W> {
+    turns: Option<BlockSerializer>,
     wire: W,
 }
 
-impl<W: Encode + 'static> InTurns<W> {
-    pub(crate) fn boxed(options: &EncodeOptions, reading: Reading, wire: W) -> Box<dyn Encode> {
-        let turns = options.is_mended().then(|| Turns { reading, lanes: Vec::new() });
+impl<W: StreamEncoder + 'static> SerializingEncoder<W> {
+    pub(crate) fn boxed(options: &EncodeOptions, reading: ClientReading, wire: W) -> Box<dyn StreamEncoder> {
+        let turns = options.is_mended().then(|| BlockSerializer { reading, lanes: Vec::new() });
         Box::new(Self { turns, wire })
     }
 }
 
-impl<W: Encode> Encode for InTurns<W> {
+impl<W: StreamEncoder> StreamEncoder for SerializingEncoder<W> {
     fn encode(&mut self, event: &Event<'_>, out: &mut Vec<u8>) {
         let Self { turns, wire } = self;
         match turns {
@@ -46,15 +46,15 @@ impl<W: Encode> Encode for InTurns<W> {
 ///
 /// The first block flows as it comes. What begins beside it waits until its turn has come, and is then told at
 /// once as far as it has grown. What is not about a block flows as it comes.
-struct Turns {
-    reading: Reading,
+struct BlockSerializer {
+    reading: ClientReading,
     /// The choices that were heard of.
-    lanes: Vec<(u32, Lane)>,
+    lanes: Vec<(u32, ChoiceBlocks)>,
 }
 
 /// The blocks of a choice.
 #[derive(Default)]
-struct Lane {
+struct ChoiceBlocks {
     open: Option<BlockId>,
     waiting: VecDeque<Vec<Event<'static>>>,
     /// Where each block that waits, or has waited, stands in the order of all that had to.
@@ -63,11 +63,11 @@ struct Lane {
     served: usize,
 }
 
-impl Turns {
+impl BlockSerializer {
     /// Whether the event continues what is being told, as by far the most do.
     fn continues(&self, event: &Event<'_>) -> bool {
         match (&event.body, self.lanes.first()) {
-            (Body::Delta { block, .. }, Some((choice, lane))) => {
+            (EventKind::Delta { block, .. }, Some((choice, lane))) => {
                 (*choice, lane.open) == (event.choice, Some(*block))
             }
             _ => false,
@@ -76,7 +76,7 @@ impl Turns {
 
     /// Takes the next event; `put` gets what can be told now.
     fn push(&mut self, event: &Event<'_>, put: &mut dyn FnMut(&Event<'_>)) {
-        if let Body::Start { .. } = event.body {
+        if let EventKind::Start { .. } = event.body {
             self.lanes.clear();
         }
         if !is_of_choice(&event.body) {
@@ -84,15 +84,17 @@ impl Turns {
         }
         let at = match self.lanes.iter().position(|(choice, _)| *choice == event.choice) {
             Some(at) => at,
-            None if self.reading == Reading::Block && !self.lanes.is_empty() => return,
+            None if self.reading == ClientReading::Block && !self.lanes.is_empty() => return,
             None => {
-                self.lanes.push((event.choice, Lane::default()));
+                self.lanes.push((event.choice, ChoiceBlocks::default()));
                 self.lanes.len() - 1
             }
         };
         let lane = &mut self.lanes[at].1;
         match block_of(&event.body) {
-            Some(block) if self.reading != Reading::TextOfEach || lane.is_in_turn(block, &event.body) => {
+            Some(block)
+                if self.reading != ClientReading::TextOfEach || lane.is_in_turn(block, &event.body) =>
+            {
                 lane.push(block, event, put);
             }
             _ => put(event),
@@ -100,11 +102,11 @@ impl Turns {
     }
 }
 
-impl Lane {
+impl ChoiceBlocks {
     /// Whether the block is one of those that wait for each other where calls do not.
-    fn is_in_turn(&self, block: BlockId, body: &Body<'_>) -> bool {
+    fn is_in_turn(&self, block: BlockId, body: &EventKind<'_>) -> bool {
         match body {
-            Body::BlockStart { kind, .. } => !matches!(kind, BlockKind::ToolCall { .. }),
+            EventKind::BlockStart { kind, .. } => !matches!(kind, BlockKind::ToolCall { .. }),
             _ => {
                 self.open == Some(block) || self.places.get(&block).is_some_and(|place| *place >= self.served)
             }
@@ -113,17 +115,17 @@ impl Lane {
 
     fn push(&mut self, block: BlockId, event: &Event<'_>, put: &mut dyn FnMut(&Event<'_>)) {
         match &event.body {
-            Body::BlockStart { .. } if self.open.is_some() => {
+            EventKind::BlockStart { .. } if self.open.is_some() => {
                 self.places.insert(block, self.served + self.waiting.len());
                 self.waiting.push_back(vec![event.clone().into_owned()]);
             }
-            Body::BlockStart { .. } => {
+            EventKind::BlockStart { .. } => {
                 self.open = Some(block);
                 put(event);
             }
             _ if self.open == Some(block) => {
                 put(event);
-                if let Body::BlockEnd { .. } = event.body {
+                if let EventKind::BlockEnd { .. } = event.body {
                     self.serve(put);
                 }
             }
@@ -137,21 +139,21 @@ impl Lane {
         let Some(held) = at.and_then(|at| self.waiting.get_mut(at)) else { return };
         match (&event.body, held.last_mut()) {
             (
-                Body::Delta { text, .. },
-                Some(Event { body: Body::Delta { text: Cow::Owned(all), .. }, .. }),
+                EventKind::Delta { text, .. },
+                Some(Event { body: EventKind::Delta { text: Cow::Owned(all), .. }, .. }),
             ) => {
                 all.push_str(text);
             }
             // Nobody has seen what is corrected, or what had no name.
-            (Body::Correction { text, .. }, _) => {
-                held.retain(|event| !matches!(event.body, Body::Delta { .. }));
+            (EventKind::Correction { text, .. }, _) => {
+                held.retain(|event| !matches!(event.body, EventKind::Delta { .. }));
                 if let Some(kind) = held.first().and_then(|event| delta_kind(&event.body)) {
                     let text = text.to_string().into();
-                    held.push(Event::new(event.choice, Body::Delta { block, kind, text }));
+                    held.push(Event::new(event.choice, EventKind::Delta { block, kind, text }));
                 }
             }
-            (Body::Identity { id: Some(new), .. }, _) => {
-                if let Some(Event { body: Body::BlockStart { kind, .. }, .. }) = held.first_mut()
+            (EventKind::Identity { id: Some(new), .. }, _) => {
+                if let Some(Event { body: EventKind::BlockStart { kind, .. }, .. }) = held.first_mut()
                     && let BlockKind::ToolCall { id, is_made, .. } = kind
                 {
                     (*id, *is_made) = (Some(new.to_string().into()), false);
@@ -167,7 +169,7 @@ impl Lane {
         while let Some(held) = self.waiting.pop_front() {
             self.served += 1;
             held.iter().for_each(&mut *put);
-            let is_over = matches!(held.last(), Some(Event { body: Body::BlockEnd { .. }, .. }));
+            let is_over = matches!(held.last(), Some(Event { body: EventKind::BlockEnd { .. }, .. }));
             if !is_over {
                 self.open = held.first().and_then(|event| block_of(&event.body));
                 return;
@@ -177,46 +179,50 @@ impl Lane {
 }
 
 /// Whether the event tells of a choice, not of the answer.
-fn is_of_choice(body: &Body<'_>) -> bool {
+fn is_of_choice(body: &EventKind<'_>) -> bool {
     match body {
-        Body::Start { .. } | Body::Usage { .. } | Body::Error(_) | Body::Notice(_) | Body::End => false,
-        Body::Foreign { scope, .. }
-        | Body::Identity { scope, .. }
-        | Body::Attachment { scope, .. }
-        | Body::Progress { scope, .. } => *scope != Scope::Answer,
-        Body::ChoiceStart
-        | Body::ItemStart { .. }
-        | Body::ItemEnd { .. }
-        | Body::BlockStart { .. }
-        | Body::Delta { .. }
-        | Body::Correction { .. }
-        | Body::BlockEnd { .. }
-        | Body::Finish { .. }
-        | Body::Markup { .. } => true,
+        EventKind::Start { .. }
+        | EventKind::Usage { .. }
+        | EventKind::Error(_)
+        | EventKind::Notice(_)
+        | EventKind::End => false,
+        EventKind::Foreign { scope, .. }
+        | EventKind::Identity { scope, .. }
+        | EventKind::Attachment { scope, .. }
+        | EventKind::Progress { scope, .. } => *scope != EventScope::Answer,
+        EventKind::ChoiceStart
+        | EventKind::ItemStart { .. }
+        | EventKind::ItemEnd { .. }
+        | EventKind::BlockStart { .. }
+        | EventKind::Delta { .. }
+        | EventKind::Correction { .. }
+        | EventKind::BlockEnd { .. }
+        | EventKind::Finish { .. }
+        | EventKind::Markup { .. } => true,
     }
 }
 
 /// The block that the event is about.
-fn block_of(body: &Body<'_>) -> Option<BlockId> {
+fn block_of(body: &EventKind<'_>) -> Option<BlockId> {
     match body {
-        Body::BlockStart { block, .. }
-        | Body::Delta { block, .. }
-        | Body::Correction { block, .. }
-        | Body::BlockEnd { block, .. } => Some(*block),
-        Body::Foreign { scope, .. }
-        | Body::Identity { scope, .. }
-        | Body::Attachment { scope, .. }
-        | Body::Progress { scope, .. } => match scope {
-            Scope::Block(block) => Some(*block),
-            Scope::Answer | Scope::Choice | Scope::Item(_) => None,
+        EventKind::BlockStart { block, .. }
+        | EventKind::Delta { block, .. }
+        | EventKind::Correction { block, .. }
+        | EventKind::BlockEnd { block, .. } => Some(*block),
+        EventKind::Foreign { scope, .. }
+        | EventKind::Identity { scope, .. }
+        | EventKind::Attachment { scope, .. }
+        | EventKind::Progress { scope, .. } => match scope {
+            EventScope::Block(block) => Some(*block),
+            EventScope::Answer | EventScope::Choice | EventScope::Item(_) => None,
         },
         _ => None,
     }
 }
 
 /// What the deltas of a block that starts so are.
-fn delta_kind(body: &Body<'_>) -> Option<DeltaKind> {
-    let Body::BlockStart { kind, .. } = body else { return None };
+fn delta_kind(body: &EventKind<'_>) -> Option<DeltaKind> {
+    let EventKind::BlockStart { kind, .. } = body else { return None };
     match kind {
         BlockKind::Text => Some(DeltaKind::Text),
         BlockKind::Reasoning(_) => Some(DeltaKind::Reasoning),

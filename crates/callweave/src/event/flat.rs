@@ -11,18 +11,18 @@ use serde::de::{Error as _, IntoDeserializer};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::{
-    AttachmentKind, BlockId, BlockKind, Body, CallKind, Completion, Counters, DeltaKind, Event, FinishReason,
-    ItemId, Json, Notice, NoticeCode, ReasoningForm, Scope, Span,
+    AttachmentKind, BlockCompletion, BlockId, BlockKind, ByteSpan, CallKind, DeltaKind, Event, EventKind,
+    EventScope, FinishReason, ItemId, JsonText, Notice, NoticeCode, ReasoningForm, TokenCounts,
 };
 use crate::upstream::{ErrorClass, UpstreamError};
 
 /// Every member that an event may have, in the order in which they are written.
 #[derive(Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-struct Flat<'a> {
+struct FlatEvent<'a> {
     choice: u32,
-    #[serde(skip_serializing_if = "Span::is_empty")]
-    source: Span,
+    #[serde(skip_serializing_if = "ByteSpan::is_empty")]
+    source: ByteSpan,
     r#type: Cow<'a, str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     block: Option<BlockId>,
@@ -53,15 +53,15 @@ struct Flat<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     index: Option<i64>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    members: Option<Json<'a>>,
+    members: Option<JsonText<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     text: Option<Cow<'a, str>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    completion: Option<Completion>,
+    completion: Option<BlockCompletion>,
     #[serde(skip_serializing_if = "Option::is_none")]
     path: Option<Cow<'a, str>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    value: Option<Json<'a>>,
+    value: Option<JsonText<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<FinishReason>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -82,7 +82,7 @@ struct Flat<'a> {
     status: Option<u16>,
     /// Of a notice or of an error.
     #[serde(skip_serializing_if = "Option::is_none")]
-    code: Option<Code<'a>>,
+    code: Option<NoticeText<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     retry_after: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -94,24 +94,24 @@ struct Flat<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     message: Option<Cow<'a, str>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    raw: Option<Json<'a>>,
+    raw: Option<JsonText<'a>>,
 }
 
 /// The code of a notice, or a provider's own word.
 #[derive(Serialize)]
 #[serde(untagged)]
-enum Code<'a> {
+enum NoticeText<'a> {
     Notice(NoticeCode),
     Word(Cow<'a, str>),
 }
 
-impl<'de> Deserialize<'de> for Code<'_> {
+impl<'de> Deserialize<'de> for NoticeText<'_> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         String::deserialize(deserializer).map(|word| Self::Word(word.into()))
     }
 }
 
-impl<'a> Code<'a> {
+impl<'a> NoticeText<'a> {
     fn word(self) -> Cow<'a, str> {
         match self {
             Self::Notice(code) => format!("{code:?}").into(),
@@ -119,7 +119,7 @@ impl<'a> Code<'a> {
         }
     }
 
-    fn notice(self) -> Result<NoticeCode, Fault> {
+    fn notice(self) -> Result<NoticeCode, FieldError> {
         match self {
             Self::Notice(code) => Ok(code),
             Self::Word(word) => {
@@ -135,7 +135,7 @@ fn is_false(value: &bool) -> bool {
     !value
 }
 
-/// The words of [`Body`], [`BlockKind`], [`CallKind`] and the other kinds, as they stand in `type` and `kind`.
+/// The words of [`EventKind`], [`BlockKind`], [`CallKind`] and the other kinds, as they stand in `type` and `kind`.
 mod words {
     pub(super) const TEXT: &str = "text";
     pub(super) const REASONING: &str = "reasoning";
@@ -182,34 +182,34 @@ fn maybe<'b>(text: &'b Option<Cow<'_, str>>) -> Option<Cow<'b, str>> {
     text.as_deref().map(borrowed)
 }
 
-fn json<'b>(value: &'b Json<'_>) -> Json<'b> {
-    Json(Cow::Borrowed(&value.0))
+fn json<'b>(value: &'b JsonText<'_>) -> JsonText<'b> {
+    JsonText(Cow::Borrowed(&value.0))
 }
 
-impl<'b> Flat<'b> {
+impl<'b> FlatEvent<'b> {
     fn of(event: &'b Event<'_>) -> Self {
         let mut flat = Self { choice: event.choice, source: event.source, ..Self::default() };
         let kind = match &event.body {
-            Body::Start { id, model, word, members } => {
+            EventKind::Start { id, model, word, members } => {
                 flat.id = maybe(id);
                 flat.model = maybe(model);
                 flat.word = borrowed(word);
                 flat.members = members.as_ref().map(json);
                 "start"
             }
-            Body::ChoiceStart => "choice_start",
-            Body::ItemStart { item, id, word, members } => {
+            EventKind::ChoiceStart => "choice_start",
+            EventKind::ItemStart { item, id, word, members } => {
                 flat.item = Some(*item);
                 flat.id = maybe(id);
                 flat.word = borrowed(word);
                 flat.members = members.as_ref().map(json);
                 "item_start"
             }
-            Body::ItemEnd { item } => {
+            EventKind::ItemEnd { item } => {
                 flat.item = Some(*item);
                 "item_end"
             }
-            Body::BlockStart { block, item, kind, word, index, members } => {
+            EventKind::BlockStart { block, item, kind, word, index, members } => {
                 flat.block = Some(*block);
                 flat.item = *item;
                 flat.word = borrowed(word);
@@ -218,42 +218,42 @@ impl<'b> Flat<'b> {
                 flat.set_kind(kind);
                 "block_start"
             }
-            Body::Delta { block, kind, text } => {
+            EventKind::Delta { block, kind, text } => {
                 flat.block = Some(*block);
                 flat.kind = Some(kind.word().into());
                 flat.text = Some(borrowed(text));
                 "delta"
             }
-            Body::Identity { scope, id, model } => {
+            EventKind::Identity { scope, id, model } => {
                 flat.set_scope(*scope);
                 flat.id = maybe(id);
                 flat.model = maybe(model);
                 "identity"
             }
-            Body::Correction { block, text } => {
+            EventKind::Correction { block, text } => {
                 flat.block = Some(*block);
                 flat.text = Some(borrowed(text));
                 "correction"
             }
-            Body::BlockEnd { block, completion } => {
+            EventKind::BlockEnd { block, completion } => {
                 flat.block = Some(*block);
                 flat.completion = Some(*completion);
                 "block_end"
             }
-            Body::Attachment { scope, kind, word, value } => {
+            EventKind::Attachment { scope, kind, word, value } => {
                 flat.set_scope(*scope);
                 flat.kind = Some(kind.word().into());
                 flat.word = borrowed(word);
                 flat.value = Some(json(value));
                 "attachment"
             }
-            Body::Progress { scope, word, value } => {
+            EventKind::Progress { scope, word, value } => {
                 flat.set_scope(*scope);
                 flat.word = borrowed(word);
                 flat.value = value.as_ref().map(json);
                 "progress"
             }
-            Body::Usage { word, counters, raw } => {
+            EventKind::Usage { word, counters, raw } => {
                 flat.word = borrowed(word);
                 flat.input_tokens = counters.input_tokens;
                 flat.output_tokens = counters.output_tokens;
@@ -264,51 +264,51 @@ impl<'b> Flat<'b> {
                 flat.raw = Some(json(raw));
                 "usage"
             }
-            Body::Finish { reason, raw } => {
+            EventKind::Finish { reason, raw } => {
                 flat.reason = Some(*reason);
-                flat.raw = raw.as_deref().map(Json::from_text);
+                flat.raw = raw.as_deref().map(JsonText::from_text);
                 "finish"
             }
-            Body::Markup { text } => {
+            EventKind::Markup { text } => {
                 flat.text = Some(borrowed(text));
                 "markup"
             }
-            Body::Notice(Notice { code, offset, block, detail, text }) => {
-                flat.code = Some(Code::Notice(*code));
+            EventKind::Notice(Notice { code, offset, block, detail, text }) => {
+                flat.code = Some(NoticeText::Notice(*code));
                 flat.block = *block;
                 flat.offset = Some(*offset);
                 flat.detail = Some(borrowed(detail));
                 flat.text = maybe(text);
                 "notice"
             }
-            Body::Error(error) => {
+            EventKind::Error(error) => {
                 flat.class = Some(error.class);
                 flat.status = error.status;
-                flat.code = error.code.as_ref().map(|code| Code::Word(borrowed(code)));
+                flat.code = error.code.as_ref().map(|code| NoticeText::Word(borrowed(code)));
                 flat.retry_after = error.retry_after.map(|wait| wait.as_secs_f64());
                 flat.request_id = maybe(&error.request_id);
                 flat.message = Some(borrowed(&error.message));
                 flat.raw = Some(json(&error.raw));
                 "error"
             }
-            Body::Foreign { scope, path, value } => {
+            EventKind::Foreign { scope, path, value } => {
                 flat.set_scope(*scope);
                 flat.path = Some(borrowed(path));
                 flat.value = Some(json(value));
                 "foreign"
             }
-            Body::End => "end",
+            EventKind::End => "end",
         };
         flat.r#type = kind.into();
         flat
     }
 
-    fn set_scope(&mut self, scope: Scope) {
+    fn set_scope(&mut self, scope: EventScope) {
         match scope {
-            Scope::Answer => self.scope = Some(words::ANSWER.into()),
-            Scope::Choice => self.scope = Some(words::CHOICE.into()),
-            Scope::Item(item) => self.item = Some(item),
-            Scope::Block(block) => self.block = Some(block),
+            EventScope::Answer => self.scope = Some(words::ANSWER.into()),
+            EventScope::Choice => self.scope = Some(words::CHOICE.into()),
+            EventScope::Item(item) => self.item = Some(item),
+            EventScope::Block(block) => self.block = Some(block),
         }
     }
 
@@ -342,25 +342,25 @@ impl<'b> Flat<'b> {
 }
 
 /// What is missing or unknown in an event that is read.
-type Fault = String;
+type FieldError = String;
 
-fn need<T>(value: Option<T>, what: &str) -> Result<T, Fault> {
+fn need<T>(value: Option<T>, what: &str) -> Result<T, FieldError> {
     value.ok_or_else(|| format!("an event misses its {what}"))
 }
 
-impl<'a> Flat<'a> {
-    fn scope(&self) -> Result<Scope, Fault> {
+impl<'a> FlatEvent<'a> {
+    fn scope(&self) -> Result<EventScope, FieldError> {
         Ok(match (self.block, self.item, self.scope.as_deref()) {
-            (Some(block), ..) => Scope::Block(block),
-            (None, Some(item), _) => Scope::Item(item),
-            (None, None, Some(words::ANSWER)) => Scope::Answer,
-            (None, None, Some(words::CHOICE)) => Scope::Choice,
+            (Some(block), ..) => EventScope::Block(block),
+            (None, Some(item), _) => EventScope::Item(item),
+            (None, None, Some(words::ANSWER)) => EventScope::Answer,
+            (None, None, Some(words::CHOICE)) => EventScope::Choice,
             (None, None, Some(word)) => return Err(format!("an event has the unknown scope {word}")),
             (None, None, None) => return Err("an event misses its scope".to_owned()),
         })
     }
 
-    fn block_kind(&mut self) -> Result<BlockKind<'a>, Fault> {
+    fn block_kind(&mut self) -> Result<BlockKind<'a>, FieldError> {
         Ok(match need(self.kind.as_deref(), "kind")? {
             words::TEXT => BlockKind::Text,
             words::REASONING => BlockKind::Reasoning(self.form.unwrap_or_default()),
@@ -379,20 +379,22 @@ impl<'a> Flat<'a> {
         })
     }
 
-    fn body(mut self) -> Result<Body<'a>, Fault> {
+    fn body(mut self) -> Result<EventKind<'a>, FieldError> {
         Ok(match self.r#type.as_ref() {
-            "start" => Body::Start { id: self.id, model: self.model, word: self.word, members: self.members },
-            "choice_start" => Body::ChoiceStart,
-            "item_start" => Body::ItemStart {
+            "start" => {
+                EventKind::Start { id: self.id, model: self.model, word: self.word, members: self.members }
+            }
+            "choice_start" => EventKind::ChoiceStart,
+            "item_start" => EventKind::ItemStart {
                 item: need(self.item, "item")?,
                 id: self.id,
                 word: self.word,
                 members: self.members,
             },
-            "item_end" => Body::ItemEnd { item: need(self.item, "item")? },
+            "item_end" => EventKind::ItemEnd { item: need(self.item, "item")? },
             "block_start" => {
                 let kind = self.block_kind()?;
-                Body::BlockStart {
+                EventKind::BlockStart {
                     block: need(self.block, "block")?,
                     item: self.item,
                     kind,
@@ -401,7 +403,7 @@ impl<'a> Flat<'a> {
                     members: self.members,
                 }
             }
-            "delta" => Body::Delta {
+            "delta" => EventKind::Delta {
                 block: need(self.block, "block")?,
                 kind: match need(self.kind.as_deref(), "kind")? {
                     words::TEXT => DeltaKind::Text,
@@ -412,15 +414,15 @@ impl<'a> Flat<'a> {
                 },
                 text: need(self.text, "text")?,
             },
-            "identity" => Body::Identity { scope: self.scope()?, id: self.id, model: self.model },
+            "identity" => EventKind::Identity { scope: self.scope()?, id: self.id, model: self.model },
             "correction" => {
-                Body::Correction { block: need(self.block, "block")?, text: need(self.text, "text")? }
+                EventKind::Correction { block: need(self.block, "block")?, text: need(self.text, "text")? }
             }
-            "block_end" => Body::BlockEnd {
+            "block_end" => EventKind::BlockEnd {
                 block: need(self.block, "block")?,
                 completion: need(self.completion, "completion")?,
             },
-            "attachment" => Body::Attachment {
+            "attachment" => EventKind::Attachment {
                 scope: self.scope()?,
                 kind: match need(self.kind.as_deref(), "kind")? {
                     words::SIGNATURE => AttachmentKind::Signature,
@@ -432,10 +434,10 @@ impl<'a> Flat<'a> {
                 word: self.word,
                 value: need(self.value, "value")?,
             },
-            "progress" => Body::Progress { scope: self.scope()?, word: self.word, value: self.value },
-            "usage" => Body::Usage {
+            "progress" => EventKind::Progress { scope: self.scope()?, word: self.word, value: self.value },
+            "usage" => EventKind::Usage {
                 word: self.word,
-                counters: Counters {
+                counters: TokenCounts {
                     input_tokens: self.input_tokens,
                     output_tokens: self.output_tokens,
                     total_tokens: self.total_tokens,
@@ -445,34 +447,34 @@ impl<'a> Flat<'a> {
                 },
                 raw: need(self.raw, "raw object")?,
             },
-            "finish" => Body::Finish {
+            "finish" => EventKind::Finish {
                 reason: need(self.reason, "reason")?,
-                raw: self.raw.as_ref().and_then(Json::to_text).map(|word| Cow::Owned(word.into_owned())),
+                raw: self.raw.as_ref().and_then(JsonText::to_text).map(|word| Cow::Owned(word.into_owned())),
             },
-            "markup" => Body::Markup { text: need(self.text, "text")? },
-            "notice" => Body::Notice(Notice {
+            "markup" => EventKind::Markup { text: need(self.text, "text")? },
+            "notice" => EventKind::Notice(Notice {
                 code: need(self.code, "code")?.notice()?,
                 offset: self.offset.unwrap_or(0),
                 block: self.block,
                 detail: self.detail.unwrap_or_default(),
                 text: self.text,
             }),
-            "error" => Body::Error(UpstreamError {
+            "error" => EventKind::Error(UpstreamError {
                 class: self.class.unwrap_or_default(),
                 status: self.status,
-                code: self.code.map(Code::word),
+                code: self.code.map(NoticeText::word),
                 retry_after: self.retry_after.and_then(|wait| Duration::try_from_secs_f64(wait).ok()),
                 message: need(self.message, "message")?,
                 raw: need(self.raw, "raw error")?,
                 request_id: self.request_id,
                 body: None,
             }),
-            "foreign" => Body::Foreign {
+            "foreign" => EventKind::Foreign {
                 scope: self.scope()?,
                 path: need(self.path.take(), "path")?,
                 value: need(self.value, "value")?,
             },
-            "end" => Body::End,
+            "end" => EventKind::End,
             "" => return Err("an event misses its type".to_owned()),
             word => return Err(format!("an event has the unknown type {word}")),
         })
@@ -481,13 +483,13 @@ impl<'a> Flat<'a> {
 
 impl Serialize for Event<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        Flat::of(self).serialize(serializer)
+        FlatEvent::of(self).serialize(serializer)
     }
 }
 
 impl<'de> Deserialize<'de> for Event<'static> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let flat: Flat<'static> = Flat::deserialize(deserializer)?;
+        let flat: FlatEvent<'static> = FlatEvent::deserialize(deserializer)?;
         let (choice, source) = (flat.choice, flat.source);
         let body = flat.body().map_err(D::Error::custom)?;
         Ok(Event { choice, source, body })

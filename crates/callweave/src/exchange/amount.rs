@@ -4,8 +4,8 @@ use std::ops::Add;
 
 use super::ExchangeResult;
 use crate::error::{Error, ErrorKind};
-use crate::json::schema::Budget;
-use crate::json::{Kind, Node, Tape};
+use crate::json::schema::StepBudget;
+use crate::json::{JsonKind, Tape, TapeNode};
 use crate::request::RequestSize;
 use crate::upstream::{ErrorClass, UpstreamError};
 
@@ -45,13 +45,13 @@ pub struct ResponseLimits {
 
 impl Default for ResponseLimits {
     fn default() -> Self {
-        Self { bytes: 64 << 20, argument_bytes: 8 << 20, schema_steps: Budget::STEPS }
+        Self { bytes: 64 << 20, argument_bytes: 8 << 20, schema_steps: StepBudget::STEPS }
     }
 }
 
 /// The size of a request or of a conversation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Amount {
+pub(super) struct RequestAmount {
     pub(super) bytes: usize,
     /// Values, where they are added up: those of one request are limited by [`scan`].
     pub(super) values: usize,
@@ -60,17 +60,17 @@ pub(super) struct Amount {
     tools: usize,
 }
 
-impl Amount {
+impl RequestAmount {
     /// The size of a request, but for its values.
-    pub(super) fn of_request(body: Node<'_>, size: RequestSize) -> Self {
+    pub(super) fn of_request(body: TapeNode<'_>, size: RequestSize) -> Self {
         let RequestSize { messages, parts, tools, .. } = size;
         Self { bytes: body.raw().len(), values: 0, messages, parts, tools }
     }
 
     /// The size of a list of Responses items.
-    pub(super) fn of_items(items: Node<'_>) -> Self {
-        let lists = |node: Node<'_>| {
-            let lists = node.members().filter(|(_, value)| value.kind() == Kind::Array);
+    pub(super) fn of_items(items: TapeNode<'_>) -> Self {
+        let lists = |node: TapeNode<'_>| {
+            let lists = node.members().filter(|(_, value)| value.kind() == JsonKind::Array);
             lists.map(|(_, list)| list.elements().count()).sum::<usize>()
         };
         Self {
@@ -99,7 +99,7 @@ impl Amount {
     }
 }
 
-impl Add for Amount {
+impl Add for RequestAmount {
     type Output = Self;
 
     fn add(self, other: Self) -> Self {
@@ -123,7 +123,7 @@ pub fn too_large(max: usize, what: &str, key: &str) -> Box<UpstreamError<'static
 }
 
 /// Parses the body of a request, with no more values than the limits allow.
-pub fn scan<'t>(tape: &'t mut Tape, bytes: &'t [u8], limits: &RequestLimits) -> ExchangeResult<Node<'t>> {
+pub fn scan<'t>(tape: &'t mut Tape, bytes: &'t [u8], limits: &RequestLimits) -> ExchangeResult<TapeNode<'t>> {
     let text = std::str::from_utf8(bytes).map_err(|_| invalid("the request is not UTF-8"))?;
     tape.parse_within(text, limits.values).map_err(|error: Error| match error.kind() {
         ErrorKind::Limit => too_large(limits.values, "JSON values", "values"),

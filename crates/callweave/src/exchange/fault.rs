@@ -5,8 +5,8 @@ use std::fmt;
 use std::time::Duration;
 
 use super::http::shown_url;
-use super::policy::Target;
-use crate::event::Json;
+use super::policy::ExchangeTarget;
+use crate::event::JsonText;
 use crate::json::Tape;
 use crate::protocol::{OPENAI_CHAT, Protocol};
 use crate::upstream::{ErrorClass, UpstreamError};
@@ -53,7 +53,7 @@ impl fmt::Display for UpstreamFault {
 /// A response of an upstream with a status other than success, as far as it was read.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub struct Refusal {
+pub struct UpstreamRefusal {
     /// The status.
     pub status: u16,
     /// All headers, with names in lower case.
@@ -64,7 +64,7 @@ pub struct Refusal {
     pub fault: Option<UpstreamFault>,
 }
 
-impl Refusal {
+impl UpstreamRefusal {
     /// A refusal without a body.
     pub fn new(status: u16) -> Self {
         Self { status, headers: Vec::new(), body: Vec::new(), fault: None }
@@ -75,7 +75,7 @@ impl Refusal {
     }
 
     /// The error that it reports. Words in another form than clients expect become an error in theirs.
-    pub fn error(&self, target: &Target) -> UpstreamError<'static> {
+    pub fn error(&self, target: &ExchangeTarget) -> UpstreamError<'static> {
         let Self { status, headers, body, fault } = self;
         let (protocol, shown) = (target.protocol.unwrap_or(&OPENAI_CHAT), target.shown());
         if let Some(to) = self.header("location").filter(|_| (300..400).contains(status)) {
@@ -99,7 +99,7 @@ impl Refusal {
             None => None,
         };
         if let Some(words) = words {
-            error.raw = Json::from_text(&words).into_owned();
+            error.raw = JsonText::from_text(&words).into_owned();
             error.message = words.into();
             error.body = None;
         } else if !is_written_as(protocol, body, &error) {

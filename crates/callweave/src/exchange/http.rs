@@ -170,7 +170,7 @@ impl HttpWire {
 /// The place of a request for a response: the protocol that its path belongs to, and what the path says of the rest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct ClientRoute {
+pub struct ClientEndpoint {
     /// The protocol of the client.
     pub protocol: &'static Protocol,
     /// The model, where the path names it.
@@ -181,7 +181,7 @@ pub struct ClientRoute {
     pub is_prompt: bool,
 }
 
-impl ClientRoute {
+impl ClientEndpoint {
     /// The route of a protocol whose bodies say all.
     pub fn new(protocol: &'static Protocol) -> Self {
         Self { protocol, model: None, is_streamed: None, is_prompt: false }

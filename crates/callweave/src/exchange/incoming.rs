@@ -4,57 +4,57 @@ use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::amount::{Amount, RequestLimits, invalid, scan};
-use super::http::{ClientRoute, HttpWire};
+use super::amount::{RequestAmount, RequestLimits, invalid, scan};
+use super::http::{ClientEndpoint, HttpWire};
 use super::kept_calls::KeptCalls;
-use super::policy::Target;
+use super::policy::ExchangeTarget;
 use super::route_body::rewritten;
-use super::store::{Scope, StoredTurn};
+use super::store::{StoreScope, StoredTurn};
 use super::tool_cache::DeclaredTools;
-use super::{ExchangeResult, Shared};
+use super::{ExchangeResult, SharedState};
 use crate::dialect::{ExtractOptions, Tools};
 use crate::doors::prompt::teach;
 use crate::encode::EncodeOptions;
 use crate::event::{self, Event, Notice, NoticeCode};
 use crate::framing::Framing;
-use crate::json::{AsValue, Kind, Node, Tape, Value};
-use crate::protocol::{GEMINI_GENERATE_CONTENT, OPENAI_CHAT, OPENAI_RESPONSES, Protocol, Session};
+use crate::json::{AsValue, JsonKind, Tape, TapeNode, Value};
+use crate::protocol::{CodexSession, GEMINI_GENERATE_CONTENT, OPENAI_CHAT, OPENAI_RESPONSES, Protocol};
 use crate::request::{
-    ChoiceForm, Loss, Message, Mode, Outline, Request, RequestOptions, SealScope, Tool, ToolChoice, ToolKind,
-    Written, renamed,
+    ChoiceForm, Loss, Request, RequestMessage, RequestMode, RequestOptions, RequestOutline, RequestTool,
+    SealScope, ToolChoice, ToolKind, WrittenRequest, renamed,
 };
 use crate::upstream::{ErrorClass, UpstreamError};
 
 /// Bytes that are shared, whoever owns them.
 #[derive(Clone)]
-pub struct Body(Arc<dyn AsRef<[u8]> + Send + Sync>);
+pub struct SharedBytes(Arc<dyn AsRef<[u8]> + Send + Sync>);
 
-impl Body {
+impl SharedBytes {
     /// The bytes of an owner. It is dropped with the last clone.
     pub fn from_owner(owner: impl AsRef<[u8]> + Send + Sync + 'static) -> Self {
         Self(Arc::new(owner))
     }
 }
 
-impl AsRef<[u8]> for Body {
+impl AsRef<[u8]> for SharedBytes {
     fn as_ref(&self) -> &[u8] {
         (*self.0).as_ref()
     }
 }
 
-impl From<Vec<u8>> for Body {
+impl From<Vec<u8>> for SharedBytes {
     fn from(bytes: Vec<u8>) -> Self {
         Self::from_owner(bytes)
     }
 }
 
-impl From<&[u8]> for Body {
+impl From<&[u8]> for SharedBytes {
     fn from(bytes: &[u8]) -> Self {
         Self::from_owner(bytes.to_vec())
     }
 }
 
-impl std::fmt::Debug for Body {
+impl std::fmt::Debug for SharedBytes {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Body({} bytes)", self.as_ref().len())
     }
@@ -63,9 +63,9 @@ impl std::fmt::Debug for Body {
 /// What a client sent, before its body is read.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub struct Incoming {
+pub struct IncomingHead {
     /// Where it was sent to.
-    pub route: ClientRoute,
+    pub route: ClientEndpoint,
     /// The framing of a stream, where the client chose one: Gemini streams are a JSON array without `alt=sse`.
     pub framing: Option<Framing>,
     /// Headers of the client. Only those that its protocol forwards are used.
@@ -73,24 +73,24 @@ pub struct Incoming {
     /// The client's own key, where it may be sent on.
     pub api_key: Option<String>,
     /// The owner of what is kept of this request.
-    pub scope: Scope,
+    pub scope: StoreScope,
     /// The body.
-    pub body: Body,
+    pub body: SharedBytes,
     /// Letters and digits that no other request has: ids of the response and its calls are made of them.
     pub id: String,
     /// The time, in seconds since 1970.
     pub created: u64,
 }
 
-impl Incoming {
+impl IncomingHead {
     /// A request with a body and an id of its own.
-    pub fn new(route: ClientRoute, body: impl Into<Body>, id: impl Into<String>) -> Self {
+    pub fn new(route: ClientEndpoint, body: impl Into<SharedBytes>, id: impl Into<String>) -> Self {
         Self {
             route,
             framing: None,
             headers: Vec::new(),
             api_key: None,
-            scope: Scope::default(),
+            scope: StoreScope::default(),
             body: body.into(),
             id: id.into(),
             created: 0,
@@ -118,7 +118,7 @@ pub struct IncomingRequest {
     /// The client's headers that are forwarded.
     headers: Vec<(&'static str, String)>,
     api_key: Option<String>,
-    pub(super) scope: Scope,
+    pub(super) scope: StoreScope,
     pub(super) id: String,
     /// The time, in seconds since 1970.
     pub(super) created: u64,
@@ -131,7 +131,7 @@ pub struct IncomingRequest {
     /// Whether it wants its response to be kept.
     pub(super) store: Option<bool>,
     /// The size of the request and of the conversation that it continues.
-    amount: Amount,
+    amount: RequestAmount,
     /// The parameter that refers to what only OpenAI keeps, and the reason to refuse it elsewhere.
     state: Option<&'static (&'static str, &'static str)>,
     /// The ids of the calls in the conversation.
@@ -149,7 +149,7 @@ pub struct IncomingRequest {
 
 /// The part of a request that is needed only until its response has begun, unless the model may be asked again.
 struct RequestContent {
-    body: Body,
+    body: SharedBytes,
     /// The request, where it had to be read. The first target takes it, and others read the body again: mostly there
     /// is no other, and a copy would double the memory of a long conversation.
     request: Option<Box<Request>>,
@@ -170,7 +170,7 @@ pub struct HttpRequest {
     /// The headers, with names in lower case.
     pub headers: Vec<(&'static str, String)>,
     /// The body.
-    pub body: Body,
+    pub body: SharedBytes,
     /// The protocol.
     pub protocol: &'static Protocol,
     /// The model, as the upstream calls it.
@@ -182,14 +182,14 @@ pub struct HttpRequest {
 /// A request for an upstream, over HTTP or as a session.
 pub(super) enum PreparedOutgoing {
     Request(HttpRequest),
-    Session(Session),
+    Session(CodexSession),
 }
 
 /// A request for an upstream, and what reading its response needs.
-pub(super) struct Prepared {
+pub(super) struct PreparedRequest {
     pub(super) outgoing: PreparedOutgoing,
     /// The changes; none where the body is the client's own.
-    pub(super) written: Option<Written>,
+    pub(super) written: Option<WrittenRequest>,
     /// How the text is read, where the request decides that.
     pub(super) reading: Option<ExtractOptions>,
     /// The tools, by the names that the upstream knows.
@@ -200,12 +200,12 @@ impl IncomingRequest {
     /// Reads a client's request. `first` is the target that will be asked first for a model's name: a body that it takes
     /// as it is need not be read as a whole.
     pub fn read(
-        incoming: Incoming,
-        shared: &Shared,
+        incoming: IncomingHead,
+        shared: &SharedState,
         limits: &RequestLimits,
-        first: impl FnOnce(&str) -> Option<Target>,
+        first: impl FnOnce(&str) -> Option<ExchangeTarget>,
     ) -> ExchangeResult<Self> {
-        let Incoming { route, framing, headers, api_key, scope, body: bytes, id, created } = incoming;
+        let IncomingHead { route, framing, headers, api_key, scope, body: bytes, id, created } = incoming;
         let protocol = route.protocol;
         let wire = HttpWire::of(protocol).ok_or_else(|| {
             let what = format!("nobody answers in {}", protocol.name);
@@ -218,16 +218,17 @@ impl IncomingRequest {
         if let Some(rewritten) = &rewritten {
             body = scan(&mut own_tape, rewritten.as_ref(), limits)?;
         }
-        let ClientRoute { model: named, is_streamed, is_prompt, .. } = route;
+        let ClientEndpoint { model: named, is_streamed, is_prompt, .. } = route;
         let unreadable = |error: crate::Error| invalid(error.to_string());
         let outline = protocol.outline_request(body).map_err(unreadable)?;
-        let mut amount = Amount::of_request(body, outline.size());
+        let mut amount = RequestAmount::of_request(body, outline.size());
         amount.check(limits)?;
         let named = named.or_else(|| outline.model().map(Cow::into_owned));
         let first = named.as_deref().and_then(first);
         let is_relayable = outline.is_relayable();
         let (is_common, choice) = (outline.is_common(), outline.choice_form());
-        let relays = |target: &Target| target.relays(protocol) && target.takes(protocol, is_common, choice);
+        let relays =
+            |target: &ExchangeTarget| target.relays(protocol) && target.takes(protocol, is_common, choice);
         let is_relayed = is_relayable && first.as_ref().is_some_and(relays);
         let tools_key = shared.tools.key(protocol, outline.tools());
         // Most of a request is its conversation and its tools: a relayed one need not be read.
@@ -283,7 +284,9 @@ impl IncomingRequest {
             options = options.older_form();
         }
         let state = match *protocol == OPENAI_RESPONSES {
-            true => STATE.iter().find(|(name, _)| body.get(name).is_some_and(|own| own.kind() != Kind::Null)),
+            true => {
+                STATE.iter().find(|(name, _)| body.get(name).is_some_and(|own| own.kind() != JsonKind::Null))
+            }
             false => None,
         };
         let forwarded = |name: &'static str| {
@@ -340,7 +343,7 @@ impl IncomingRequest {
     }
 
     /// The owner of what is kept of this request.
-    pub fn scope(&self) -> &Scope {
+    pub fn scope(&self) -> &StoreScope {
         &self.scope
     }
 
@@ -378,7 +381,12 @@ impl IncomingRequest {
         let mut bytes = Vec::new();
         if let Some(mut encoder) = self.wire.protocol.encoder(&self.options) {
             let notice = Notice::new(NoticeCode::Truncated, 0, "the answer failed");
-            for body in [start(), event::Body::Error(error), event::Body::Notice(notice), event::Body::End] {
+            for body in [
+                start(),
+                event::EventKind::Error(error),
+                event::EventKind::Notice(notice),
+                event::EventKind::End,
+            ] {
                 encoder.encode(&Event::new(0, body), &mut bytes);
             }
         }
@@ -406,7 +414,7 @@ impl IncomingRequest {
     }
 
     /// The scope of provider seals: this client, and the upstream that sealed.
-    pub(super) fn seal_scope<'s>(&'s self, target: &'s Target) -> SealScope<'s> {
+    pub(super) fn seal_scope<'s>(&'s self, target: &'s ExchangeTarget) -> SealScope<'s> {
         seal_scope(&self.scope, target)
     }
 
@@ -418,7 +426,7 @@ impl IncomingRequest {
 
     /// Whether a response of that target is kept: if the client speaks a protocol in which it may refer to it, does not
     /// say no, and the upstream does not keep it itself.
-    pub(super) fn is_kept(&self, target: &Target) -> bool {
+    pub(super) fn is_kept(&self, target: &ExchangeTarget) -> bool {
         self.may_be_followed() && !target.keeps_responses()
     }
 
@@ -439,7 +447,11 @@ impl IncomingRequest {
     }
 
     /// The request for a target, with messages that follow those of the client.
-    pub(super) fn prepare(&self, target: &Target, added: &[Message]) -> ExchangeResult<Prepared> {
+    pub(super) fn prepare(
+        &self,
+        target: &ExchangeTarget,
+        added: &[RequestMessage],
+    ) -> ExchangeResult<PreparedRequest> {
         let mut content = self.content();
         let gone = || Box::new(UpstreamError::new(ErrorClass::Other, "the request was released"));
         let content = content.as_mut().ok_or_else(gone)?;
@@ -466,7 +478,8 @@ impl IncomingRequest {
                         PreparedOutgoing::Request(self.posted(target, body.into_bytes().into())?)
                     }
                     None => {
-                        let (session, lost) = Session::open(&self.id, &target.model, changed.body.take());
+                        let (session, lost) =
+                            CodexSession::open(&self.id, &target.model, changed.body.take());
                         let loss = |what| Loss { place: String::new(), what, is_malformed: false };
                         changed.losses.extend(lost.into_iter().map(loss));
                         PreparedOutgoing::Session(session)
@@ -485,11 +498,11 @@ impl IncomingRequest {
             true => target.engine.shared.tools.get(self.tools_key, names, prepare).tools,
             false => Tools::default(),
         };
-        Ok(Prepared { outgoing, written, reading, tools })
+        Ok(PreparedRequest { outgoing, written, reading, tools })
     }
 
     /// A body as a request over HTTP.
-    fn posted(&self, target: &Target, body: Body) -> ExchangeResult<HttpRequest> {
+    fn posted(&self, target: &ExchangeTarget, body: SharedBytes) -> ExchangeResult<HttpRequest> {
         let wire = target.wire(self.wire.protocol)?;
         let policy = &target.engine.policy;
         let mut headers = vec![("content-type", "application/json".to_owned())];
@@ -523,9 +536,9 @@ impl IncomingRequest {
     }
 
     /// The client's body with the name of the model that a target knows.
-    fn original(&self, body: &Body, places: &[Range<usize>], model: &str) -> Body {
+    fn original(&self, body: &SharedBytes, places: &[Range<usize>], model: &str) -> SharedBytes {
         match std::str::from_utf8(body.as_ref()) {
-            Ok(text) if self.model != model => Body::from(renamed(text, places, model).into_bytes()),
+            Ok(text) if self.model != model => SharedBytes::from(renamed(text, places, model).into_bytes()),
             _ => body.clone(),
         }
     }
@@ -533,10 +546,10 @@ impl IncomingRequest {
     fn write(
         &self,
         content: &mut RequestContent,
-        target: &Target,
-        added: &[Message],
+        target: &ExchangeTarget,
+        added: &[RequestMessage],
         reading: &mut Option<ExtractOptions>,
-    ) -> ExchangeResult<Written> {
+    ) -> ExchangeResult<WrittenRequest> {
         let engine = &target.engine;
         // A server that speaks another's protocol by rules of its own gets nothing as it came.
         let client = self.wire.protocol;
@@ -548,7 +561,7 @@ impl IncomingRequest {
             || content.earlier.is_some()
             || target.has_own_rules(protocol)
             || protocol != own;
-        let mode = if is_changed { Mode::Mended } else { Mode::Compatible };
+        let mode = if is_changed { RequestMode::Mended } else { RequestMode::Compatible };
         let provider = engine.provider(protocol).map(|provider| provider.name.to_owned());
         let options = RequestOptions { model: Some(target.model.clone()), provider, mode };
         let mut request = content.request(client);
@@ -601,7 +614,7 @@ impl RequestContent {
         let mut request = match self.request.take() {
             Some(request) => *request,
             None => {
-                let read = |outline: &Outline<'_>| outline.request().unwrap_or_default();
+                let read = |outline: &RequestOutline<'_>| outline.request().unwrap_or_default();
                 self.read_again(protocol, read).unwrap_or_default()
             }
         };
@@ -615,7 +628,7 @@ impl RequestContent {
     }
 
     /// Reads the body again. It was read before, so it can be.
-    fn read_again<T>(&self, protocol: &Protocol, read: impl FnOnce(&Outline<'_>) -> T) -> Option<T> {
+    fn read_again<T>(&self, protocol: &Protocol, read: impl FnOnce(&RequestOutline<'_>) -> T) -> Option<T> {
         let text = std::str::from_utf8(self.body.as_ref()).ok()?;
         let mut tape = Tape::new();
         let outline = protocol.outline_request(tape.parse(text).ok()?).ok()?;
@@ -630,29 +643,29 @@ const STATE: &[(&str, &str)] = &[
 ];
 
 /// The id of the conversation that a request of the Responses API continues: a text, or an object with it.
-fn conversation_id(protocol: &Protocol, body: Node<'_>) -> Option<String> {
+fn conversation_id(protocol: &Protocol, body: TapeNode<'_>) -> Option<String> {
     let named = body.get("conversation").filter(|_| *protocol == OPENAI_RESPONSES)?;
     let id = named.get("id").unwrap_or(named).str()?;
     Some(id.to_cow().into_owned())
 }
 
 /// The scope of provider seals: a client, and the upstream that sealed.
-fn seal_scope<'s>(scope: &'s Scope, target: &'s Target) -> SealScope<'s> {
+fn seal_scope<'s>(scope: &'s StoreScope, target: &'s ExchangeTarget) -> SealScope<'s> {
     SealScope { client: &scope.0, issuer: target.engine.policy.name.as_bytes() }
 }
 
 /// The start of a response of which nothing is known.
-pub(super) fn start() -> event::Body<'static> {
-    event::Body::Start { id: None, model: None, word: Cow::Borrowed(""), members: None }
+pub(super) fn start() -> event::EventKind<'static> {
+    event::EventKind::Start { id: None, model: None, word: Cow::Borrowed(""), members: None }
 }
 
 /// The tools of a request whose outline was taken.
-fn declarations(outline: &Outline<'_>) -> Vec<Tool> {
+fn declarations(outline: &RequestOutline<'_>) -> Vec<RequestTool> {
     outline.declarations().unwrap_or_default().tools
 }
 
 /// The tools of a request, by the names under which they are sent.
-fn declared(tools: &[Tool], written: Option<&Written>) -> DeclaredTools {
+fn declared(tools: &[RequestTool], written: Option<&WrittenRequest>) -> DeclaredTools {
     let mut all = Tools::default();
     for tool in tools {
         match &tool.kind {
@@ -668,7 +681,7 @@ fn declared(tools: &[Tool], written: Option<&Written>) -> DeclaredTools {
     DeclaredTools { tools: all, is_empty: tools.is_empty() }
 }
 
-fn declare(name: &str, tool: &Tool, written: Option<&Written>, all: &mut Tools) {
+fn declare(name: &str, tool: &RequestTool, written: Option<&WrittenRequest>, all: &mut Tools) {
     let sent = written.and_then(|written| written.names.iter().find(|(_, own)| own == name));
     let name = sent.map_or(name, |(sent, _)| sent);
     match &tool.kind {

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::request::{Body, Request, SealKeeper, SealScope};
+use crate::request::{PartKind, Request, SealKeeper, SealScope};
 
 /// The ids of calls by which the client knows them, and the upstream's where that is another.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -61,8 +61,8 @@ impl KeptCalls {
         let parts = request.messages.iter_mut().flat_map(|message| &mut message.content.parts);
         for part in parts {
             let id = match &mut part.body {
-                Body::Call(call) => &mut call.id,
-                Body::Result(result) => &mut result.id,
+                PartKind::Call(call) => &mut call.id,
+                PartKind::Result(result) => &mut result.id,
                 _ => continue,
             };
             if let Some(own) = id.as_deref().and_then(|id| self.upstream_id(id)) {

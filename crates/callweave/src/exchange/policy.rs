@@ -8,14 +8,14 @@ use serde::Deserialize;
 
 use super::amount::ResponseLimits;
 use super::http::{HttpWire, shown_url};
-use super::{ExchangeResult, Shared};
-use crate::dialect::{Dialect, ExtractOptions, Registry};
+use super::{ExchangeResult, SharedState};
+use crate::dialect::{Dialect, DialectRegistry, ExtractOptions};
 use crate::doors::prompt::PromptOptions;
 use crate::error::{Error, ErrorKind, Result};
-use crate::event::Json;
+use crate::event::JsonText;
 use crate::protocol::{CODEX_APP_SERVER, OPENAI_CHAT, OPENAI_RESPONSES, Protocol};
 use crate::provider::{Provider, is_local};
-use crate::request::{ChoiceForm, Limits};
+use crate::request::{ChoiceForm, ProviderLimits};
 pub use crate::stop::{StopMode, StopPolicy};
 use crate::upstream::{ErrorClass, UpstreamError};
 
@@ -32,7 +32,7 @@ use crate::upstream::{ErrorClass, UpstreamError};
 /// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub struct Policy {
+pub struct ExchangePolicy {
     /// The name of the upstream in errors.
     pub name: String,
     /// The protocol that the upstream speaks; none for the client's own.
@@ -55,7 +55,7 @@ pub struct Policy {
     /// Whether reasoning is taken out of text; by default it is if the text is read at all.
     pub splits_reasoning: Option<bool>,
     /// How the model learns of tools.
-    pub teaching: Teaching,
+    pub teaching: ToolTeaching,
     /// Whether arguments that are not quite JSON are repaired.
     pub repair: bool,
     /// What is done with the schemas of tools.
@@ -75,7 +75,7 @@ pub struct Policy {
     pub limits: ResponseLimits,
 }
 
-impl Default for Policy {
+impl Default for ExchangePolicy {
     fn default() -> Self {
         Self {
             name: "upstream".to_owned(),
@@ -87,7 +87,7 @@ impl Default for Policy {
             provider: None,
             dialect: "auto".to_owned(),
             splits_reasoning: None,
-            teaching: Teaching::default(),
+            teaching: ToolTeaching::default(),
             repair: true,
             schema: SchemaMode::default(),
             invalid_calls: InvalidCalls::default(),
@@ -103,7 +103,7 @@ impl Default for Policy {
 /// How a model learns of tools.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Teaching {
+pub enum ToolTeaching {
     /// As its protocol has it.
     #[default]
     Native,
@@ -139,9 +139,9 @@ pub enum InvalidCalls {
 }
 
 /// A policy that is ready. It is shared by all exchanges with one upstream.
-pub struct Engine {
-    pub(super) policy: Policy,
-    pub(super) shared: Arc<Shared>,
+pub struct ExchangeEngine {
+    pub(super) policy: ExchangePolicy,
+    pub(super) shared: Arc<SharedState>,
     /// How text is read where a request declares tools.
     dialect: Option<ExtractOptions>,
     /// How text is read where it declares none: only reasoning is found.
@@ -158,7 +158,7 @@ pub struct Engine {
 
 /// What is known of an upstream and a protocol that it may speak.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Finding {
+pub(super) enum ProtocolSupport {
     /// Nothing.
     Unknown,
     /// It has answered in it.
@@ -170,7 +170,7 @@ pub(super) enum Finding {
 /// So many seconds a protocol counts as absent: servers are upgraded.
 const ABSENT_FOR: u64 = 600;
 
-impl Finding {
+impl ProtocolSupport {
     fn to_bits(self) -> u64 {
         match self {
             Self::Unknown => 0,
@@ -188,14 +188,14 @@ impl Finding {
     }
 }
 
-impl Engine {
+impl ExchangeEngine {
     /// A policy made ready.
-    pub fn new(policy: Policy) -> Result<Arc<Self>> {
+    pub fn new(policy: ExchangePolicy) -> Result<Arc<Self>> {
         Self::with_shared(policy, Arc::default())
     }
 
     /// The same, beside others that share the tools they have prepared and the store.
-    pub fn with_shared(mut policy: Policy, shared: Arc<Shared>) -> Result<Arc<Self>> {
+    pub fn with_shared(mut policy: ExchangePolicy, shared: Arc<SharedState>) -> Result<Arc<Self>> {
         let provider = match policy.provider.as_deref() {
             Some(name) => Some(Provider::with_rules(name)?),
             None => Provider::at(&policy.base_url),
@@ -229,7 +229,7 @@ impl Engine {
         let mut findings: Vec<(&'static Protocol, AtomicU64)> = Vec::new();
         for protocol in policy.protocol.into_iter().chain(policy.other_protocols.iter().copied()) {
             if !findings.iter().any(|(own, _)| *own == protocol) {
-                findings.push((protocol, AtomicU64::new(Finding::Unknown.to_bits())));
+                findings.push((protocol, AtomicU64::new(ProtocolSupport::Unknown.to_bits())));
             }
         }
         let is_local = is_local(&policy.base_url);
@@ -246,35 +246,38 @@ impl Engine {
 
     /// Whether the upstream is known to speak a protocol: it is the first, or it has answered in it.
     pub fn speaks(&self, protocol: &Protocol) -> bool {
-        self.policy.protocol.is_none_or(|own| own == protocol) || self.finding(protocol) == Finding::Spoken
+        self.policy.protocol.is_none_or(|own| own == protocol)
+            || self.finding(protocol) == ProtocolSupport::Spoken
     }
 
     /// The protocols that it may speak, for all that is known.
     pub(super) fn protocols(&self) -> impl Iterator<Item = &'static Protocol> {
         let may = |(_, finding): &&(_, AtomicU64)| {
-            !matches!(Finding::from_bits(finding.load(Relaxed)), Finding::Absent(_))
+            !matches!(ProtocolSupport::from_bits(finding.load(Relaxed)), ProtocolSupport::Absent(_))
         };
         self.findings.iter().filter(may).map(|(protocol, _)| *protocol)
     }
 
-    pub(super) fn finding(&self, protocol: &Protocol) -> Finding {
+    pub(super) fn finding(&self, protocol: &Protocol) -> ProtocolSupport {
         let found = self.findings.iter().find(|(own, _)| *own == protocol);
-        found.map_or(Finding::Unknown, |(_, finding)| Finding::from_bits(finding.load(Relaxed)))
+        found.map_or(ProtocolSupport::Unknown, |(_, finding)| {
+            ProtocolSupport::from_bits(finding.load(Relaxed))
+        })
     }
 
     /// Forgets which protocols were absent long ago; `now` is a time in seconds.
     pub(super) fn forget_absent(&self, now: u64) {
         for (_, finding) in &self.findings {
-            if let Finding::Absent(since) = Finding::from_bits(finding.load(Relaxed))
+            if let ProtocolSupport::Absent(since) = ProtocolSupport::from_bits(finding.load(Relaxed))
                 && now.saturating_sub(since) >= ABSENT_FOR
             {
-                finding.store(Finding::Unknown.to_bits(), Relaxed);
+                finding.store(ProtocolSupport::Unknown.to_bits(), Relaxed);
             }
         }
     }
 
     /// Keeps what was found out about a protocol.
-    pub(super) fn find(&self, protocol: &Protocol, finding: Finding) {
+    pub(super) fn find(&self, protocol: &Protocol, finding: ProtocolSupport) {
         if let Some((_, own)) = self.findings.iter().find(|(own, _)| *own == protocol) {
             own.store(finding.to_bits(), Relaxed);
         }
@@ -308,12 +311,12 @@ impl Engine {
     }
 
     /// The policy.
-    pub fn policy(&self) -> &Policy {
+    pub fn policy(&self) -> &ExchangePolicy {
         &self.policy
     }
 
     /// What it shares with other engines.
-    pub fn shared(&self) -> &Arc<Shared> {
+    pub fn shared(&self) -> &Arc<SharedState> {
         &self.shared
     }
 
@@ -323,7 +326,7 @@ impl Engine {
             return self.reasoning.clone();
         }
         let of_model = match self.policy.dialect.as_str() {
-            "model" => Registry::builtin().for_model(model),
+            "model" => DialectRegistry::builtin().for_model(model),
             _ => None,
         };
         let of_model = of_model.and_then(|dialect| ExtractOptions::new(&dialect.name).ok());
@@ -334,10 +337,10 @@ impl Engine {
 
     /// The prompt that tells a model of tools, where they are taught.
     pub(super) fn teaching(&self, model: &str) -> Option<PromptOptions> {
-        if self.policy.teaching == Teaching::Native {
+        if self.policy.teaching == ToolTeaching::Native {
             return None;
         }
-        let registry = Registry::builtin();
+        let registry = DialectRegistry::builtin();
         let dialect = match self.policy.dialect.as_str() {
             "auto" | "model" | "none" => registry.for_model(model),
             name => registry.find(name),
@@ -347,12 +350,12 @@ impl Engine {
 
     /// Whether requests are more than translated.
     pub(super) fn changes_requests(&self) -> bool {
-        self.policy.teaching == Teaching::Prompt || self.policy.stop.parallel.is_some()
+        self.policy.teaching == ToolTeaching::Prompt || self.policy.stop.parallel.is_some()
     }
 
     /// Whether responses are left as they are, so that clients of the same protocol get the bytes of the upstream.
     pub fn is_plain(&self) -> bool {
-        let Policy { repair, schema, invalid_calls, stop, .. } = &self.policy;
+        let ExchangePolicy { repair, schema, invalid_calls, stop, .. } = &self.policy;
         self.dialect.is_none()
             && self.reasoning.is_none()
             && !repair
@@ -375,7 +378,7 @@ impl Engine {
         mask(&mut error.message);
         error.code.as_mut().map(mask);
         if error.raw.as_str().contains(key) {
-            error.raw = Json::from_text(&error.message).into_owned();
+            error.raw = JsonText::from_text(&error.message).into_owned();
         }
         if let Some(body) = &mut error.body
             && let Cow::Owned(masked) = masked(&body.bytes, key.as_bytes())
@@ -385,7 +388,7 @@ impl Engine {
     }
 }
 
-impl Policy {
+impl ExchangePolicy {
     /// Whether reasoning is taken out of text.
     pub fn splits_reasoning(&self) -> bool {
         self.splits_reasoning.unwrap_or(self.dialect != "none")
@@ -394,16 +397,16 @@ impl Policy {
 
 /// One model of an upstream: the target of an exchange.
 #[derive(Clone)]
-pub struct Target {
-    pub(super) engine: Arc<Engine>,
+pub struct ExchangeTarget {
+    pub(super) engine: Arc<ExchangeEngine>,
     pub(super) model: String,
     pub(super) protocol: Option<&'static Protocol>,
 }
 
-impl Target {
+impl ExchangeTarget {
     /// A model, as the upstream calls it.
-    pub fn new(engine: &Arc<Engine>, model: impl Into<String>) -> Self {
-        let Policy { protocol, other_protocols, .. } = &engine.policy;
+    pub fn new(engine: &Arc<ExchangeEngine>, model: impl Into<String>) -> Self {
+        let ExchangePolicy { protocol, other_protocols, .. } = &engine.policy;
         let protocol = protocol.filter(|_| other_protocols.is_empty());
         Self { engine: Arc::clone(engine), model: model.into(), protocol }
     }
@@ -419,13 +422,14 @@ impl Target {
     }
 
     /// The rules that requests in a protocol keep.
-    pub(super) fn limits(&self, protocol: &Protocol) -> Option<&'static Limits> {
+    pub(super) fn limits(&self, protocol: &Protocol) -> Option<&'static ProviderLimits> {
         protocol.limits_for(self.engine.provider(protocol), &self.model)
     }
 
     /// Whether a request of a client's protocol holds nothing that the target may refuse.
     pub(super) fn takes(&self, client: &'static Protocol, is_common: bool, choice: ChoiceForm) -> bool {
-        let takes = |limits: &Limits| (is_common || limits.takes_uncommon()) && limits.takes_choice(choice);
+        let takes =
+            |limits: &ProviderLimits| (is_common || limits.takes_uncommon()) && limits.takes_choice(choice);
         self.limits(client).is_none_or(takes)
     }
 
@@ -461,7 +465,7 @@ impl Target {
 
     /// The name of the target in errors: the upstream, its model, and where it was asked.
     pub fn shown(&self) -> String {
-        let Policy { name, base_url, .. } = &self.engine.policy;
+        let ExchangePolicy { name, base_url, .. } = &self.engine.policy;
         let model = &self.model;
         let wire = self.protocol.or(self.engine.policy.protocol).and_then(HttpWire::of);
         let address = wire.and_then(|wire| wire.address(base_url, model, false).ok());

@@ -7,7 +7,7 @@ use crate::protocol::OPENAI_RESPONSES;
 use crate::request::{self, Request};
 
 /// The messages that follow a response with invalid calls. The reasons are given by the ids of the calls.
-pub(super) fn messages(response: &Message, reasons: &[(String, String)]) -> Vec<request::Message> {
+pub(super) fn messages(response: &Message, reasons: &[(String, String)]) -> Vec<request::RequestMessage> {
     let mut items = items(response);
     for call in response.tool_calls() {
         let reason = reasons.iter().find(|(of, _)| *of == call.id).map(|(_, reason)| reason.as_str());

@@ -12,6 +12,6 @@ mod stats;
 mod stopper;
 mod unique_ids;
 
-pub(super) use chain::{Chain, Reading};
-pub(super) use output::{Hold, Output, OutputConfig};
-pub use stats::{CallOutcome, Outcome};
+pub(super) use chain::{ResponseChain, ResponseReading};
+pub(super) use output::{ClientOutput, HeldPart, OutputConfig};
+pub use stats::{CallOutcome, CallResolution};

@@ -2,9 +2,9 @@
 
 use super::ExchangeResult;
 use super::amount::invalid;
-use super::http::{ClientRoute, HttpWire};
-use super::incoming::Body;
-use crate::json::{Node, Object, Value};
+use super::http::{ClientEndpoint, HttpWire};
+use super::incoming::SharedBytes;
+use crate::json::{Object, TapeNode, Value};
 use crate::protocol::{ANTHROPIC_MESSAGES, chat_of_prompt};
 
 /// A member that tells Vertex AI and Bedrock which API is meant. Anthropic's own has a header for it.
@@ -12,11 +12,11 @@ const VERSION: &str = "anthropic_version";
 
 /// The body as the protocol's own path gets it; none if it is so already.
 pub(super) fn rewritten(
-    route: &ClientRoute,
+    route: &ClientEndpoint,
     wire: &HttpWire,
-    body: Node<'_>,
-    original: &Body,
-) -> ExchangeResult<Option<Body>> {
+    body: TapeNode<'_>,
+    original: &SharedBytes,
+) -> ExchangeResult<Option<SharedBytes>> {
     let model = route.model.as_deref().filter(|_| !wire.names_model());
     let has_version = *route.protocol == ANTHROPIC_MESSAGES && body.get(VERSION).is_some();
     if model.is_none() && !has_version && !route.is_prompt {
@@ -41,16 +41,16 @@ pub(super) fn rewritten(
         }
     }
     let bytes = Value::from(members).to_string().into_bytes();
-    Ok(Some(Body::from_owner(Rewritten { bytes, _original: original.clone() })))
+    Ok(Some(SharedBytes::from_owner(RewrittenBody { bytes, _original: original.clone() })))
 }
 
 /// The owner of the original may count what is held.
-struct Rewritten {
+struct RewrittenBody {
     bytes: Vec<u8>,
-    _original: Body,
+    _original: SharedBytes,
 }
 
-impl AsRef<[u8]> for Rewritten {
+impl AsRef<[u8]> for RewrittenBody {
     fn as_ref(&self) -> &[u8] {
         &self.bytes
     }

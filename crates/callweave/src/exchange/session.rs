@@ -1,11 +1,11 @@
 //! The lines of a session: which are this exchange's, and which of them are its response.
 
-use crate::protocol::{Heard, Session};
+use crate::protocol::{CodexSession, ServerMessage};
 
 /// A session, and the line that is coming in.
 #[derive(Debug)]
 pub(super) struct SessionLines {
-    session: Session,
+    session: CodexSession,
     line: Vec<u8>,
     /// The limit of a line.
     max_line: usize,
@@ -22,12 +22,12 @@ pub(super) enum SessionLine<'l> {
 }
 
 impl SessionLines {
-    pub(super) fn new(session: Session, max_line: usize) -> Self {
+    pub(super) fn new(session: CodexSession, max_line: usize) -> Self {
         Self { session, line: Vec::new(), max_line }
     }
 
     /// The session.
-    pub(super) fn session(&mut self) -> &mut Session {
+    pub(super) fn session(&mut self) -> &mut CodexSession {
         &mut self.session
     }
 
@@ -44,11 +44,12 @@ impl SessionLines {
             rest = next;
             self.line.extend_from_slice(line);
             let line = std::mem::take(&mut self.line);
-            let heard = std::str::from_utf8(&line).map_or(Heard::Other, |line| self.session.hear(line));
+            let heard =
+                std::str::from_utf8(&line).map_or(ServerMessage::Other, |line| self.session.hear(line));
             let is_over = match heard {
-                Heard::Response => hear(SessionLine::Response(&line)),
-                Heard::Failure => hear(SessionLine::Failure(&line)),
-                Heard::Other => false,
+                ServerMessage::Response => hear(SessionLine::Response(&line)),
+                ServerMessage::Failure => hear(SessionLine::Failure(&line)),
+                ServerMessage::Other => false,
             };
             self.line = line;
             self.line.clear();

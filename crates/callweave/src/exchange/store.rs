@@ -4,18 +4,18 @@
 
 use std::sync::Arc;
 
-use super::amount::Amount;
+use super::amount::RequestAmount;
 use super::http::unescaped;
 use crate::json::{Array, Tape, Value};
 use crate::protocol::OPENAI_RESPONSES;
-use crate::request::{Message, TurnStore, call_ids_of};
+use crate::request::{RequestMessage, TurnStore, call_ids_of};
 
 /// The owner of what is kept: a digest of the client's key, for example. No scope sees what another one keeps.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub struct Scope(pub [u8; 32]);
+pub struct StoreScope(pub [u8; 32]);
 
 /// A digest says nothing, but need not be shown either.
-impl std::fmt::Debug for Scope {
+impl std::fmt::Debug for StoreScope {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Scope")
     }
@@ -36,7 +36,7 @@ pub struct StoredTurn {
     earlier: Option<Arc<StoredTurn>>,
     input: Box<str>,
     output: Box<str>,
-    amount: Amount,
+    amount: RequestAmount,
     /// The memory that it takes, with the turns before.
     total_size: usize,
 }
@@ -47,7 +47,7 @@ impl StoredTurn {
         let mut amount = earlier.as_ref().map(|earlier| earlier.amount).unwrap_or_default();
         let mut tape = Tape::new();
         for text in [&input, &output] {
-            amount = amount + tape.parse(text).map(Amount::of_items).unwrap_or_default();
+            amount = amount + tape.parse(text).map(RequestAmount::of_items).unwrap_or_default();
         }
         let before = earlier.as_ref().map_or(0, |earlier| earlier.total_size);
         let mut turn = Self { earlier, input: input.into(), output: output.into(), amount, total_size: 0 };
@@ -84,7 +84,7 @@ impl StoredTurn {
     pub const OVERHEAD: usize = 112;
 
     /// The size of the whole conversation.
-    pub(super) fn amount(&self) -> Amount {
+    pub(super) fn amount(&self) -> RequestAmount {
         self.amount
     }
 
@@ -157,7 +157,7 @@ impl StoredTurn {
     }
 
     /// The whole conversation.
-    pub(super) fn messages(&self) -> Vec<Message> {
+    pub(super) fn messages(&self) -> Vec<RequestMessage> {
         let mut turns: Vec<_> = std::iter::successors(Some(self), |turn| turn.earlier.as_deref()).collect();
         turns.reverse();
         let mut messages = Vec::with_capacity(self.amount.messages);
@@ -192,11 +192,11 @@ impl Drop for StoredTurn {
 
 /// Keeps what one request leaves for the next: responses, and as a [`TurnStore`] provider seals. A scope gets only its
 /// own.
-pub trait Store: TurnStore {
+pub trait ExchangeStore: TurnStore {
     /// The response of that id, if it was kept for this scope and still is.
-    fn response(&self, scope: &Scope, id: &str) -> Option<Arc<StoredResponse>>;
+    fn response(&self, scope: &StoreScope, id: &str) -> Option<Arc<StoredResponse>>;
     /// Keeps a response.
-    fn put_response(&self, scope: &Scope, id: &str, response: StoredResponse);
+    fn put_response(&self, scope: &StoreScope, id: &str, response: StoredResponse);
     /// Forgets a response; whether there was one.
-    fn remove_response(&self, scope: &Scope, id: &str) -> bool;
+    fn remove_response(&self, scope: &StoreScope, id: &str) -> bool;
 }

@@ -8,7 +8,7 @@
 use std::borrow::Cow;
 use std::mem;
 
-use super::{Frame, FrameKind, FrameSink, Limits, decode};
+use super::{Frame, FrameKind, FrameSink, StreamLimits, decode};
 use crate::json::escape_into;
 use crate::{Error, ErrorKind, Result};
 
@@ -31,7 +31,7 @@ const OVERHEAD: usize = PRELUDE + CHECKSUM;
 /// ```
 #[derive(Debug)]
 pub struct AwsEventStream {
-    limits: Limits,
+    limits: StreamLimits,
     /// Where in the stream the next push begins.
     offset: u64,
     /// Messages emitted so far.
@@ -43,7 +43,7 @@ pub struct AwsEventStream {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Prelude {
+struct MessagePrelude {
     total: usize,
     headers: usize,
     is_intact: bool,
@@ -51,7 +51,7 @@ struct Prelude {
 
 /// The headers that say what a message is.
 #[derive(Debug, Default)]
-struct Headers<'a> {
+struct MessageHeaders<'a> {
     message_type: Option<&'a [u8]>,
     event_type: Option<&'a [u8]>,
     exception_type: Option<&'a [u8]>,
@@ -61,11 +61,11 @@ struct Headers<'a> {
 
 impl AwsEventStream {
     /// A splitter at the start of a stream.
-    pub fn new(limits: Limits) -> Self {
+    pub fn new(limits: StreamLimits) -> Self {
         Self::at(0, limits)
     }
 
-    pub(super) fn at(offset: u64, limits: Limits) -> Self {
+    pub(super) fn at(offset: u64, limits: StreamLimits) -> Self {
         Self { limits, offset, count: 0, held: Vec::new(), length: None }
     }
 
@@ -135,12 +135,12 @@ impl AwsEventStream {
 
     /// The length of the message that `bytes` begin.
     fn check_prelude(&self, bytes: &[u8], offset: u64) -> Result<usize> {
-        let prelude = Prelude::read(bytes).expect("callers wait for a whole prelude");
+        let prelude = MessagePrelude::read(bytes).expect("callers wait for a whole prelude");
         if !prelude.is_intact {
             return Err(self.damage(offset, "checksum of the prelude does not match"));
         }
         if !prelude.has_possible_lengths() {
-            let Prelude { total, headers, .. } = prelude;
+            let MessagePrelude { total, headers, .. } = prelude;
             let detail = format!("{headers} bytes of headers do not fit in {total} bytes");
             return Err(self.damage(offset, &detail));
         }
@@ -153,9 +153,9 @@ impl AwsEventStream {
         if be32(checksum, 0) != Some(crc32fast::hash(body)) {
             return Err(self.damage(offset, "checksum of the message does not match"));
         }
-        let prelude = Prelude::read(body).expect("the prelude was checked");
+        let prelude = MessagePrelude::read(body).expect("the prelude was checked");
         let (headers, payload) = body[PRELUDE..].split_at(prelude.headers);
-        let headers = Headers::read(headers).map_err(|detail| self.damage(offset, &detail))?;
+        let headers = MessageHeaders::read(headers).map_err(|detail| self.damage(offset, &detail))?;
         headers.emit(payload, offset, sink);
         self.count += 1;
         Ok(())
@@ -207,7 +207,7 @@ pub(crate) fn seal(start: usize, out: &mut Vec<u8>) {
     out.extend_from_slice(&checksum.to_be_bytes());
 }
 
-impl Prelude {
+impl MessagePrelude {
     fn read(bytes: &[u8]) -> Option<Self> {
         Some(Self {
             total: be32(bytes, 0)? as usize,
@@ -221,7 +221,7 @@ impl Prelude {
     }
 }
 
-impl<'a> Headers<'a> {
+impl<'a> MessageHeaders<'a> {
     /// Reads all headers: name length, name, type, value. `Err` names the damage.
     fn read(mut bytes: &'a [u8]) -> std::result::Result<Self, String> {
         let mut headers = Self::default();
@@ -324,7 +324,7 @@ mod tests {
     }
 
     fn read(bytes: &[u8]) -> (Vec<String>, Result<()>) {
-        testing::read(Framing::AwsEventStream, bytes, Limits { frame: 1000, ..Limits::default() })
+        testing::read(Framing::AwsEventStream, bytes, StreamLimits { frame: 1000, ..StreamLimits::default() })
     }
 
     fn error(bytes: &[u8]) -> String {

@@ -14,8 +14,8 @@ use std::mem;
 
 use memchr::memchr;
 
-use super::nesting::Nesting;
-use super::{BYTE_ORDER_MARK, Framing, Limits};
+use super::nesting::BracketNesting;
+use super::{BYTE_ORDER_MARK, Framing, StreamLimits};
 
 const SSE_OPENINGS: [&[u8]; 6] = [b":", b"data:", b"event:", b"id:", b"retry:", b"error:"];
 
@@ -23,13 +23,13 @@ const SSE_OPENINGS: [&[u8]; 6] = [b":", b"data:", b"event:", b"id:", b"retry:", 
 const FIELDS: [&[u8]; 2] = [b"data:", b"event:"];
 
 #[derive(Debug, Default)]
-pub(super) struct Detect {
+pub(super) struct FramingDetector {
     /// What has come since the white space and has not decided.
     held: Vec<u8>,
     /// Where in the stream `held` begins.
     offset: u64,
     /// The first value, if it is an object.
-    object: Option<Object>,
+    object: Option<FirstObject>,
     /// Where the line of a text begins that is looked at next; at last, the first line after the text.
     line: usize,
 }
@@ -39,18 +39,18 @@ const MAX_TEXT: usize = 16 << 10;
 
 /// What was read of an object that begins a stream, all of it in one line.
 #[derive(Debug)]
-pub(super) struct Object {
+pub(super) struct FirstObject {
     /// How many of its bytes.
     pub(super) read: usize,
-    pub(super) nesting: Nesting,
+    pub(super) nesting: BracketNesting,
     pub(super) is_whole: bool,
     /// How many bytes after it were looked at.
     space: usize,
 }
 
-impl Detect {
+impl FramingDetector {
     /// Takes bytes until they decide; then also gives back those that it does not hold.
-    pub(super) fn push<'b>(&mut self, bytes: &'b [u8], limits: Limits) -> Option<(Framing, &'b [u8])> {
+    pub(super) fn push<'b>(&mut self, bytes: &'b [u8], limits: StreamLimits) -> Option<(Framing, &'b [u8])> {
         if self.held.is_empty() {
             let rest = self.skip_space(bytes);
             let framing = self.decide(rest, limits);
@@ -75,7 +75,7 @@ impl Detect {
     }
 
     /// The object that what is held begins with, so that what was read of it is not read again.
-    pub(super) fn take_object(&mut self) -> Option<Object> {
+    pub(super) fn take_object(&mut self) -> Option<FirstObject> {
         self.object.take()
     }
 
@@ -91,7 +91,7 @@ impl Detect {
         rest
     }
 
-    fn decide(&mut self, bytes: &[u8], limits: Limits) -> Option<Framing> {
+    fn decide(&mut self, bytes: &[u8], limits: StreamLimits) -> Option<Framing> {
         match bytes {
             [] => None,
             [b'{', ..] => self.decide_object(bytes, limits),
@@ -108,7 +108,7 @@ impl Detect {
     }
 
     /// Text is what it is, unless a line of it begins an event stream.
-    fn decide_text(&mut self, bytes: &[u8], limits: Limits) -> Option<Framing> {
+    fn decide_text(&mut self, bytes: &[u8], limits: StreamLimits) -> Option<Framing> {
         let most = MAX_TEXT.min(limits.frame);
         let window = &bytes[..bytes.len().min(most)];
         loop {
@@ -126,11 +126,11 @@ impl Detect {
     }
 
     /// Looks no further than a frame may be long, so that no more is ever held.
-    fn decide_object(&mut self, bytes: &[u8], limits: Limits) -> Option<Framing> {
+    fn decide_object(&mut self, bytes: &[u8], limits: StreamLimits) -> Option<Framing> {
         let window = &bytes[..bytes.len().min(limits.frame)];
-        let object = self.object.get_or_insert_with(|| Object {
+        let object = self.object.get_or_insert_with(|| FirstObject {
             read: 0,
-            nesting: Nesting::new(b'{'),
+            nesting: BracketNesting::new(b'{'),
             is_whole: false,
             space: 0,
         });
@@ -191,20 +191,20 @@ mod tests {
             (b"\0\0\0", AwsEventStream),
         ];
         for (input, framing) in cases {
-            let named = frames(Framer::new(framing, Limits::default()), &[input]);
+            let named = frames(Framer::new(framing, StreamLimits::default()), &[input]);
             for cut in 0..=input.len() {
                 let pieces = [&input[..cut], &input[cut..]];
                 assert_eq!(found(&pieces), framing, "{input:?} cut at {cut}");
-                assert_eq!(frames(Framer::detect(Limits::default()), &pieces), named, "{input:?}");
+                assert_eq!(frames(Framer::detect(StreamLimits::default()), &pieces), named, "{input:?}");
             }
             let pieces: Vec<_> = input.chunks(1).collect();
             assert_eq!(found(&pieces), framing, "{input:?} bytewise");
-            assert_eq!(frames(Framer::detect(Limits::default()), &pieces), named, "{input:?} bytewise");
+            assert_eq!(frames(Framer::detect(StreamLimits::default()), &pieces), named, "{input:?} bytewise");
         }
     }
 
     fn found(pieces: &[&[u8]]) -> Framing {
-        let mut framer = Framer::detect(Limits::default());
+        let mut framer = Framer::detect(StreamLimits::default());
         let sink: &mut FrameSink<'_> = &mut |_: super::super::Frame<'_>| {};
         for piece in pieces {
             // Some of the inputs are damaged, which is no matter here.
@@ -220,17 +220,21 @@ mod tests {
         let seen = ["warming up\n\nstill", "{\"a\":1}"].map(String::from).to_vec();
         for cut in 0..=input.len() {
             let pieces = [&input[..cut], &input[cut..]];
-            assert_eq!(frames(Framer::detect(Limits::default()), &pieces), (seen.clone(), Ok(())), "{cut}");
+            assert_eq!(
+                frames(Framer::detect(StreamLimits::default()), &pieces),
+                (seen.clone(), Ok(())),
+                "{cut}"
+            );
         }
         let pieces: Vec<_> = input.chunks(1).collect();
-        assert_eq!(frames(Framer::detect(Limits::default()), &pieces), (seen, Ok(())));
+        assert_eq!(frames(Framer::detect(StreamLimits::default()), &pieces), (seen, Ok(())));
         let page = b"<html>\ndata: {}\n</html>";
-        assert_eq!(frames(Framer::detect(Limits::default()), &[page]).0.len(), 1);
+        assert_eq!(frames(Framer::detect(StreamLimits::default()), &[page]).0.len(), 1);
     }
 
     #[test]
     fn a_first_object_over_the_limit_is_not_held() {
-        let limits = Limits { frame: 4, ..Limits::default() };
+        let limits = StreamLimits { frame: 4, ..StreamLimits::default() };
         let input = b"{\"a\":1}\n{}\n";
         for pieces in [vec![&input[..]], input.chunks(1).collect()] {
             let (seen, result) = frames(Framer::detect(limits), &pieces);

@@ -9,7 +9,7 @@ use std::mem;
 use memchr::memchr;
 
 use super::sse::undoubled;
-use super::{BYTE_ORDER_MARK, Frame, FrameKind, FrameSink, Limits, emit_text, without_cut_character};
+use super::{BYTE_ORDER_MARK, Frame, FrameKind, FrameSink, StreamLimits, emit_text, without_cut_character};
 use crate::Result;
 
 /// Splits a stream into lines. One frame is one line that is not blank.
@@ -27,7 +27,7 @@ use crate::Result;
 /// ```
 #[derive(Debug)]
 pub struct JsonLines {
-    limits: Limits,
+    limits: StreamLimits,
     /// Where in the stream the next push begins.
     pub(super) offset: u64,
     /// The line that the last push left unfinished.
@@ -36,11 +36,11 @@ pub struct JsonLines {
 
 impl JsonLines {
     /// A splitter at the start of a stream.
-    pub fn new(limits: Limits) -> Self {
+    pub fn new(limits: StreamLimits) -> Self {
         Self::at(0, limits)
     }
 
-    pub(super) fn at(offset: u64, limits: Limits) -> Self {
+    pub(super) fn at(offset: u64, limits: StreamLimits) -> Self {
         Self { limits, offset, line: Vec::new() }
     }
 
@@ -142,34 +142,35 @@ mod tests {
     use super::super::testing;
     use super::*;
 
-    fn read(input: &str, limits: Limits) -> (Vec<String>, Result<()>) {
+    fn read(input: &str, limits: StreamLimits) -> (Vec<String>, Result<()>) {
         testing::read(Framing::JsonLines, input.as_bytes(), limits)
     }
 
     #[test]
     fn lines_are_frames() {
-        let (seen, result) = read("\u{feff}{\"a\":1}\r\n\n \t\r\n not json \n{\"ö\":2}", Limits::default());
+        let (seen, result) =
+            read("\u{feff}{\"a\":1}\r\n\n \t\r\n not json \n{\"ö\":2}", StreamLimits::default());
         assert_eq!((seen, result), (vec!["{\"a\":1}".into(), "not json".into(), "{\"ö\":2}".into()], Ok(())));
-        assert_eq!(read("", Limits::default()), (vec![], Ok(())));
-        let (seen, _) = read("{}\ndata: {\"a\":1}\n\ndata: [DONE]\n", Limits::default());
+        assert_eq!(read("", StreamLimits::default()), (vec![], Ok(())));
+        let (seen, _) = read("{}\ndata: {\"a\":1}\n\ndata: [DONE]\n", StreamLimits::default());
         assert_eq!(seen, ["{}", "{\"a\":1}", "[DONE]"]);
     }
 
     #[test]
     fn usual_lines_are_read_as_others_are() {
         let (seen, _) =
-            read("{}\n{\"a\":1}\r\n{ } \n {}\n{\n}\n[]\ndata: {}\n{\"ö\":1}\n", Limits::default());
+            read("{}\n{\"a\":1}\r\n{ } \n {}\n{\n}\n[]\ndata: {}\n{\"ö\":1}\n", StreamLimits::default());
         assert_eq!(seen, ["{}", "{\"a\":1}", "{ }", "{}", "{", "}", "[]", "{}", "{\"ö\":1}"]);
         for (limits, detail) in [
-            (Limits { line: 4, ..Limits::default() }, "line of more than 4 bytes (at byte 7)"),
-            (Limits { frame: 4, ..Limits::default() }, "frame of more than 4 bytes (at byte 7)"),
+            (StreamLimits { line: 4, ..StreamLimits::default() }, "line of more than 4 bytes (at byte 7)"),
+            (StreamLimits { frame: 4, ..StreamLimits::default() }, "frame of more than 4 bytes (at byte 7)"),
         ] {
             let (seen, result) = read("{}\n{}\n\n{   }\n{}\n", limits);
             assert_eq!(seen, ["{}", "{}"]);
             assert_eq!(result.expect_err("too long").to_string(), detail);
         }
         let mut seen = Vec::new();
-        JsonLines::new(Limits::default())
+        JsonLines::new(StreamLimits::default())
             .push(b"{}\n{\xff}\n{}\n", &mut |frame: Frame<'_>| seen.push((frame.offset, frame.is_lossy)))
             .expect("no limit is met");
         assert_eq!(seen, [(0, false), (3, true), (7, false)]);
@@ -177,7 +178,7 @@ mod tests {
 
     #[test]
     fn a_line_of_just_the_limit_passes() {
-        let limits = Limits { line: 2, ..Limits::default() };
+        let limits = StreamLimits { line: 2, ..StreamLimits::default() };
         assert_eq!(read("{}\r\n{}\n12", limits), (vec!["{}".into(), "{}".into(), "12".into()], Ok(())));
         for input in ["{}\r\n123\n{}", "{}\r\n12\r3\n", "{}\r\n123"] {
             let (seen, result) = read(input, limits);
@@ -193,7 +194,7 @@ mod tests {
     #[test]
     fn offsets_point_at_the_value() {
         let mut seen = Vec::new();
-        let mut lines = JsonLines::new(Limits::default());
+        let mut lines = JsonLines::new(StreamLimits::default());
         for piece in ["{}\n  [", "]\n\n1\n"] {
             lines
                 .push(piece.as_bytes(), &mut |frame: Frame<'_>| seen.push(frame.offset))

@@ -15,11 +15,11 @@ use std::mem;
 
 use memchr::memchr;
 
-use super::detect::Object;
-use super::nesting::{Nesting, Stop};
-use super::{BYTE_ORDER_MARK, FrameSink, Limits, emit_text, without_cut_character};
+use super::detect::FirstObject;
+use super::nesting::{BracketNesting, NestingStop};
+use super::{BYTE_ORDER_MARK, FrameSink, StreamLimits, emit_text, without_cut_character};
 use crate::Result;
-use crate::json::{Scanner, Status};
+use crate::json::{JsonScanner, ScanStatus};
 
 /// Splits a stream into JSON values. One frame is one value, or one element of an array.
 ///
@@ -36,23 +36,23 @@ use crate::json::{Scanner, Status};
 /// ```
 #[derive(Debug)]
 pub struct JsonValues {
-    limits: Limits,
+    limits: StreamLimits,
     /// Where in the stream the next push begins.
     offset: u64,
     /// The piece of a frame that earlier pushes brought.
     held: Vec<u8>,
-    state: State,
+    state: ValueState,
     is_in_array: bool,
     /// Whether anything but white space has come.
     is_begun: bool,
-    line: Line,
+    line: LineInFrame,
     /// The strict reading of the object so far, and how much of it was read; only as far as it was needed.
-    strict: Option<(Scanner, usize)>,
+    strict: Option<(JsonScanner, usize)>,
 }
 
 /// How a line inside a frame begins.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Line {
+enum LineInFrame {
     /// Otherwise, or nobody asks.
     #[default]
     Other,
@@ -63,22 +63,22 @@ enum Line {
 }
 
 #[derive(Clone, Copy, Debug)]
-enum State {
+enum ValueState {
     /// So many bytes of a byte order mark have come.
     Mark(usize),
     /// Between frames.
     Between,
     /// In a value that ends by itself.
-    Value(Nesting),
+    Value(BracketNesting),
     /// In a number, a word or whatever else stands in an array, to the next delimiter.
     Word,
     /// In text that is no JSON.
-    Text(Extent),
+    Text(TextExtent),
 }
 
 /// How far text goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Extent {
+enum TextExtent {
     Line,
     /// To the end of the stream, or to a line that begins with an object.
     Lines,
@@ -88,19 +88,19 @@ enum Extent {
 
 impl JsonValues {
     /// A splitter at the start of a stream.
-    pub fn new(limits: Limits) -> Self {
+    pub fn new(limits: StreamLimits) -> Self {
         Self::at(0, limits)
     }
 
-    pub(super) fn at(offset: u64, limits: Limits) -> Self {
-        let state = if offset == 0 { State::Mark(0) } else { State::Between };
-        let (line, strict) = (Line::default(), None);
+    pub(super) fn at(offset: u64, limits: StreamLimits) -> Self {
+        let state = if offset == 0 { ValueState::Mark(0) } else { ValueState::Between };
+        let (line, strict) = (LineInFrame::default(), None);
         Self { limits, offset, held: Vec::new(), state, is_in_array: false, is_begun: false, line, strict }
     }
 
     /// A splitter behind the first object of a stream.
-    pub(super) fn after_object(offset: u64, limits: Limits) -> Self {
-        Self { state: State::Between, is_begun: true, ..Self::at(offset, limits) }
+    pub(super) fn after_object(offset: u64, limits: StreamLimits) -> Self {
+        Self { state: ValueState::Between, is_begun: true, ..Self::at(offset, limits) }
     }
 
     /// Takes the next bytes of the stream, in any cut.
@@ -109,7 +109,7 @@ impl JsonValues {
         let mut start = at;
         while at < bytes.len() {
             let rest = &bytes[at..];
-            if self.line != Line::Other && self.is_begin_of_next(rest[0], &bytes[start..at]) {
+            if self.line != LineInFrame::Other && self.is_begin_of_next(rest[0], &bytes[start..at]) {
                 // The brace before this quote is the next object's.
                 let brace = at.checked_sub(1).filter(|&brace| brace >= start);
                 match brace {
@@ -121,45 +121,45 @@ impl JsonValues {
                     }
                 }
                 start = brace.unwrap_or(at);
-                let mut nesting = Nesting::new(b'{');
+                let mut nesting = BracketNesting::new(b'{');
                 nesting.end(b"{");
-                self.state = State::Value(nesting);
+                self.state = ValueState::Value(nesting);
                 continue;
             }
             // A brace that begins a line is read by itself, to ask what follows it.
-            let piece = if self.line == Line::Brace { &rest[..1] } else { rest };
+            let piece = if self.line == LineInFrame::Brace { &rest[..1] } else { rest };
             let (length, is_whole) = match &mut self.state {
-                State::Mark(_) => unreachable!("the mark was passed over"),
-                State::Between => {
+                ValueState::Mark(_) => unreachable!("the mark was passed over"),
+                ValueState::Between => {
                     at += self.begin(rest);
                     start = at;
                     continue;
                 }
-                State::Value(nesting) => match nesting.read(piece) {
-                    Stop::End(length) => (length, true),
-                    Stop::Line(length) => (length, false),
-                    Stop::Open => (piece.len(), false),
+                ValueState::Value(nesting) => match nesting.read(piece) {
+                    NestingStop::End(length) => (length, true),
+                    NestingStop::Line(length) => (length, false),
+                    NestingStop::Open => (piece.len(), false),
                 },
-                State::Word => match rest.iter().position(|&byte| is_delimiter(byte)) {
+                ValueState::Word => match rest.iter().position(|&byte| is_delimiter(byte)) {
                     Some(length) => (length, true),
                     None => (rest.len(), false),
                 },
-                State::Text(Extent::Line) => match memchr(b'\n', rest) {
+                ValueState::Text(TextExtent::Line) => match memchr(b'\n', rest) {
                     Some(length) => (length, true),
                     None => (rest.len(), false),
                 },
-                State::Text(Extent::Lines) => {
+                ValueState::Text(TextExtent::Lines) => {
                     (memchr(b'\n', piece).map_or(piece.len(), |end| end + 1), false)
                 }
-                State::Text(Extent::All) => (rest.len(), false),
+                ValueState::Text(TextExtent::All) => (rest.len(), false),
             };
             if rest[..length].ends_with(b"\n") && self.asks_for_lines() {
-                self.line = Line::Start;
+                self.line = LineInFrame::Start;
             }
             at += length;
             if is_whole {
                 self.emit(&bytes[start..at], self.offset + start as u64, sink)?;
-                self.state = State::Between;
+                self.state = ValueState::Between;
                 start = at;
             }
         }
@@ -172,16 +172,16 @@ impl JsonValues {
     pub(super) fn push_read(
         &mut self,
         bytes: &[u8],
-        object: &Object,
+        object: &FirstObject,
         sink: &mut FrameSink<'_>,
     ) -> Result<usize> {
         let read = &bytes[..object.read];
         self.is_begun = true;
         if object.is_whole {
-            self.state = State::Between;
+            self.state = ValueState::Between;
             self.emit(read, self.offset, sink)?;
         } else {
-            self.state = State::Value(object.nesting);
+            self.state = ValueState::Value(object.nesting);
             self.hold(read, self.offset)?;
         }
         self.offset += read.len() as u64;
@@ -190,12 +190,12 @@ impl JsonValues {
 
     /// Says that the stream has ended: emits the last value even if it is cut.
     pub fn finish(&mut self, sink: &mut FrameSink<'_>) -> Result<()> {
-        if let State::Mark(count) = self.state
+        if let ValueState::Mark(count) = self.state
             && count < BYTE_ORDER_MARK.len()
         {
             self.held.extend_from_slice(&BYTE_ORDER_MARK[..count]);
         }
-        self.state = State::Between;
+        self.state = ValueState::Between;
         self.held.truncate(without_cut_character(&self.held).len());
         if self.held.is_empty() {
             return Ok(());
@@ -205,9 +205,9 @@ impl JsonValues {
 
     fn asks_for_lines(&self) -> bool {
         match self.state {
-            State::Value(nesting) => nesting.open == b'{',
-            State::Text(extent) => extent == Extent::Lines,
-            State::Mark(_) | State::Between | State::Word => false,
+            ValueState::Value(nesting) => nesting.open == b'{',
+            ValueState::Text(extent) => extent == TextExtent::Lines,
+            ValueState::Mark(_) | ValueState::Between | ValueState::Word => false,
         }
     }
 
@@ -215,28 +215,28 @@ impl JsonValues {
     /// it is broken. `fresh` is what came of the frame with the bytes at hand, up to `byte`.
     fn is_begin_of_next(&mut self, byte: u8, fresh: &[u8]) -> bool {
         let line = mem::take(&mut self.line);
-        if line == Line::Start && byte == b'{' {
-            self.line = Line::Brace;
+        if line == LineInFrame::Start && byte == b'{' {
+            self.line = LineInFrame::Brace;
         }
-        if line != Line::Brace || byte != b'"' {
+        if line != LineInFrame::Brace || byte != b'"' {
             return false;
         }
-        if let State::Text(_) = self.state {
+        if let ValueState::Text(_) = self.state {
             return true;
         }
-        let (scanner, read) = self.strict.get_or_insert_with(|| (Scanner::new(), 0));
+        let (scanner, read) = self.strict.get_or_insert_with(|| (JsonScanner::new(), 0));
         let (held, fresh) =
             (&self.held[(*read).min(self.held.len())..], &fresh[read.saturating_sub(self.held.len())..]);
         for piece in [held, fresh] {
             *read += piece.len();
             scanner.push(&String::from_utf8_lossy(piece));
         }
-        scanner.status() == Status::Broken || !scanner.is_strict()
+        scanner.status() == ScanStatus::Broken || !scanner.is_strict()
     }
 
     /// Passes over a byte order mark at the start of the stream; what only looked like one is text.
     fn skip_mark(&mut self, bytes: &[u8]) -> usize {
-        let State::Mark(mut count) = self.state else { return 0 };
+        let ValueState::Mark(mut count) = self.state else { return 0 };
         for (at, byte) in bytes.iter().enumerate() {
             if count < BYTE_ORDER_MARK.len() && *byte == BYTE_ORDER_MARK[count] {
                 count += 1;
@@ -245,13 +245,13 @@ impl JsonValues {
             if (1..BYTE_ORDER_MARK.len()).contains(&count) {
                 self.held.extend_from_slice(&BYTE_ORDER_MARK[..count]);
                 self.is_begun = true;
-                self.state = State::Text(Extent::Lines);
+                self.state = ValueState::Text(TextExtent::Lines);
             } else {
-                self.state = State::Between;
+                self.state = ValueState::Between;
             }
             return at;
         }
-        self.state = State::Mark(count);
+        self.state = ValueState::Mark(count);
         bytes.len()
     }
 
@@ -263,7 +263,7 @@ impl JsonValues {
             }
             let is_later = mem::replace(&mut self.is_begun, true);
             self.state = match byte {
-                b'{' => State::Value(Nesting::new(b'{')),
+                b'{' => ValueState::Value(BracketNesting::new(b'{')),
                 b',' if self.is_in_array => continue,
                 b']' if self.is_in_array => {
                     self.is_in_array = false;
@@ -273,11 +273,11 @@ impl JsonValues {
                     self.is_in_array = true;
                     continue;
                 }
-                b'[' | b'"' => State::Value(Nesting::new(byte)),
-                _ if self.is_in_array => State::Word,
-                _ if is_later => State::Text(Extent::Line),
-                b'<' => State::Text(Extent::All),
-                _ => State::Text(Extent::Lines),
+                b'[' | b'"' => ValueState::Value(BracketNesting::new(byte)),
+                _ if self.is_in_array => ValueState::Word,
+                _ if is_later => ValueState::Text(TextExtent::Line),
+                b'<' => ValueState::Text(TextExtent::All),
+                _ => ValueState::Text(TextExtent::Lines),
             };
             return at;
         }
@@ -286,7 +286,7 @@ impl JsonValues {
 
     fn hold(&mut self, piece: &[u8], offset: u64) -> Result<()> {
         // A brace that begins a line may be the next object's: it counts once that is known.
-        let doubtful = usize::from(self.line == Line::Brace);
+        let doubtful = usize::from(self.line == LineInFrame::Brace);
         let length = (self.held.len() + piece.len()).saturating_sub(doubtful);
         self.limits.check_frame(length, offset - self.held.len() as u64)?;
         self.held.extend_from_slice(piece);
@@ -295,7 +295,7 @@ impl JsonValues {
 
     /// Emits the frame that `piece` completes; `offset` is the piece's.
     fn emit(&mut self, piece: &[u8], offset: u64, sink: &mut FrameSink<'_>) -> Result<()> {
-        (self.line, self.strict) = (Line::Other, None);
+        (self.line, self.strict) = (LineInFrame::Other, None);
         if self.held.is_empty() {
             self.limits.check_frame(piece.len(), offset)?;
             emit_text(piece.trim_ascii_end(), offset, sink);
@@ -320,12 +320,12 @@ mod tests {
     use super::*;
 
     fn read(input: &str) -> Vec<String> {
-        let (seen, result) = read_within(input.as_bytes(), Limits::default());
+        let (seen, result) = read_within(input.as_bytes(), StreamLimits::default());
         assert_eq!(result, Ok(()));
         seen
     }
 
-    fn read_within(bytes: &[u8], limits: Limits) -> (Vec<String>, Result<()>) {
+    fn read_within(bytes: &[u8], limits: StreamLimits) -> (Vec<String>, Result<()>) {
         testing::read(Framing::JsonValues, bytes, limits)
     }
 
@@ -401,14 +401,14 @@ mod tests {
         assert_eq!(read("{}} oops\n{}"), ["{}", "} oops", "{}"]);
         assert_eq!(read("[{} oops, {}]"), ["{}", "oops", "{}"]);
         assert_eq!(
-            read_within(b"\xEF\xBBx", Limits::default()),
-            read_within(b"\xEF\xBBx ", Limits::default())
+            read_within(b"\xEF\xBBx", StreamLimits::default()),
+            read_within(b"\xEF\xBBx ", StreamLimits::default())
         );
     }
 
     #[test]
     fn the_limit_is_on_the_frame() {
-        let limits = Limits { frame: 3, ..Limits::default() };
+        let limits = StreamLimits { frame: 3, ..StreamLimits::default() };
         let (seen, result) = read_within(b"[{ }, {  }]", limits);
         assert_eq!(seen, ["{ }"]);
         assert_eq!(result.expect_err("too long").to_string(), "frame of more than 3 bytes (at byte 6)");

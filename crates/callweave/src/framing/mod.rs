@@ -43,10 +43,10 @@ pub use aws_event_stream::AwsEventStream;
 pub(crate) use aws_event_stream::{CHECKSUM, seal, write_event, write_exception};
 pub use json_lines::JsonLines;
 pub use json_values::JsonValues;
-pub use sse::Sse;
+pub use sse::SseFramer;
 pub(crate) use sse::is_field;
 
-use detect::{Detect, Object};
+use detect::{FirstObject, FramingDetector};
 
 /// One frame of a stream: the smallest piece that a protocol reads as a whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -128,7 +128,7 @@ impl FromStr for Framing {
 
 /// How much a stream may make us hold or read. More is an error of kind [`ErrorKind::Limit`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub struct StreamLimits {
     /// Bytes of a line, without its end.
     pub line: usize,
     /// Bytes of a frame; for SSE of its data.
@@ -137,13 +137,13 @@ pub struct Limits {
     pub total: u64,
 }
 
-impl Default for Limits {
+impl Default for StreamLimits {
     fn default() -> Self {
         Self { line: 64 << 20, frame: 64 << 20, total: u64::MAX }
     }
 }
 
-impl Limits {
+impl StreamLimits {
     fn check_line(&self, length: usize, offset: u64) -> Result<()> {
         within("line", length, self.line, offset)
     }
@@ -158,8 +158,8 @@ impl Limits {
 /// After an error `push` repeats it, and `finish` has nothing more to say.
 #[derive(Debug)]
 pub struct Framer {
-    stage: Stage,
-    limits: Limits,
+    stage: FramerState,
+    limits: StreamLimits,
     /// How many bytes a frame may have that is one line.
     most: usize,
     read: u64,
@@ -170,14 +170,14 @@ pub struct Framer {
 }
 
 #[derive(Debug)]
-enum Stage {
-    Detect(Detect),
-    Split(Box<Splitter>),
+enum FramerState {
+    Detect(FramingDetector),
+    Split(Box<FrameSplitter>),
 }
 
 #[derive(Debug)]
-enum Splitter {
-    Sse(Sse),
+enum FrameSplitter {
+    Sse(SseFramer),
     JsonLines(JsonLines),
     JsonValues(JsonValues),
     AwsEventStream(AwsEventStream),
@@ -185,17 +185,17 @@ enum Splitter {
 
 impl Framer {
     /// A framer for a stream whose framing is known.
-    pub fn new(framing: Framing, limits: Limits) -> Self {
-        Self::at(Stage::Split(Box::new(Splitter::new(framing, limits, 0))), limits)
+    pub fn new(framing: Framing, limits: StreamLimits) -> Self {
+        Self::at(FramerState::Split(Box::new(FrameSplitter::new(framing, limits, 0))), limits)
     }
 
     /// A framer that tells the framing from the first bytes, because content types are often missing
     /// or wrong. Every input has a framing: what is nothing else is the text of a whole body.
-    pub fn detect(limits: Limits) -> Self {
-        Self::at(Stage::Detect(Detect::default()), limits)
+    pub fn detect(limits: StreamLimits) -> Self {
+        Self::at(FramerState::Detect(FramingDetector::default()), limits)
     }
 
-    fn at(stage: Stage, limits: Limits) -> Self {
+    fn at(stage: FramerState, limits: StreamLimits) -> Self {
         let most = limits.line.min(limits.frame);
         Self { stage, limits, most, read: 0, is_between_frames: false, failure: None }
     }
@@ -203,8 +203,8 @@ impl Framer {
     /// The framing, once it is known.
     pub fn framing(&self) -> Option<Framing> {
         match &self.stage {
-            Stage::Detect(_) => None,
-            Stage::Split(splitter) => Some(splitter.framing()),
+            FramerState::Detect(_) => None,
+            FramerState::Split(splitter) => Some(splitter.framing()),
         }
     }
 
@@ -231,8 +231,8 @@ impl Framer {
             Ok(taken) => {
                 self.read += taken as u64;
                 self.is_between_frames = match &self.stage {
-                    Stage::Split(splitter) => splitter.is_between_frames(),
-                    Stage::Detect(_) => false,
+                    FramerState::Split(splitter) => splitter.is_between_frames(),
+                    FramerState::Detect(_) => false,
                 };
                 if taken < allowed.len() || allowed.len() == bytes.len() {
                     return Ok(taken);
@@ -279,7 +279,7 @@ impl Framer {
     /// Tells the splitter what was skipped: not each time, since runs of frames are skipped read by read.
     fn catch_up(&mut self) {
         if self.is_between_frames
-            && let Stage::Split(splitter) = &mut self.stage
+            && let FramerState::Split(splitter) = &mut self.stage
         {
             splitter.move_to(self.read);
         }
@@ -288,7 +288,10 @@ impl Framer {
     /// Whether nothing has come of a stream whose framing is to be found, and these bytes may come.
     pub(crate) fn is_unread(&self, bytes: &[u8]) -> bool {
         let is_within = || bytes.len() < self.limits.frame && bytes.len() <= self.left();
-        self.read == 0 && is_within() && self.failure.is_none() && matches!(self.stage, Stage::Detect(_))
+        self.read == 0
+            && is_within()
+            && self.failure.is_none()
+            && matches!(self.stage, FramerState::Detect(_))
     }
 
     /// Steps over the first bytes of an [unread](Framer::is_unread) stream, which are one object and which the caller
@@ -296,7 +299,7 @@ impl Framer {
     pub(crate) fn skip_object(&mut self, length: usize) {
         self.read = length as u64;
         let values = JsonValues::after_object(self.read, self.limits);
-        self.stage = Stage::Split(Box::new(Splitter::JsonValues(values)));
+        self.stage = FramerState::Split(Box::new(FrameSplitter::JsonValues(values)));
     }
 
     /// Says that the stream has ended: emits what is still held.
@@ -311,8 +314,8 @@ impl Framer {
 
     fn split(&mut self, bytes: &[u8], sink: &mut FrameSink<'_>) -> Result<usize> {
         match &mut self.stage {
-            Stage::Split(splitter) => splitter.push_some(bytes, sink),
-            Stage::Detect(detect) => {
+            FramerState::Split(splitter) => splitter.push_some(bytes, sink),
+            FramerState::Detect(detect) => {
                 let Some((framing, rest)) = detect.push(bytes, self.limits) else { return Ok(bytes.len()) };
                 let text = detect.text(framing);
                 let (mut held, mut offset) = detect.take_held();
@@ -330,8 +333,8 @@ impl Framer {
 
     fn close(&mut self, sink: &mut FrameSink<'_>) -> Result<()> {
         match &mut self.stage {
-            Stage::Split(splitter) => splitter.finish(sink),
-            Stage::Detect(detect) => {
+            FramerState::Split(splitter) => splitter.finish(sink),
+            FramerState::Detect(detect) => {
                 // A body of one line without an end, or text that only began like something else.
                 let (held, object) = (detect.take_held(), detect.take_object());
                 self.settle(Framing::JsonValues, held, object, sink)?;
@@ -345,12 +348,12 @@ impl Framer {
         &mut self,
         framing: Framing,
         (held, offset): (Vec<u8>, u64),
-        object: Option<Object>,
+        object: Option<FirstObject>,
         sink: &mut FrameSink<'_>,
     ) -> Result<()> {
-        let mut splitter = Splitter::new(framing, self.limits, offset);
+        let mut splitter = FrameSplitter::new(framing, self.limits, offset);
         let mut held = &held[..];
-        if let (Splitter::JsonValues(values), Some(object)) = (&mut splitter, object)
+        if let (FrameSplitter::JsonValues(values), Some(object)) = (&mut splitter, object)
             && !held.is_empty()
         {
             held = &held[values.push_read(held, &object, sink)?..];
@@ -359,15 +362,15 @@ impl Framer {
             let taken = splitter.push_some(held, sink)?;
             held = &held[taken..];
         }
-        self.stage = Stage::Split(Box::new(splitter));
+        self.stage = FramerState::Split(Box::new(splitter));
         Ok(())
     }
 }
 
-impl Splitter {
-    fn new(framing: Framing, limits: Limits, offset: u64) -> Self {
+impl FrameSplitter {
+    fn new(framing: Framing, limits: StreamLimits, offset: u64) -> Self {
         match framing {
-            Framing::Sse => Self::Sse(Sse::at(offset, limits)),
+            Framing::Sse => Self::Sse(SseFramer::at(offset, limits)),
             Framing::JsonLines => Self::JsonLines(JsonLines::at(offset, limits)),
             Framing::JsonValues => Self::JsonValues(JsonValues::at(offset, limits)),
             Framing::AwsEventStream => Self::AwsEventStream(AwsEventStream::at(offset, limits)),
@@ -395,7 +398,7 @@ impl Splitter {
         Ok(bytes.len())
     }
 
-    /// Whether the next byte begins a frame that can be [skipped](Splitter::move_to).
+    /// Whether the next byte begins a frame that can be [skipped](FrameSplitter::move_to).
     fn is_between_frames(&self) -> bool {
         match self {
             Self::Sse(sse) => sse.is_between_frames,
@@ -489,7 +492,7 @@ mod testing {
     }
 
     /// The frames of the whole input, after checking that every single cut gives the same.
-    pub(super) fn read(framing: Framing, bytes: &[u8], limits: Limits) -> (Vec<String>, Result<()>) {
+    pub(super) fn read(framing: Framing, bytes: &[u8], limits: StreamLimits) -> (Vec<String>, Result<()>) {
         let input = String::from_utf8_lossy(bytes);
         let framer = || Framer::new(framing, limits);
         let whole = frames(framer(), &[bytes]);
@@ -516,7 +519,7 @@ mod tests {
 
     #[test]
     fn total_limit_keeps_what_came_before() {
-        let limits = Limits { total: 12, ..Limits::default() };
+        let limits = StreamLimits { total: 12, ..StreamLimits::default() };
         let input = b"data: a\n\ndata: b\n\n";
         for pieces in [vec![&input[..]], input.chunks(1).collect()] {
             let (seen, result) = frames(Framer::new(Framing::Sse, limits), &pieces);
@@ -535,7 +538,7 @@ mod tests {
                     let bytes = [b"data: {\"a\":\"b", &letter.as_bytes()[..came]].concat();
                     let bytes = if framing == Framing::Sse { &bytes[..] } else { &bytes[6..] };
                     let mut seen = Vec::new();
-                    let mut framer = Framer::new(framing, Limits::default());
+                    let mut framer = Framer::new(framing, StreamLimits::default());
                     let mut sink = |frame: Frame<'_>| seen.push((frame.data.to_owned(), frame.is_lossy));
                     framer.push(bytes, &mut sink).and_then(|()| framer.finish(&mut sink)).expect("no limit");
                     assert_eq!(seen, [("{\"a\":\"b".to_owned(), false)], "{framing} {letter} {came}");
@@ -550,7 +553,7 @@ mod tests {
 
     #[test]
     fn an_error_is_repeated_and_ends_the_stream() {
-        let limits = Limits { line: 3, ..Limits::default() };
+        let limits = StreamLimits { line: 3, ..StreamLimits::default() };
         let mut framer = Framer::new(Framing::JsonLines, limits);
         let mut count = 0;
         let mut sink = |_: Frame<'_>| count += 1;

@@ -4,14 +4,14 @@ use std::mem;
 
 use memchr::memchr2;
 
-use crate::json::lane::{Lane, first};
+use crate::json::lane::{ByteLane, first};
 
 /// Finds the end of a value that opens with a bracket or a quote, in any cut.
 ///
 /// Only brackets of the kind that opened the value are counted: in JSON they alone tell its end, and
 /// where the other kind is out of balance the end is still found.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Nesting {
+pub(super) struct BracketNesting {
     pub(super) open: u8,
     close: u8,
     depth: usize,
@@ -21,7 +21,7 @@ pub(super) struct Nesting {
 
 /// What stands where the reading stopped, after so many bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stop {
+pub(super) enum NestingStop {
     /// The end of the value.
     End(usize),
     /// A line that begins with a brace: inside an object, or inside any string.
@@ -31,7 +31,7 @@ pub(super) enum Stop {
 }
 
 /// Where the reading of lanes stopped, before these bytes.
-enum Step<'b> {
+enum NestingStep<'b> {
     End(&'b [u8]),
     Line(&'b [u8]),
     /// In a string that is long.
@@ -43,7 +43,7 @@ enum Step<'b> {
 /// So many lanes of a string are looked at before the rest of it is searched: only there does a search pay.
 const SHORT: usize = 8;
 
-impl Nesting {
+impl BracketNesting {
     /// Before a value whose first byte is `{`, `[` or `"`.
     pub(super) fn new(first: u8) -> Self {
         let (open, close) = if first == b'[' { (b'[', b']') } else { (b'{', b'}') };
@@ -55,16 +55,16 @@ impl Nesting {
         let mut from = 0;
         loop {
             match self.read(&bytes[from..]) {
-                Stop::End(length) => return Some(from + length),
-                Stop::Line(length) => from += length,
-                Stop::Open => return None,
+                NestingStop::End(length) => return Some(from + length),
+                NestingStop::Line(length) => from += length,
+                NestingStop::Open => return None,
             }
         }
     }
 
     /// Reads on up to the end of the value, of the bytes, or of the line before one that begins with a brace.
-    pub(super) fn read(&mut self, bytes: &[u8]) -> Stop {
-        let [first, after @ ..] = bytes else { return Stop::Open };
+    pub(super) fn read(&mut self, bytes: &[u8]) -> NestingStop {
+        let [first, after @ ..] = bytes else { return NestingStop::Open };
         // Escaped or not, a line break ends a line.
         let is_skipped = mem::take(&mut self.is_escaped) && *first != b'\n';
         let fresh = if is_skipped { after } else { bytes };
@@ -75,13 +75,13 @@ impl Nesting {
                 _ => self.read_lanes::<b'['>(fresh, rest),
             };
             match step {
-                Step::End(rest) => return Stop::End(bytes.len() - rest.len()),
-                Step::Line(rest) => return Stop::Line(bytes.len() - rest.len()),
-                Step::Long(string) => {
+                NestingStep::End(rest) => return NestingStop::End(bytes.len() - rest.len()),
+                NestingStep::Line(rest) => return NestingStop::Line(bytes.len() - rest.len()),
+                NestingStep::Long(string) => {
                     let run = memchr2(b'"', b'\n', string).unwrap_or(string.len());
                     rest = &string[run..];
                 }
-                Step::Few(few) => {
+                NestingStep::Few(few) => {
                     let before = fresh.len() - few.len();
                     self.is_escaped = self.is_in_string && is_escape(&fresh[..before]);
                     return self.read_few(bytes, few);
@@ -94,14 +94,14 @@ impl Nesting {
     /// left of `bytes`. Hardly anything is called from here, because that would cost the registers in which the masks
     /// are.
     #[inline(never)]
-    fn read_lanes<'b, const OPEN: u8>(&mut self, bytes: &'b [u8], mut rest: &'b [u8]) -> Step<'b> {
+    fn read_lanes<'b, const OPEN: u8>(&mut self, bytes: &'b [u8], mut rest: &'b [u8]) -> NestingStep<'b> {
         let Self { mut depth, mut is_in_string, .. } = *self;
         let step = 'step: loop {
             if is_in_string {
                 'string: loop {
                     for _ in 0..SHORT {
-                        let Some((lane, after)) = Lane::split_first(rest) else {
-                            break 'step Step::Few(rest);
+                        let Some((lane, after)) = ByteLane::split_first(rest) else {
+                            break 'step NestingStep::Few(rest);
                         };
                         let found = lane.quotes();
                         if found == 0 {
@@ -119,15 +119,15 @@ impl Nesting {
                             }
                         }
                         if byte == b'\n' && rest.starts_with(b"{") {
-                            break 'step Step::Line(rest);
+                            break 'step NestingStep::Line(rest);
                         }
                         continue 'string;
                     }
-                    break 'step Step::Long(rest);
+                    break 'step NestingStep::Long(rest);
                 }
                 is_in_string = false;
                 if depth == 0 {
-                    break Step::End(rest);
+                    break NestingStep::End(rest);
                 }
                 // Mostly the next string follows at once.
                 if let [b':' | b',', b'"', after @ ..] = rest {
@@ -137,7 +137,9 @@ impl Nesting {
                 }
             }
             'between: loop {
-                let Some((lane, after)) = Lane::split_first(rest) else { break 'step Step::Few(rest) };
+                let Some((lane, after)) = ByteLane::split_first(rest) else {
+                    break 'step NestingStep::Few(rest);
+                };
                 let mut found = lane.brackets(OPEN);
                 while found != 0 {
                     // Control characters are marked, too.
@@ -149,13 +151,13 @@ impl Nesting {
                     }
                     if byte == OPEN {
                         if OPEN == b'{' && is_begin_of_line(bytes, bytes.len() - rest.len() + at) {
-                            break 'step Step::Line(&rest[at..]);
+                            break 'step NestingStep::Line(&rest[at..]);
                         }
                         depth += 1;
                     } else if byte == OPEN + 2 {
                         depth -= 1;
                         if depth == 0 {
-                            break 'step Step::End(&rest[at + 1..]);
+                            break 'step NestingStep::End(&rest[at + 1..]);
                         }
                     }
                     found &= found - 1;
@@ -170,11 +172,11 @@ impl Nesting {
 
     /// Reads the last of the bytes.
     #[inline(never)]
-    fn read_few(&mut self, bytes: &[u8], few: &[u8]) -> Stop {
+    fn read_few(&mut self, bytes: &[u8], few: &[u8]) -> NestingStop {
         for (&byte, place) in few.iter().zip(bytes.len() - few.len()..) {
             let asks_for_lines = self.open == b'{' || self.is_in_string;
             if byte == b'{' && asks_for_lines && is_begin_of_line(bytes, place) {
-                return Stop::Line(place);
+                return NestingStop::Line(place);
             }
             match byte {
                 _ if mem::take(&mut self.is_escaped) => continue,
@@ -189,10 +191,10 @@ impl Nesting {
                 _ => continue,
             }
             if self.depth == 0 && !self.is_in_string {
-                return Stop::End(place + 1);
+                return NestingStop::End(place + 1);
             }
         }
-        Stop::Open
+        NestingStop::Open
     }
 }
 
@@ -289,18 +291,18 @@ mod tests {
             let shown = String::from_utf8_lossy(&input);
             let (end, lines) = slowly(&input);
             ends += usize::from(end.is_some_and(|end| end > 16));
-            let (mut nesting, mut from, mut seen) = (Nesting::new(input[0]), 0, Vec::new());
+            let (mut nesting, mut from, mut seen) = (BracketNesting::new(input[0]), 0, Vec::new());
             let whole = loop {
                 match nesting.read(&input[from..]) {
-                    Stop::End(length) => break Some(from + length),
-                    Stop::Line(length) => from += length,
-                    Stop::Open => break None,
+                    NestingStop::End(length) => break Some(from + length),
+                    NestingStop::Line(length) => from += length,
+                    NestingStop::Open => break None,
                 }
                 seen.push(from);
             };
             assert_eq!((whole, seen), (end, lines), "{shown:?}");
             for cut in 0..=input.len() {
-                let mut nesting = Nesting::new(input[0]);
+                let mut nesting = BracketNesting::new(input[0]);
                 let found = nesting.end(&input[..cut]).or_else(|| nesting.end(b""));
                 let found = found.or_else(|| nesting.end(&input[cut..]).map(|end| cut + end));
                 assert_eq!(found, end, "{shown:?} cut at {cut}");

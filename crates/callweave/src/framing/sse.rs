@@ -19,10 +19,10 @@ use std::mem;
 
 use memchr::{memchr, memchr2};
 
-use super::nesting::Nesting;
-use super::{BYTE_ORDER_MARK, Frame, FrameKind, FrameSink, Limits, decode, without_cut_character};
+use super::nesting::BracketNesting;
+use super::{BYTE_ORDER_MARK, Frame, FrameKind, FrameSink, StreamLimits, decode, without_cut_character};
 use crate::Result;
-use crate::json::lane::{Lane, WIDTH, first};
+use crate::json::lane::{ByteLane, WIDTH, first};
 
 /// Length of the longest field name that means something.
 const LONGEST_NAME: usize = "event".len();
@@ -41,8 +41,8 @@ const LONGEST_NAME: usize = "event".len();
 /// # Ok::<(), callweave::Error>(())
 /// ```
 #[derive(Debug)]
-pub struct Sse {
-    limits: Limits,
+pub struct SseFramer {
+    limits: StreamLimits,
     /// Where in the stream the next push begins.
     pub(super) offset: u64,
     /// The line that the last push left unfinished.
@@ -54,14 +54,14 @@ pub struct Sse {
     pub(super) is_between_frames: bool,
     /// Where the open event's first field stood.
     event_offset: Option<u64>,
-    data: Kept,
-    name: Kept,
-    id: Kept,
+    data: KeptField,
+    name: KeptField,
+    id: KeptField,
     /// What came after the data: of this event if a blank line follows, of the next if more data does.
-    later_name: Kept,
-    later_id: Kept,
+    later_name: KeptField,
+    later_id: KeptField,
     later_offset: Option<u64>,
-    probe: Probe,
+    probe: ObjectProbe,
     /// The lines without a field since the last event, and where they begin.
     stray: Vec<u8>,
     stray_offset: u64,
@@ -72,24 +72,24 @@ const MAX_STRAY: usize = 16 << 10;
 
 /// Whether the data of the open event is one whole object; looked at only when more data comes.
 #[derive(Debug, Default)]
-enum Probe {
+enum ObjectProbe {
     #[default]
     Unread,
     /// So much was read, and it was not the end.
-    Open(Nesting, usize),
+    Open(BracketNesting, usize),
     Other,
 }
 
 /// A field's value from an earlier push. The buffer is reused.
 #[derive(Debug, Default)]
-struct Kept {
+struct KeptField {
     bytes: Vec<u8>,
     is_set: bool,
 }
 
 /// Field values that still lie in the bytes at hand. They go before the kept ones.
 #[derive(Default)]
-struct Fresh<'a> {
+struct BorrowedFields<'a> {
     data: Option<&'a [u8]>,
     name: Option<&'a [u8]>,
     id: Option<&'a [u8]>,
@@ -97,7 +97,7 @@ struct Fresh<'a> {
     later_id: Option<&'a [u8]>,
 }
 
-impl Kept {
+impl KeptField {
     fn get(&self) -> Option<&[u8]> {
         self.is_set.then_some(&*self.bytes)
     }
@@ -114,13 +114,13 @@ impl Kept {
     }
 }
 
-impl Sse {
+impl SseFramer {
     /// A splitter at the start of a stream.
-    pub fn new(limits: Limits) -> Self {
+    pub fn new(limits: StreamLimits) -> Self {
         Self::at(0, limits)
     }
 
-    pub(super) fn at(offset: u64, limits: Limits) -> Self {
+    pub(super) fn at(offset: u64, limits: StreamLimits) -> Self {
         Self {
             limits,
             offset,
@@ -129,13 +129,13 @@ impl Sse {
             is_first_line: true,
             is_between_frames: false,
             event_offset: None,
-            data: Kept::default(),
-            name: Kept::default(),
-            id: Kept::default(),
-            later_name: Kept::default(),
-            later_id: Kept::default(),
+            data: KeptField::default(),
+            name: KeptField::default(),
+            id: KeptField::default(),
+            later_name: KeptField::default(),
+            later_id: KeptField::default(),
             later_offset: None,
-            probe: Probe::Unread,
+            probe: ObjectProbe::Unread,
             stray: Vec::new(),
             stray_offset: 0,
         }
@@ -174,7 +174,7 @@ impl Sse {
             at = usize::from(bytes[0] == b'\n');
         }
         let mut line = mem::take(&mut self.line);
-        let mut fresh = Fresh::default();
+        let mut fresh = BorrowedFields::default();
         if !line.is_empty() {
             let line_offset = self.offset - line.len() as u64;
             let end = line_length(&bytes[at..]).map(|length| at + length);
@@ -256,7 +256,7 @@ impl Sse {
         let line = mem::take(&mut self.line);
         let offset = self.offset - line.len() as u64;
         let line = without_cut_character(&line);
-        let mut fresh = Fresh::default();
+        let mut fresh = BorrowedFields::default();
         if !line.is_empty() && !begins_field(line) {
             self.read_line(line, offset, &mut fresh, sink)?;
         }
@@ -299,7 +299,7 @@ impl Sse {
         &mut self,
         mut line: &'a [u8],
         mut offset: u64,
-        fresh: &mut Fresh<'a>,
+        fresh: &mut BorrowedFields<'a>,
         sink: &mut FrameSink<'_>,
     ) -> Result<()> {
         if mem::take(&mut self.is_first_line)
@@ -354,7 +354,7 @@ impl Sse {
         &mut self,
         value: &'a [u8],
         offset: u64,
-        fresh: &mut Fresh<'a>,
+        fresh: &mut BorrowedFields<'a>,
         sink: &mut FrameSink<'_>,
     ) -> Result<()> {
         if let Some(before) = fresh.data.or(self.data.get())
@@ -386,7 +386,7 @@ impl Sse {
         &mut self,
         value: &'a [u8],
         offset: u64,
-        fresh: &mut Fresh<'a>,
+        fresh: &mut BorrowedFields<'a>,
         sink: &mut FrameSink<'_>,
     ) -> Result<()> {
         if fresh.data.is_some() || self.data.is_set {
@@ -401,14 +401,14 @@ impl Sse {
     }
 
     /// A blank line, or the end of the stream.
-    fn end_event(&mut self, fresh: &mut Fresh<'_>, sink: &mut FrameSink<'_>) {
+    fn end_event(&mut self, fresh: &mut BorrowedFields<'_>, sink: &mut FrameSink<'_>) {
         self.promote_later(fresh);
         self.later_offset = None;
         self.dispatch(fresh, sink);
     }
 
     /// What came after the data belongs to the event that is open now.
-    fn promote_later(&mut self, fresh: &mut Fresh<'_>) {
+    fn promote_later(&mut self, fresh: &mut BorrowedFields<'_>) {
         for (later, kept_later, own, kept) in [
             (&mut fresh.later_name, &mut self.later_name, &mut fresh.name, &mut self.name),
             (&mut fresh.later_id, &mut self.later_id, &mut fresh.id, &mut self.id),
@@ -423,7 +423,7 @@ impl Sse {
         }
     }
 
-    fn dispatch(&mut self, fresh: &mut Fresh<'_>, sink: &mut FrameSink<'_>) {
+    fn dispatch(&mut self, fresh: &mut BorrowedFields<'_>, sink: &mut FrameSink<'_>) {
         if let Some(data) = fresh.data.or(self.data.get()) {
             self.emit(FrameKind::Data, data, fresh, sink);
         }
@@ -437,7 +437,7 @@ impl Sse {
         }
     }
 
-    fn emit(&self, kind: FrameKind, data: &[u8], fresh: &Fresh<'_>, sink: &mut FrameSink<'_>) {
+    fn emit(&self, kind: FrameKind, data: &[u8], fresh: &BorrowedFields<'_>, sink: &mut FrameSink<'_>) {
         let (data, is_data_lossy) = decode(data);
         let is_given = |value: &&[u8]| !value.is_empty();
         let event = fresh.name.or(self.name.get()).filter(is_given).map(decode);
@@ -453,17 +453,17 @@ impl Sse {
     }
 
     /// Forgets the event, but not the id: the standard lets it hold on.
-    fn close(&mut self, fresh: &mut Fresh<'_>) {
+    fn close(&mut self, fresh: &mut BorrowedFields<'_>) {
         fresh.data = None;
         fresh.name = None;
         self.data.clear();
         self.name.clear();
         self.event_offset = None;
-        self.probe = Probe::Unread;
+        self.probe = ObjectProbe::Unread;
     }
 
     /// Copies what the open event borrows from the bytes at hand.
-    fn keep(&mut self, fresh: Fresh<'_>) {
+    fn keep(&mut self, fresh: BorrowedFields<'_>) {
         for (fresh, kept) in [
             (fresh.data, &mut self.data),
             (fresh.name, &mut self.name),
@@ -478,12 +478,12 @@ impl Sse {
     }
 }
 
-impl Probe {
+impl ObjectProbe {
     /// Whether the data is a whole object, or the end marker of a stream. Each byte is read once.
     fn is_whole(&mut self, data: &[u8]) -> bool {
         let (mut nesting, read) = match mem::replace(self, Self::Other) {
             Self::Unread if data.trim_ascii() == b"[DONE]" => return true,
-            Self::Unread if data.trim_ascii_start().starts_with(b"{") => (Nesting::new(b'{'), 0),
+            Self::Unread if data.trim_ascii_start().starts_with(b"{") => (BracketNesting::new(b'{'), 0),
             Self::Unread | Self::Other => return false,
             Self::Open(nesting, read) => (nesting, read),
         };
@@ -526,7 +526,7 @@ fn begins_field(line: &[u8]) -> bool {
 /// searched.
 fn name_length(bytes: &[u8]) -> usize {
     let mut at = 0;
-    while let Some(lane) = Lane::at(bytes, at) {
+    while let Some(lane) = ByteLane::at(bytes, at) {
         let found = lane.quotes();
         if found != 0 {
             return at + first(found);
@@ -554,10 +554,10 @@ mod tests {
 
     /// The frames of the whole input, after checking that every single cut gives the same.
     fn read(input: &str) -> Vec<String> {
-        read_within(input, Limits::default()).0
+        read_within(input, StreamLimits::default()).0
     }
 
-    fn read_within(input: &str, limits: Limits) -> (Vec<String>, Result<()>) {
+    fn read_within(input: &str, limits: StreamLimits) -> (Vec<String>, Result<()>) {
         testing::read(Framing::Sse, input.as_bytes(), limits)
     }
 
@@ -604,7 +604,7 @@ mod tests {
         let long = format!("data: 1\n\n{}", "no field\n".repeat(1 << 12));
         let mut longest = 0;
         let mut sink = |frame: Frame<'_>| longest = longest.max(frame.data.len());
-        let mut sse = Sse::new(Limits::default());
+        let mut sse = SseFramer::new(StreamLimits::default());
         sse.push(long.as_bytes(), &mut sink).and_then(|()| sse.finish(&mut sink)).expect("no limit is met");
         assert!((MAX_STRAY - 16..MAX_STRAY).contains(&longest));
     }
@@ -613,7 +613,7 @@ mod tests {
     fn ids_hold_until_the_next() {
         let mut seen = Vec::new();
         let input = b"id: 7\n\ndata: a\n\ndata: b\nid: 8\n\nid: 9\0\ndata: c\n\nid\ndata: d\n\n";
-        Sse::new(Limits::default())
+        SseFramer::new(StreamLimits::default())
             .push(input, &mut |frame: Frame<'_>| seen.push((frame.id.map(str::to_owned), frame.offset)))
             .expect("no limit is met");
         let expected = [(Some("7"), 7), (Some("8"), 16), (Some("8"), 38), (None, 47)];
@@ -622,7 +622,7 @@ mod tests {
 
     #[test]
     fn limits() {
-        let limits = Limits { line: 8, frame: 5, total: u64::MAX };
+        let limits = StreamLimits { line: 8, frame: 5, total: u64::MAX };
         assert_eq!(read_within("data: 12\n\ndata: 3\n\n", limits), (vec!["12".into(), "3".into()], Ok(())));
         let (seen, result) = read_within("data: 1\n\n: 3456789\n", limits);
         let error = result.expect_err("the comment is too long");
@@ -666,7 +666,7 @@ mod tests {
             assert_eq!(read(&format!("{first}{events}")), expected, "{events:?}");
         }
         let mut seen = Vec::new();
-        Sse::new(Limits::default())
+        SseFramer::new(StreamLimits::default())
             .push(
                 b"data: {}\n\nid: 7\ndata: {}\n\ndata: {\xff}\n\nevent: \xff\ndata: {}\n\ndata: {}\n\n",
                 &mut |frame: Frame<'_>| {
@@ -696,15 +696,15 @@ mod tests {
     #[test]
     fn usual_events_are_held_to_the_limits() {
         let usual = "data: {}\n\nevent: e\ndata: {\"a\":12}\n\n";
-        let line = Limits { line: 13, ..Limits::default() };
-        let frame = Limits { frame: 7, ..Limits::default() };
+        let line = StreamLimits { line: 13, ..StreamLimits::default() };
+        let frame = StreamLimits { frame: 7, ..StreamLimits::default() };
         for (limits, detail) in [
             (line, "line of more than 13 bytes (at byte 19)"),
             (frame, "frame of more than 7 bytes (at byte 10)"),
         ] {
             let (seen, result) = read_within(usual, limits);
             assert_eq!((seen, result.expect_err("too long").to_string()), (vec!["{}".into()], detail.into()));
-            let within = Limits {
+            let within = StreamLimits {
                 line: limits.line.saturating_add(1),
                 frame: limits.frame.saturating_add(1),
                 ..limits
@@ -724,7 +724,7 @@ mod tests {
     fn characters_may_be_cut_and_bad_bytes_are_replaced() {
         assert_eq!(read("data: größe 🦀\n\n"), ["größe 🦀"]);
         let mut seen = Vec::new();
-        Sse::new(Limits::default())
+        SseFramer::new(StreamLimits::default())
             .push(b"data: a\xffb\n\ndata: c\n\n", &mut |frame: Frame<'_>| {
                 seen.push((frame.data.to_owned(), frame.is_lossy));
             })

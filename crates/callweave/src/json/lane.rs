@@ -1,6 +1,6 @@
 //! Looking at text sixteen bytes at a time.
 //!
-//! What is asked of a [`Lane`] is answered by a mask with one bit for each byte, the first lowest: a vector of the
+//! What is asked of a [`ByteLane`] is answered by a mask with one bit for each byte, the first lowest: a vector of the
 //! processor, where it has such, answers in a few instructions.
 
 use wide::u8x16;
@@ -10,9 +10,9 @@ pub(crate) const WIDTH: usize = 16;
 
 /// Sixteen bytes of a text.
 #[derive(Clone, Copy)]
-pub(crate) struct Lane(u8x16);
+pub(crate) struct ByteLane(u8x16);
 
-impl Lane {
+impl ByteLane {
     /// The bytes from `at` on, if there are as many.
     #[inline(always)]
     pub(crate) fn at(bytes: &[u8], at: usize) -> Option<Self> {
@@ -44,7 +44,7 @@ impl Lane {
         self.equal(b'\\').to_bitmask()
     }
 
-    /// How many bytes stand before the first that [`Lane::specials`] marks; all of them, if there is none.
+    /// How many bytes stand before the first that [`ByteLane::specials`] marks; all of them, if there is none.
     #[inline(always)]
     pub(crate) fn plain(self) -> u32 {
         (self.specials() | 1 << WIDTH).trailing_zeros()
@@ -98,21 +98,21 @@ mod tests {
     /// Every byte at every place: what the lane says is what each byte says.
     #[test]
     fn marks_are_those_of_each_byte() {
-        type Asked = (fn(Lane) -> u32, fn(u8) -> bool);
+        type Asked = (fn(ByteLane) -> u32, fn(u8) -> bool);
         let asked: [Asked; 6] = [
-            (Lane::specials, |byte| matches!(byte, b'"' | b'\\' | 0..b' ')),
-            (Lane::backslashes, |byte| byte == b'\\'),
-            (Lane::quotes, |byte| matches!(byte, b'"' | 0..b' ')),
+            (ByteLane::specials, |byte| matches!(byte, b'"' | b'\\' | 0..b' ')),
+            (ByteLane::backslashes, |byte| byte == b'\\'),
+            (ByteLane::quotes, |byte| matches!(byte, b'"' | 0..b' ')),
             (|lane| lane.brackets(b'{'), |byte| matches!(byte, b'"' | b'{' | b'}' | 0..b' ')),
             (|lane| lane.brackets(b'['), |byte| matches!(byte, b'"' | b'[' | b']' | 0..b' ')),
-            (Lane::wide, |byte| !byte.is_ascii()),
+            (ByteLane::wide, |byte| !byte.is_ascii()),
         ];
         for around in [b'a', b'"', 0x1F, 0x80, 0xFF] {
             for byte in 0..=255 {
                 for place in 0..WIDTH {
                     let mut bytes = [around; WIDTH + 1];
                     bytes[place] = byte;
-                    let lane = Lane::at(&bytes, 0).expect("enough bytes");
+                    let lane = ByteLane::at(&bytes, 0).expect("enough bytes");
                     for (ask, is_such) in asked {
                         let expected =
                             (0..WIDTH).fold(0, |all, at| all | u32::from(is_such(bytes[at])) << at);
@@ -125,6 +125,6 @@ mod tests {
             }
         }
         assert_eq!((first(0b1010_0000), below(0b1010_0000), below(0)), (5, 0b1_1111, u32::MAX));
-        assert!(Lane::at(&[0; WIDTH], 1).is_none() && Lane::at(&[0; WIDTH], 99).is_none());
+        assert!(ByteLane::at(&[0; WIDTH], 1).is_none() && ByteLane::at(&[0; WIDTH], 99).is_none());
     }
 }

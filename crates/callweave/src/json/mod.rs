@@ -1,6 +1,6 @@
 //! JSON as providers and models write it.
 //!
-//! - [`Scanner`]: is this growing text a complete value yet? Resumable at any cut.
+//! - [`JsonScanner`]: is this growing text a complete value yet? Resumable at any cut.
 //! - [`partial`]: the best value so far of a growing text.
 //! - [`schema`]: fitting values to the JSON Schema of a tool.
 //! - [`Value`]: a value in memory that keeps what was written.
@@ -20,14 +20,14 @@ mod word;
 mod write;
 
 pub use compact::compact_into;
-pub use scanner::{Container, Literal, Scanner, Status, Token, Visit};
+pub use scanner::{JsonContainer, JsonLiteral, JsonScanner, ScanStatus, ScanToken, ScanVisitor};
 pub(crate) use str::escape_bytes;
-pub use str::{Str, Surrogate, escape_into};
+pub use str::{PendingSurrogate, Str, escape_into};
 // The spine: frames are read from it.
-pub(crate) use tape::{Checked, Leaf, Mark, Seen, number_end, string_end, with_spare_tape};
+pub(crate) use tape::{CheckedText, Inspected, NodeMark, TapeLeaf, number_end, string_end, with_spare_tape};
 #[doc(hidden)]
-pub use tape::{Elements, Kind, Members, Node, Tape};
+pub use tape::{JsonKind, NodeElements, NodeMembers, Tape, TapeNode};
 pub(crate) use value::bounded;
 pub use value::{Array, AsValue, Number, Object, Value};
 pub(crate) use word::{ascii_end, blank_end, digits_alone_end, has_either, word as word_at};
-pub(crate) use write::{Paths, Writer, each_member, write_members};
+pub(crate) use write::{JsonWriter, MemberPaths, each_member, write_members};

@@ -1,8 +1,8 @@
 //! The best value so far of a growing JSON text.
 //!
-//! In goes argument text as it comes, in any cut; at any moment [`Partial::value`] is the value of what
+//! In goes argument text as it comes, in any cut; at any moment [`PartialValue::value`] is the value of what
 //! has come, built in place: a delta costs what is new in it, however much there was before. A member
-//! whose value has not begun is not shown; what else of the unfinished is shown, [`Growing`] says.
+//! whose value has not begun is not shown; what else of the unfinished is shown, [`UnfinishedValues`] says.
 //!
 //! ```
 //! use callweave::json::partial::{Growing, Partial};
@@ -16,7 +16,7 @@
 //! assert_eq!(partial.value().map(ToString::to_string).as_deref(), Some(r#"{"city":"Oslo","days":14}"#));
 //! ```
 //!
-//! [`Partial::push_to`] also tells a sink what happens where, so that a user interface can show
+//! [`PartialValue::push_to`] also tells a sink what happens where, so that a user interface can show
 //! arguments while they are being written:
 //!
 //! ```
@@ -38,20 +38,23 @@
 
 use std::fmt;
 
-use super::str::{Surrogate, push_unit};
-use super::{Array, Container, Kind, Literal, Number, Object, Scanner, Status, Token, Value, Visit};
+use super::str::{PendingSurrogate, push_unit};
+use super::{
+    Array, JsonContainer, JsonKind, JsonLiteral, JsonScanner, Number, Object, ScanStatus, ScanToken,
+    ScanVisitor, Value,
+};
 use crate::event::Sink;
 
 /// A value that grows with its text. See the [module](self).
 #[derive(Clone, Debug)]
-pub struct Partial {
-    scanner: Scanner,
-    tree: Tree,
+pub struct PartialValue {
+    scanner: JsonScanner,
+    tree: GrowingTree,
 }
 
-/// Which unfinished values are part of [`Partial::value`]. Containers always are.
+/// Which unfinished values are part of [`PartialValue::value`]. Containers always are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Growing {
+pub enum UnfinishedValues {
     /// None: strings, numbers and literals are shown once they are complete.
     Hidden,
     /// A growing string, as far as it has come.
@@ -64,19 +67,19 @@ pub enum Growing {
 
 /// Something happened to the value at a path.
 #[derive(Clone, Copy, Debug)]
-pub struct Progress<'p> {
+pub struct ValueChange<'p> {
     /// Where.
-    pub path: Path<'p>,
+    pub path: ValuePath<'p>,
     /// What.
-    pub change: Change<'p>,
+    pub change: ValueChangeKind<'p>,
 }
 
 /// What can happen to a value. Each is started once, may grow if it is a string or a number, and is
 /// completed once unless the text ends before.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Change<'p> {
+pub enum ValueChangeKind<'p> {
     /// It began.
-    Started(Kind),
+    Started(JsonKind),
     /// This came to it: text of a string, decoded, or of a number, as written.
     Grew(&'p str),
     /// It is complete and will not change.
@@ -85,38 +88,38 @@ pub enum Change<'p> {
 
 /// Where a value stands; displayed as `$.items[2].name`.
 #[derive(Clone, Copy)]
-pub struct Path<'p>(&'p [Level]);
+pub struct ValuePath<'p>(&'p [OpenContainer]);
 
-/// A step of a [`Path`].
+/// A step of a [`ValuePath`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Step<'p> {
+pub enum PathStep<'p> {
     /// Into a member of an object.
     Key(&'p str),
     /// Into an element of an array.
     Index(usize),
 }
 
-/// Anything that takes [`Progress`].
-pub type ProgressSink<'s> = dyn for<'p> Sink<Progress<'p>> + 's;
+/// Anything that takes [`ValueChange`].
+pub type ProgressSink<'s> = dyn for<'p> Sink<ValueChange<'p>> + 's;
 
-impl Partial {
+impl PartialValue {
     /// How many containers deep a value is kept; what is nested deeper stands as a string of its JSON text,
     /// which grows as a string does.
     pub const MAX_DEPTH: usize = Value::MAX_DEPTH;
 
     /// A value of which nothing has come.
-    pub fn new(growing: Growing) -> Self {
-        Self { scanner: Scanner::new(), tree: Tree::new(growing) }
+    pub fn new(growing: UnfinishedValues) -> Self {
+        Self { scanner: JsonScanner::new(), tree: GrowingTree::new(growing) }
     }
 
-    /// Reads on and tells how many bytes of `text` belong to the value, as [`Scanner::push`] does.
+    /// Reads on and tells how many bytes of `text` belong to the value, as [`JsonScanner::push`] does.
     pub fn push(&mut self, text: &str) -> usize {
-        self.push_to(text, &mut |_: Progress<'_>| {})
+        self.push_to(text, &mut |_: ValueChange<'_>| {})
     }
 
-    /// Reads on as [`push`](Partial::push) does, and tells `sink` what happens.
+    /// Reads on as [`push`](PartialValue::push) does, and tells `sink` what happens.
     pub fn push_to(&mut self, text: &str, sink: &mut ProgressSink<'_>) -> usize {
-        let mut builder = Builder { tree: &mut self.tree, sink, pushed: text, deep_from: 0 };
+        let mut builder = TreeBuilder { tree: &mut self.tree, sink, pushed: text, deep_from: 0 };
         let taken = self.scanner.push_to(text, &mut builder);
         builder.grow_deep(taken);
         self.tree.show_number();
@@ -124,13 +127,13 @@ impl Partial {
     }
 
     /// Says that no more text will come, which completes a number at top level.
-    pub fn finish(&mut self) -> Status {
-        self.finish_to(&mut |_: Progress<'_>| {})
+    pub fn finish(&mut self) -> ScanStatus {
+        self.finish_to(&mut |_: ValueChange<'_>| {})
     }
 
-    /// Says that no more text will come, as [`finish`](Partial::finish) does, and tells `sink`.
-    pub fn finish_to(&mut self, sink: &mut ProgressSink<'_>) -> Status {
-        self.scanner.finish_to(&mut Builder { tree: &mut self.tree, sink, pushed: "", deep_from: 0 })
+    /// Says that no more text will come, as [`finish`](PartialValue::finish) does, and tells `sink`.
+    pub fn finish_to(&mut self, sink: &mut ProgressSink<'_>) -> ScanStatus {
+        self.scanner.finish_to(&mut TreeBuilder { tree: &mut self.tree, sink, pushed: "", deep_from: 0 })
     }
 
     /// The value so far; nothing before there is something to show.
@@ -144,47 +147,47 @@ impl Partial {
     }
 
     /// How far the value has come.
-    pub fn status(&self) -> Status {
+    pub fn status(&self) -> ScanStatus {
         self.scanner.status()
     }
 
     /// Where the text stands now: which members and elements are open.
-    pub fn path(&self) -> Path<'_> {
-        Path(&self.tree.open)
+    pub fn path(&self) -> ValuePath<'_> {
+        ValuePath(&self.tree.open)
     }
 }
 
-impl Default for Partial {
+impl Default for PartialValue {
     fn default() -> Self {
-        Self::new(Growing::default())
+        Self::new(UnfinishedValues::default())
     }
 }
 
-impl<'p> Path<'p> {
+impl<'p> ValuePath<'p> {
     /// The steps from the outermost value inwards.
-    pub fn steps(self) -> impl Iterator<Item = Step<'p>> {
+    pub fn steps(self) -> impl Iterator<Item = PathStep<'p>> {
         self.0.iter().filter_map(|level| match level.container {
-            Container::Object => level.has_key.then_some(Step::Key(&level.key)),
-            Container::Array => level.begun.checked_sub(1).map(Step::Index),
+            JsonContainer::Object => level.has_key.then_some(PathStep::Key(&level.key)),
+            JsonContainer::Array => level.begun.checked_sub(1).map(PathStep::Index),
         })
     }
 }
 
-impl fmt::Display for Path<'_> {
+impl fmt::Display for ValuePath<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("$")?;
         for step in self.steps() {
             match step {
-                Step::Index(index) => write!(f, "[{index}]")?,
-                Step::Key(key) if is_name(key) => write!(f, ".{key}")?,
-                Step::Key(key) => write!(f, "[{}]", Value::from(key))?,
+                PathStep::Index(index) => write!(f, "[{index}]")?,
+                PathStep::Key(key) if is_name(key) => write!(f, ".{key}")?,
+                PathStep::Key(key) => write!(f, "[{}]", Value::from(key))?,
             }
         }
         Ok(())
     }
 }
 
-impl fmt::Debug for Path<'_> {
+impl fmt::Debug for ValuePath<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
     }
@@ -199,25 +202,25 @@ pub(super) fn is_name(key: &str) -> bool {
 
 /// The value and what is open in it.
 #[derive(Clone, Debug)]
-struct Tree {
-    growing: Growing,
+struct GrowingTree {
+    growing: UnfinishedValues,
     root: Option<Value>,
-    open: Vec<Level>,
+    open: Vec<OpenContainer>,
     /// How many containers are open that are nested too deep to be kept as such.
     skipped: u32,
     /// The open token.
-    token: Option<Token>,
+    token: Option<ScanToken>,
     /// The text of the open token, unless it is a string that is shown, or a key.
     text: String,
     /// Whether the open token's value stands in the tree.
     is_shown: bool,
-    surrogate: Surrogate,
+    surrogate: PendingSurrogate,
 }
 
 /// An open container.
 #[derive(Clone, Debug)]
-struct Level {
-    container: Container,
+struct OpenContainer {
+    container: JsonContainer,
     /// How many elements have begun.
     begun: usize,
     /// The key of the newest member.
@@ -227,8 +230,8 @@ struct Level {
     is_repeated: bool,
 }
 
-impl Tree {
-    fn new(growing: Growing) -> Self {
+impl GrowingTree {
+    fn new(growing: UnfinishedValues) -> Self {
         Self {
             growing,
             root: None,
@@ -237,14 +240,14 @@ impl Tree {
             token: None,
             text: String::new(),
             is_shown: false,
-            surrogate: Surrogate::default(),
+            surrogate: PendingSurrogate::default(),
         }
     }
 
     /// The value that the newest member or element of every one of `levels` leads to. This takes a step
-    /// per open container, of which there are few and never more than [`Partial::MAX_DEPTH`]; a cursor
+    /// per open container, of which there are few and never more than [`PartialValue::MAX_DEPTH`]; a cursor
     /// kept from token to token would need a tree of our own.
-    fn descend<'t>(root: &'t mut Option<Value>, levels: &[Level]) -> &'t mut Value {
+    fn descend<'t>(root: &'t mut Option<Value>, levels: &[OpenContainer]) -> &'t mut Value {
         let mut value = root.as_mut().expect("a container is open, so there is a value");
         for level in levels {
             let newest = match value {
@@ -297,8 +300,8 @@ impl Tree {
     /// Brings what is shown of a growing number up to date.
     fn show_number(&mut self) {
         const FOLLOWED: usize = 64;
-        if self.growing != Growing::StringsAndNumbers
-            || self.token != Some(Token::Number)
+        if self.growing != UnfinishedValues::StringsAndNumbers
+            || self.token != Some(ScanToken::Number)
             || self.text.len() > FOLLOWED
         {
             return;
@@ -310,24 +313,24 @@ impl Tree {
     }
 }
 
-struct Builder<'b, 's> {
-    tree: &'b mut Tree,
+struct TreeBuilder<'b, 's> {
+    tree: &'b mut GrowingTree,
     sink: &'b mut ProgressSink<'s>,
     pushed: &'b str,
     /// Where in the pushed text the part that is nested too deep begins, if one is open.
     deep_from: usize,
 }
 
-impl Builder<'_, '_> {
-    fn tell(&mut self, change: Change<'_>) {
-        self.sink.put(Progress { path: Path(&self.tree.open), change });
+impl TreeBuilder<'_, '_> {
+    fn tell(&mut self, change: ValueChangeKind<'_>) {
+        self.sink.put(ValueChange { path: ValuePath(&self.tree.open), change });
     }
 
     /// Tells that the value at the open path is complete.
     fn tell_completed(&mut self) {
         let tree = &mut *self.tree;
-        let value = Tree::descend(&mut tree.root, &tree.open);
-        self.sink.put(Progress { path: Path(&tree.open), change: Change::Completed(value) });
+        let value = GrowingTree::descend(&mut tree.root, &tree.open);
+        self.sink.put(ValueChange { path: ValuePath(&tree.open), change: ValueChangeKind::Completed(value) });
     }
 
     /// Appends the pushed text before `end` to the text that stands for what is nested too deep.
@@ -337,55 +340,56 @@ impl Builder<'_, '_> {
         }
         let run = self.pushed.get(self.deep_from..end).unwrap_or_default();
         if !run.is_empty() {
-            let Tree { root, open, .. } = &mut *self.tree;
-            if let Value::String(text) = Tree::descend(root, open) {
+            let GrowingTree { root, open, .. } = &mut *self.tree;
+            if let Value::String(text) = GrowingTree::descend(root, open) {
                 text.push_str(run);
             }
-            self.tell(Change::Grew(run));
+            self.tell(ValueChangeKind::Grew(run));
         }
     }
 
     /// Appends to the open key or string by `append`, and tells what a string got.
-    fn grow(&mut self, append: impl FnOnce(&mut String, &mut Surrogate)) {
-        let Tree { root, open, token, text, is_shown, surrogate, .. } = &mut *self.tree;
-        if *token == Some(Token::Key) {
+    fn grow(&mut self, append: impl FnOnce(&mut String, &mut PendingSurrogate)) {
+        let GrowingTree { root, open, token, text, is_shown, surrogate, .. } = &mut *self.tree;
+        if *token == Some(ScanToken::Key) {
             let level = open.last_mut().expect("a key stands in an object");
             append(&mut level.key, surrogate);
             return;
         }
-        let text = match is_shown.then(|| Tree::descend(root, open)) {
+        let text = match is_shown.then(|| GrowingTree::descend(root, open)) {
             Some(Value::String(text)) => text,
             _ => text,
         };
         let before = text.len();
         append(text, surrogate);
         if text.len() > before {
-            self.sink.put(Progress { path: Path(open), change: Change::Grew(&text[before..]) });
+            self.sink
+                .put(ValueChange { path: ValuePath(open), change: ValueChangeKind::Grew(&text[before..]) });
         }
     }
 }
 
-impl Visit for Builder<'_, '_> {
-    fn open(&mut self, container: Container, at: usize) {
+impl ScanVisitor for TreeBuilder<'_, '_> {
+    fn open(&mut self, container: JsonContainer, at: usize) {
         if self.tree.skipped > 0 {
             self.tree.skipped += 1;
             return;
         }
         self.tree.begin_value();
-        if self.tree.open.len() == Partial::MAX_DEPTH {
+        if self.tree.open.len() == PartialValue::MAX_DEPTH {
             self.tree.skipped = 1;
             self.deep_from = at;
-            self.tell(Change::Started(Kind::String));
+            self.tell(ValueChangeKind::Started(JsonKind::String));
             self.tree.insert(Value::String(String::new()));
             return;
         }
         let (kind, value) = match container {
-            Container::Object => (Kind::Object, Value::Object(Object::new())),
-            Container::Array => (Kind::Array, Value::Array(Array::new())),
+            JsonContainer::Object => (JsonKind::Object, Value::Object(Object::new())),
+            JsonContainer::Array => (JsonKind::Array, Value::Array(Array::new())),
         };
         self.tree.insert(value);
-        self.tell(Change::Started(kind));
-        self.tree.open.push(Level {
+        self.tell(ValueChangeKind::Started(kind));
+        self.tree.open.push(OpenContainer {
             container,
             begun: 0,
             key: String::new(),
@@ -394,7 +398,7 @@ impl Visit for Builder<'_, '_> {
         });
     }
 
-    fn close(&mut self, _: Container, at: usize) {
+    fn close(&mut self, _: JsonContainer, at: usize) {
         if self.tree.skipped > 1 {
             self.tree.skipped -= 1;
             return;
@@ -409,7 +413,7 @@ impl Visit for Builder<'_, '_> {
         self.tell_completed();
     }
 
-    fn begin(&mut self, token: Token, _: usize) {
+    fn begin(&mut self, token: ScanToken, _: usize) {
         if self.tree.skipped > 0 {
             return;
         }
@@ -417,20 +421,20 @@ impl Visit for Builder<'_, '_> {
         self.tree.is_shown = false;
         self.tree.text.clear();
         let kind = match token {
-            Token::Key => {
+            ScanToken::Key => {
                 let level = self.tree.open.last_mut().expect("a key stands in an object");
                 level.key.clear();
                 level.has_key = false;
                 return;
             }
-            Token::String => Kind::String,
-            Token::Number => Kind::Number,
-            Token::Literal(Literal::Null) => Kind::Null,
-            Token::Literal(Literal::True | Literal::False) => Kind::Bool,
+            ScanToken::String => JsonKind::String,
+            ScanToken::Number => JsonKind::Number,
+            ScanToken::Literal(JsonLiteral::Null) => JsonKind::Null,
+            ScanToken::Literal(JsonLiteral::True | JsonLiteral::False) => JsonKind::Bool,
         };
         self.tree.begin_value();
-        self.tell(Change::Started(kind));
-        if token == Token::String && self.tree.growing != Growing::Hidden {
+        self.tell(ValueChangeKind::Started(kind));
+        if token == ScanToken::String && self.tree.growing != UnfinishedValues::Hidden {
             self.tree.settle(Value::String(String::new()));
         }
     }
@@ -439,9 +443,9 @@ impl Visit for Builder<'_, '_> {
         if self.tree.skipped > 0 {
             return;
         }
-        if self.tree.token == Some(Token::Number) {
+        if self.tree.token == Some(ScanToken::Number) {
             self.tree.text.push_str(run);
-            self.tell(Change::Grew(run));
+            self.tell(ValueChangeKind::Grew(run));
         } else {
             self.grow(|text, surrogate| {
                 surrogate.flush_into(text);
@@ -456,14 +460,14 @@ impl Visit for Builder<'_, '_> {
         }
     }
 
-    fn end(&mut self, token: Token, _: usize) {
+    fn end(&mut self, token: ScanToken, _: usize) {
         if self.tree.skipped > 0 {
             return;
         }
         let value = match token {
-            Token::Key | Token::String => {
+            ScanToken::Key | ScanToken::String => {
                 self.grow(|text, surrogate| surrogate.flush_into(text));
-                if token == Token::Key {
+                if token == ScanToken::Key {
                     let level = self.tree.open.last_mut().expect("a key stands in an object");
                     level.has_key = true;
                     self.tree.token = None;
@@ -472,9 +476,9 @@ impl Visit for Builder<'_, '_> {
                 (!self.tree.is_shown).then(|| Value::String(std::mem::take(&mut self.tree.text)))
             }
             // The scanner lets only numbers end.
-            Token::Number => Some(Value::Number(Number::trusted(&self.tree.text))),
-            Token::Literal(Literal::Null) => Some(Value::Null),
-            Token::Literal(literal) => Some(Value::Bool(literal == Literal::True)),
+            ScanToken::Number => Some(Value::Number(Number::trusted(&self.tree.text))),
+            ScanToken::Literal(JsonLiteral::Null) => Some(Value::Null),
+            ScanToken::Literal(literal) => Some(Value::Bool(literal == JsonLiteral::True)),
         };
         if let Some(value) = value {
             self.tree.settle(value);
@@ -495,13 +499,13 @@ mod tests {
     /// The events of a push for each piece, adjacent growth merged.
     fn events(pieces: &[&str]) -> Vec<String> {
         let mut events: Vec<String> = Vec::new();
-        let mut partial = Partial::new(Growing::Strings);
-        let mut take = |progress: Progress<'_>| {
+        let mut partial = PartialValue::new(UnfinishedValues::Strings);
+        let mut take = |progress: ValueChange<'_>| {
             let path = progress.path.to_string();
             match progress.change {
-                Change::Started(kind) => events.push(format!("{path} started {kind:?}")),
-                Change::Completed(value) => events.push(format!("{path} completed {value}")),
-                Change::Grew(text) => match events.last_mut() {
+                ValueChangeKind::Started(kind) => events.push(format!("{path} started {kind:?}")),
+                ValueChangeKind::Completed(value) => events.push(format!("{path} completed {value}")),
+                ValueChangeKind::Grew(text) => match events.last_mut() {
                     Some(last) if last.starts_with(&format!("{path} grew ")) => last.push_str(text),
                     _ => events.push(format!("{path} grew {text}")),
                 },
@@ -517,9 +521,11 @@ mod tests {
     #[test]
     fn the_whole_value_is_serde_jsons_at_any_cut() {
         let expected: Value = TEXT.parse().expect("the text is JSON");
-        for growing in [Growing::Hidden, Growing::Strings, Growing::StringsAndNumbers] {
+        for growing in
+            [UnfinishedValues::Hidden, UnfinishedValues::Strings, UnfinishedValues::StringsAndNumbers]
+        {
             for cut in 0..=TEXT.len() {
-                let mut partial = Partial::new(growing);
+                let mut partial = PartialValue::new(growing);
                 partial.push(&TEXT[..cut]);
                 partial.push(&TEXT[cut..]);
                 assert_eq!(partial.value().map(Value::to_string), Some(expected.to_string()), "cut at {cut}");
@@ -561,11 +567,13 @@ mod tests {
     #[test]
     fn policies_differ_in_the_unfinished_only() {
         let shown = |text: &str| {
-            [Growing::Hidden, Growing::Strings, Growing::StringsAndNumbers].map(|growing| {
-                let mut partial = Partial::new(growing);
-                partial.push(text);
-                partial.into_value().unwrap_or("nothing".into())
-            })
+            [UnfinishedValues::Hidden, UnfinishedValues::Strings, UnfinishedValues::StringsAndNumbers].map(
+                |growing| {
+                    let mut partial = PartialValue::new(growing);
+                    partial.push(text);
+                    partial.into_value().unwrap_or("nothing".into())
+                },
+            )
         };
         assert_eq!(shown(r#"["a", "b"#), [json!(["a"]), json!(["a", "b"]), json!(["a", "b"])]);
         assert_eq!(shown("[1, 2"), [json!([1]), json!([1]), json!([1, 2])]);
@@ -580,22 +588,22 @@ mod tests {
     #[test]
     fn what_is_nested_too_deep_is_left_out() {
         let text = format!("[{}1{}, 2]", "[".repeat(1000), "]".repeat(1000));
-        let mut partial = Partial::default();
+        let mut partial = PartialValue::default();
         assert_eq!(partial.push(&text), text.len());
-        assert_eq!(partial.status(), Status::Complete);
+        assert_eq!(partial.status(), ScanStatus::Complete);
         assert_eq!(partial.value().and_then(|value| value.get(1)), Some(&2.into()));
     }
 
     #[test]
     fn a_lone_half_becomes_a_replacement_character() {
-        let mut partial = Partial::default();
+        let mut partial = PartialValue::default();
         partial.push(r#"["\ud83d x", "\ude00", "\ud83d"]"#);
         assert_eq!(partial.into_value(), Some(json!(["\u{fffd} x", "\u{fffd}", "\u{fffd}"]).into()));
     }
 
     #[test]
     fn the_path_names_the_open_key() {
-        let mut partial = Partial::default();
+        let mut partial = PartialValue::default();
         partial.push(r#"{"a": [0, {"b": "#);
         assert_eq!(partial.path().to_string(), "$.a[1].b");
     }

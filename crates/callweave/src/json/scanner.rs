@@ -3,7 +3,7 @@
 //! In goes text in any cut; out comes how much of it belongs to the value and whether the value is
 //! complete. The scanner is a few words of state, allocates nothing and does not recurse. It reads
 //! strict JSON with one leniency: raw control characters inside strings do not break it, they only
-//! clear [`Scanner::is_strict`], because models write them and the end of the value is still certain.
+//! clear [`JsonScanner::is_strict`], because models write them and the end of the value is still certain.
 //!
 //! ```
 //! use callweave::json::{Scanner, Status};
@@ -15,8 +15,8 @@
 //! assert_eq!(scanner.status(), Status::Complete);
 //! ```
 //!
-//! [`Scanner::push_to`] also tells a [`Visit`] where values begin and end and what stands in them; that
-//! is how [`Partial`](super::partial::Partial) builds its value.
+//! [`JsonScanner::push_to`] also tells a [`ScanVisitor`] where values begin and end and what stands in them; that
+//! is how [`PartialValue`](super::partial::PartialValue) builds its value.
 
 use std::convert::Infallible;
 
@@ -24,11 +24,11 @@ use super::word::{digits_end, next_byte, plain_end, text_end};
 
 /// How far the value has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Status {
+pub enum ScanStatus {
     /// Nothing but white space so far.
     Empty,
     /// The value has begun and is not complete. A number at top level stays open until something
-    /// that is no part of it follows, or [`Scanner::finish`] says that nothing will.
+    /// that is no part of it follows, or [`JsonScanner::finish`] says that nothing will.
     Open,
     /// The value is complete.
     Complete,
@@ -38,7 +38,7 @@ pub enum Status {
 
 /// What can be open inside a JSON text besides containers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Token {
+pub enum ScanToken {
     /// The key of a member.
     Key,
     /// A string that is a value.
@@ -46,12 +46,12 @@ pub enum Token {
     /// A number.
     Number,
     /// `true`, `false` or `null`.
-    Literal(Literal),
+    Literal(JsonLiteral),
 }
 
 /// The words of JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Literal {
+pub enum JsonLiteral {
     /// `true`
     True,
     /// `false`
@@ -62,29 +62,29 @@ pub enum Literal {
 
 /// The two kinds of container.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Container {
+pub enum JsonContainer {
     /// `{…}`
     Object,
     /// `[…]`
     Array,
 }
 
-/// Who is told what [`Scanner::push_to`] meets.
+/// Who is told what [`JsonScanner::push_to`] meets.
 ///
 /// Offsets count in the text of the current push. Containers and tokens balance in a complete value,
-/// and nothing but [`text`](Visit::text) and [`escape`](Visit::escape) comes inside a token. Deeper than
+/// and nothing but [`text`](ScanVisitor::text) and [`escape`](ScanVisitor::escape) comes inside a token. Deeper than
 /// 128 containers the scanner no longer knows which strings are keys and calls them values.
-pub trait Visit {
+pub trait ScanVisitor {
     /// A container opened with the byte at `at`.
-    fn open(&mut self, container: Container, at: usize) {
+    fn open(&mut self, container: JsonContainer, at: usize) {
         let _ = (container, at);
     }
     /// The innermost container closed before `at`.
-    fn close(&mut self, container: Container, at: usize) {
+    fn close(&mut self, container: JsonContainer, at: usize) {
         let _ = (container, at);
     }
     /// A token began with the byte at `at`.
-    fn begin(&mut self, token: Token, at: usize) {
+    fn begin(&mut self, token: ScanToken, at: usize) {
         let _ = (token, at);
     }
     /// More of the open key, string or number, as it stands in the text.
@@ -96,35 +96,35 @@ pub trait Visit {
         let _ = (unit, at);
     }
     /// The open token ended before `at`.
-    fn end(&mut self, token: Token, at: usize) {
+    fn end(&mut self, token: ScanToken, at: usize) {
         let _ = (token, at);
     }
 }
 
 /// Nobody listens.
-impl Visit for () {}
+impl ScanVisitor for () {}
 
 /// The state of a scan.
 #[derive(Clone, Copy, Debug)]
-pub struct Scanner {
-    state: State,
+pub struct JsonScanner {
+    state: ScanState,
     /// Where in its token the text was cut.
-    cut: Cut,
+    cut: TokenCut,
     /// One bit per open container, innermost lowest: 1 is an object. Containers deeper than the bits
     /// are taken for whatever their closer says.
     containers: u128,
     /// The innermost container, where it is known.
-    innermost: Option<Container>,
+    innermost: Option<JsonContainer>,
     depth: u32,
     is_strict: bool,
 }
 
 /// What a step of the scan took, or where the text stopped it and what is to come then.
-type Read<T> = Result<T, (usize, State)>;
+type ScanResult<T> = Result<T, (usize, ScanState)>;
 
 /// What comes next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum ScanState {
     Start,
     Value,
     FirstElement,
@@ -140,26 +140,26 @@ enum State {
 
 /// A place inside a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Cut {
+enum TokenCut {
     /// In a key or string.
-    String(Token),
+    String(ScanToken),
     /// After the backslash.
-    Escape(Token),
+    Escape(ScanToken),
     /// Among the digits of `\uXXXX`.
     Unicode {
-        token: Token,
+        token: ScanToken,
         left: u8,
         unit: u16,
     },
-    Number(Number),
+    Number(NumberState),
     Literal {
-        literal: Literal,
+        literal: JsonLiteral,
         seen: u8,
     },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Number {
+enum NumberState {
     Start,
     Minus,
     Zero,
@@ -171,7 +171,7 @@ enum Number {
     ExponentDigits,
 }
 
-impl Number {
+impl NumberState {
     #[inline]
     fn next(self, byte: u8) -> Option<Self> {
         Some(match (byte, self) {
@@ -192,7 +192,7 @@ impl Number {
     }
 }
 
-impl Literal {
+impl JsonLiteral {
     fn word(self) -> &'static [u8] {
         match self {
             Self::True => b"true",
@@ -202,18 +202,18 @@ impl Literal {
     }
 }
 
-impl Default for Scanner {
+impl Default for JsonScanner {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl Scanner {
+impl JsonScanner {
     /// A scanner before its value.
     pub fn new() -> Self {
         Self {
-            state: State::Start,
-            cut: Cut::Number(Number::Start),
+            state: ScanState::Start,
+            cut: TokenCut::Number(NumberState::Start),
             containers: 0,
             innermost: None,
             depth: 0,
@@ -227,13 +227,13 @@ impl Scanner {
         self.push_to(text, &mut ())
     }
 
-    /// Reads on as [`push`](Scanner::push) does, and tells `visit` what it meets.
+    /// Reads on as [`push`](JsonScanner::push) does, and tells `visit` what it meets.
     #[inline]
-    pub fn push_to<V: Visit>(&mut self, text: &str, visit: &mut V) -> usize {
+    pub fn push_to<V: ScanVisitor>(&mut self, text: &str, visit: &mut V) -> usize {
         // Most deltas are a few letters more of a string.
         const SHORT: usize = 16;
-        if self.state == State::Rest
-            && let Cut::String(_) = self.cut
+        if self.state == ScanState::Rest
+            && let TokenCut::String(_) = self.cut
             && (1..=SHORT).contains(&text.len())
             && plain_end(text.as_bytes(), 0) == text.len()
         {
@@ -244,7 +244,7 @@ impl Scanner {
     }
 
     #[inline(never)]
-    fn push_any<V: Visit>(&mut self, text: &str, visit: &mut V) -> usize {
+    fn push_any<V: ScanVisitor>(&mut self, text: &str, visit: &mut V) -> usize {
         let Err((at, state)) = self.read(text, visit);
         self.state = state;
         at
@@ -252,69 +252,75 @@ impl Scanner {
 
     /// Reads value after value, each token whole, until the text stops it.
     #[inline(always)]
-    fn read<V: Visit>(&mut self, text: &str, visit: &mut V) -> Read<Infallible> {
+    fn read<V: ScanVisitor>(&mut self, text: &str, visit: &mut V) -> ScanResult<Infallible> {
         let (mut at, mut state) = self.resume(text, visit)?;
         loop {
-            if state != State::AfterValue {
+            if state != ScanState::AfterValue {
                 at = self.value(text, at, state, visit)?;
             }
             at = self.after_value(text, at, visit)?;
-            state = State::Value;
+            state = ScanState::Value;
         }
     }
 
     /// Goes on from where the last text ended to where a value is due, or what follows one.
     #[inline(always)]
-    fn resume<V: Visit>(&mut self, text: &str, visit: &mut V) -> Read<(usize, State)> {
+    fn resume<V: ScanVisitor>(&mut self, text: &str, visit: &mut V) -> ScanResult<(usize, ScanState)> {
         let bytes = text.as_bytes();
         let (at, token) = match self.state {
-            State::Start | State::Value | State::FirstElement | State::AfterValue => {
+            ScanState::Start | ScanState::Value | ScanState::FirstElement | ScanState::AfterValue => {
                 return Ok((0, self.state));
             }
-            State::Done | State::Broken => return Err((0, self.state)),
-            State::FirstKey => return self.first_key(text, 0, visit),
-            State::Key => return Ok((self.key(text, 0, State::Key, visit)?, State::Value)),
-            State::Colon => return Ok((colon(bytes, 0)?, State::Value)),
-            State::Rest => match self.cut {
-                Cut::String(token) => (0, token),
-                Cut::Escape(token) => (self.escape(bytes, 0, token, visit)?, token),
-                Cut::Unicode { token, left, unit } => {
+            ScanState::Done | ScanState::Broken => return Err((0, self.state)),
+            ScanState::FirstKey => return self.first_key(text, 0, visit),
+            ScanState::Key => return Ok((self.key(text, 0, ScanState::Key, visit)?, ScanState::Value)),
+            ScanState::Colon => return Ok((colon(bytes, 0)?, ScanState::Value)),
+            ScanState::Rest => match self.cut {
+                TokenCut::String(token) => (0, token),
+                TokenCut::Escape(token) => (self.escape(bytes, 0, token, visit)?, token),
+                TokenCut::Unicode { token, left, unit } => {
                     (self.unicode(bytes, 0, token, left, unit, visit)?, token)
                 }
-                Cut::Number(number) => return Ok((self.number(text, 0, number, visit)?, State::AfterValue)),
-                Cut::Literal { literal, seen } => {
-                    return Ok((self.literal(bytes, 0, literal, seen, visit)?, State::AfterValue));
+                TokenCut::Number(number) => {
+                    return Ok((self.number(text, 0, number, visit)?, ScanState::AfterValue));
+                }
+                TokenCut::Literal { literal, seen } => {
+                    return Ok((self.literal(bytes, 0, literal, seen, visit)?, ScanState::AfterValue));
                 }
             },
         };
         let at = self.string(text, at, token, visit)?;
-        Ok(if token == Token::Key { (colon(bytes, at)?, State::Value) } else { (at, State::AfterValue) })
+        Ok(if token == ScanToken::Key {
+            (colon(bytes, at)?, ScanState::Value)
+        } else {
+            (at, ScanState::AfterValue)
+        })
     }
 
     /// How far the value has come.
-    pub fn status(&self) -> Status {
+    pub fn status(&self) -> ScanStatus {
         match self.state {
-            State::Start => Status::Empty,
-            State::Done => Status::Complete,
-            State::Broken => Status::Broken,
-            _ => Status::Open,
+            ScanState::Start => ScanStatus::Empty,
+            ScanState::Done => ScanStatus::Complete,
+            ScanState::Broken => ScanStatus::Broken,
+            _ => ScanStatus::Open,
         }
     }
 
     /// Says that no more text will come, which completes a number at top level.
-    pub fn finish(&mut self) -> Status {
+    pub fn finish(&mut self) -> ScanStatus {
         self.finish_to(&mut ())
     }
 
-    /// Says that no more text will come, as [`finish`](Scanner::finish) does, and tells `visit`.
-    pub fn finish_to<V: Visit>(&mut self, visit: &mut V) -> Status {
+    /// Says that no more text will come, as [`finish`](JsonScanner::finish) does, and tells `visit`.
+    pub fn finish_to<V: ScanVisitor>(&mut self, visit: &mut V) -> ScanStatus {
         if self.depth == 0
-            && self.state == State::Rest
-            && let Cut::Number(number) = self.cut
+            && self.state == ScanState::Rest
+            && let TokenCut::Number(number) = self.cut
             && number.may_end()
         {
-            visit.end(Token::Number, 0);
-            self.state = State::Done;
+            visit.end(ScanToken::Number, 0);
+            self.state = ScanState::Done;
         }
         self.status()
     }
@@ -326,28 +332,35 @@ impl Scanner {
 
     /// Whether the scan stands inside a string (or a key).
     pub fn is_in_string(&self) -> bool {
-        self.state == State::Rest && matches!(self.cut, Cut::String(_) | Cut::Escape(_) | Cut::Unicode { .. })
+        self.state == ScanState::Rest
+            && matches!(self.cut, TokenCut::String(_) | TokenCut::Escape(_) | TokenCut::Unicode { .. })
     }
 
     /// Whether the scan stands inside an escape sequence of a string.
     pub fn is_in_escape(&self) -> bool {
-        self.state == State::Rest && matches!(self.cut, Cut::Escape(_) | Cut::Unicode { .. })
+        self.state == ScanState::Rest && matches!(self.cut, TokenCut::Escape(_) | TokenCut::Unicode { .. })
     }
 
     /// Whether all text so far is strict JSON: no raw control characters inside strings.
     pub fn is_strict(&self) -> bool {
-        self.is_strict && self.state != State::Broken
+        self.is_strict && self.state != ScanState::Broken
     }
 
     /// The text ended inside a token.
-    fn cut<T>(&mut self, at: usize, cut: Cut) -> Read<T> {
+    fn cut<T>(&mut self, at: usize, cut: TokenCut) -> ScanResult<T> {
         self.cut = cut;
-        Err((at, State::Rest))
+        Err((at, ScanState::Rest))
     }
 
     /// Takes a value without containers, or the end of an empty one, with all openings before it.
     #[inline(always)]
-    fn value<V: Visit>(&mut self, text: &str, from: usize, state: State, visit: &mut V) -> Read<usize> {
+    fn value<V: ScanVisitor>(
+        &mut self,
+        text: &str,
+        from: usize,
+        state: ScanState,
+        visit: &mut V,
+    ) -> ScanResult<usize> {
         let bytes = text.as_bytes();
         let (mut at, mut state) = (from, state);
         loop {
@@ -356,84 +369,103 @@ impl Scanner {
             let Some(byte) = byte else { return Err((at, state)) };
             match byte {
                 b'"' => {
-                    visit.begin(Token::String, at);
-                    return self.string(text, at + 1, Token::String, visit);
+                    visit.begin(ScanToken::String, at);
+                    return self.string(text, at + 1, ScanToken::String, visit);
                 }
                 b'{' => {
-                    self.open(Container::Object, at, visit);
+                    self.open(JsonContainer::Object, at, visit);
                     (at, state) = self.first_key(text, at + 1, visit)?;
-                    if state == State::AfterValue {
+                    if state == ScanState::AfterValue {
                         return Ok(at);
                     }
                 }
                 b'[' => {
-                    self.open(Container::Array, at, visit);
-                    (at, state) = (at + 1, State::FirstElement);
+                    self.open(JsonContainer::Array, at, visit);
+                    (at, state) = (at + 1, ScanState::FirstElement);
                 }
-                b']' if state == State::FirstElement => return self.close(Container::Array, at, visit),
+                b']' if state == ScanState::FirstElement => {
+                    return self.close(JsonContainer::Array, at, visit);
+                }
                 b'-' => return self.whole_number(text, at, at + 1, visit),
                 b'0'..=b'9' => return self.whole_number(text, at, at, visit),
-                b't' => return self.whole_literal(bytes, at, Literal::True, visit),
-                b'f' => return self.whole_literal(bytes, at, Literal::False, visit),
-                b'n' => return self.whole_literal(bytes, at, Literal::Null, visit),
-                _ => return Err((at, State::Broken)),
+                b't' => return self.whole_literal(bytes, at, JsonLiteral::True, visit),
+                b'f' => return self.whole_literal(bytes, at, JsonLiteral::False, visit),
+                b'n' => return self.whole_literal(bytes, at, JsonLiteral::Null, visit),
+                _ => return Err((at, ScanState::Broken)),
             }
         }
     }
 
     /// Takes what follows a value: closers, a comma, and in an object the next key.
     #[inline(always)]
-    fn after_value<V: Visit>(&mut self, text: &str, from: usize, visit: &mut V) -> Read<usize> {
+    fn after_value<V: ScanVisitor>(&mut self, text: &str, from: usize, visit: &mut V) -> ScanResult<usize> {
         let bytes = text.as_bytes();
         let mut at = from;
         while self.depth > 0 {
             let byte;
             (at, byte) = next_byte(bytes, at);
             match byte {
-                Some(b',') if self.innermost == Some(Container::Object) => {
-                    return self.key(text, at + 1, State::Key, visit);
+                Some(b',') if self.innermost == Some(JsonContainer::Object) => {
+                    return self.key(text, at + 1, ScanState::Key, visit);
                 }
                 Some(b',') => return Ok(at + 1),
-                Some(b'}') => at = self.close(Container::Object, at, visit)?,
-                Some(b']') => at = self.close(Container::Array, at, visit)?,
+                Some(b'}') => at = self.close(JsonContainer::Object, at, visit)?,
+                Some(b']') => at = self.close(JsonContainer::Array, at, visit)?,
                 // Deeper than the bits a string is a value until a colon shows that it is a key.
                 Some(b':') if self.innermost.is_none() => return Ok(at + 1),
-                Some(_) => return Err((at, State::Broken)),
-                None => return Err((at, State::AfterValue)),
+                Some(_) => return Err((at, ScanState::Broken)),
+                None => return Err((at, ScanState::AfterValue)),
             }
         }
-        Err((at, State::Done))
+        Err((at, ScanState::Done))
     }
 
     /// Takes the first key of an object, or its end, and tells what is due then.
     #[inline(always)]
-    fn first_key<V: Visit>(&mut self, text: &str, from: usize, visit: &mut V) -> Read<(usize, State)> {
+    fn first_key<V: ScanVisitor>(
+        &mut self,
+        text: &str,
+        from: usize,
+        visit: &mut V,
+    ) -> ScanResult<(usize, ScanState)> {
         let (at, byte) = next_byte(text.as_bytes(), from);
         match byte {
-            Some(b'}') => Ok((self.close(Container::Object, at, visit)?, State::AfterValue)),
-            _ => Ok((self.key(text, at, State::FirstKey, visit)?, State::Value)),
+            Some(b'}') => Ok((self.close(JsonContainer::Object, at, visit)?, ScanState::AfterValue)),
+            _ => Ok((self.key(text, at, ScanState::FirstKey, visit)?, ScanState::Value)),
         }
     }
 
     /// Takes a key and its colon.
     #[inline(always)]
-    fn key<V: Visit>(&mut self, text: &str, from: usize, state: State, visit: &mut V) -> Read<usize> {
+    fn key<V: ScanVisitor>(
+        &mut self,
+        text: &str,
+        from: usize,
+        state: ScanState,
+        visit: &mut V,
+    ) -> ScanResult<usize> {
         let bytes = text.as_bytes();
         let (at, byte) = next_byte(bytes, from);
         match byte {
             Some(b'"') => {
-                visit.begin(Token::Key, at);
-                let end = self.string(text, at + 1, Token::Key, visit)?;
+                visit.begin(ScanToken::Key, at);
+                let end = self.string(text, at + 1, ScanToken::Key, visit)?;
                 colon(bytes, end)
             }
-            Some(_) => Err((at, State::Broken)),
+            Some(_) => Err((at, ScanState::Broken)),
             None => Err((at, state)),
         }
     }
 
     /// Takes a key or string up to its end, from anywhere inside it but an escape.
     #[inline(always)]
-    fn string<V: Visit>(&mut self, text: &str, from: usize, token: Token, visit: &mut V) -> Read<usize> {
+    fn string<V: ScanVisitor>(
+        &mut self,
+        text: &str,
+        from: usize,
+        token: ScanToken,
+        visit: &mut V,
+    ) -> ScanResult<usize> {
         let bytes = text.as_bytes();
         let mut from = from;
         let mut at = from;
@@ -456,7 +488,7 @@ impl Scanner {
                 }
                 None => {
                     tell_text(text, from, at, visit);
-                    return self.cut(at, Cut::String(token));
+                    return self.cut(at, TokenCut::String(token));
                 }
             }
         }
@@ -464,33 +496,39 @@ impl Scanner {
 
     /// Takes an escape, after its backslash.
     #[inline]
-    fn escape<V: Visit>(&mut self, bytes: &[u8], at: usize, token: Token, visit: &mut V) -> Read<usize> {
-        let Some(&letter) = bytes.get(at) else { return self.cut(at, Cut::Escape(token)) };
+    fn escape<V: ScanVisitor>(
+        &mut self,
+        bytes: &[u8],
+        at: usize,
+        token: ScanToken,
+        visit: &mut V,
+    ) -> ScanResult<usize> {
+        let Some(&letter) = bytes.get(at) else { return self.cut(at, TokenCut::Escape(token)) };
         match short_escape(letter) {
             Some(unit) => {
                 visit.escape(unit, at + 1);
                 Ok(at + 1)
             }
             None if letter == b'u' => self.unicode(bytes, at + 1, token, 4, 0, visit),
-            None => Err((at, State::Broken)),
+            None => Err((at, ScanState::Broken)),
         }
     }
 
     /// Takes the digits of an escape that `left` of are to come.
-    fn unicode<V: Visit>(
+    fn unicode<V: ScanVisitor>(
         &mut self,
         bytes: &[u8],
         mut at: usize,
-        token: Token,
+        token: ScanToken,
         mut left: u8,
         mut unit: u16,
         visit: &mut V,
-    ) -> Read<usize> {
+    ) -> ScanResult<usize> {
         while left > 0 {
             let Some(&byte) = bytes.get(at) else {
-                return self.cut(at, Cut::Unicode { token, left, unit });
+                return self.cut(at, TokenCut::Unicode { token, left, unit });
             };
-            let Some(digit) = char::from(byte).to_digit(16) else { return Err((at, State::Broken)) };
+            let Some(digit) = char::from(byte).to_digit(16) else { return Err((at, ScanState::Broken)) };
             unit = (unit << 4) | digit as u16;
             left -= 1;
             at += 1;
@@ -501,31 +539,31 @@ impl Scanner {
 
     /// Takes the number at `start`, whose digits begin at `digits`.
     #[inline(always)]
-    fn whole_number<V: Visit>(
+    fn whole_number<V: ScanVisitor>(
         &mut self,
         text: &str,
         start: usize,
         digits: usize,
         visit: &mut V,
-    ) -> Read<usize> {
-        visit.begin(Token::Number, start);
+    ) -> ScanResult<usize> {
+        visit.begin(ScanToken::Number, start);
         let Some(end) = number_end(text.as_bytes(), digits) else {
-            return self.number(text, start, Number::Start, visit);
+            return self.number(text, start, NumberState::Start, visit);
         };
         tell_text(text, start, end, visit);
-        visit.end(Token::Number, end);
+        visit.end(ScanToken::Number, end);
         Ok(end)
     }
 
     /// Takes a number up to its end, from anywhere inside it. The byte after it is not taken.
     #[inline(never)]
-    fn number<V: Visit>(
+    fn number<V: ScanVisitor>(
         &mut self,
         text: &str,
         from: usize,
-        mut number: Number,
+        mut number: NumberState,
         visit: &mut V,
-    ) -> Read<usize> {
+    ) -> ScanResult<usize> {
         let bytes = text.as_bytes();
         let mut at = from;
         while let Some(next) = bytes.get(at).and_then(|&byte| number.next(byte)) {
@@ -534,77 +572,82 @@ impl Scanner {
         }
         tell_text(text, from, at, visit);
         if at == bytes.len() {
-            return self.cut(at, Cut::Number(number));
+            return self.cut(at, TokenCut::Number(number));
         }
         if !number.may_end() {
-            return Err((at, State::Broken));
+            return Err((at, ScanState::Broken));
         }
-        visit.end(Token::Number, at);
+        visit.end(ScanToken::Number, at);
         Ok(at)
     }
 
     /// Takes the literal at `at`.
     #[inline]
-    fn whole_literal<V: Visit>(
+    fn whole_literal<V: ScanVisitor>(
         &mut self,
         bytes: &[u8],
         at: usize,
-        literal: Literal,
+        literal: JsonLiteral,
         visit: &mut V,
-    ) -> Read<usize> {
-        visit.begin(Token::Literal(literal), at);
+    ) -> ScanResult<usize> {
+        visit.begin(ScanToken::Literal(literal), at);
         if !bytes[at..].starts_with(literal.word()) {
             return self.literal(bytes, at, literal, 0, visit);
         }
         let end = at + literal.word().len();
-        visit.end(Token::Literal(literal), end);
+        visit.end(ScanToken::Literal(literal), end);
         Ok(end)
     }
 
     /// Takes a literal up to its end or its first wrong letter.
     #[inline(never)]
-    fn literal<V: Visit>(
+    fn literal<V: ScanVisitor>(
         &mut self,
         bytes: &[u8],
         mut at: usize,
-        literal: Literal,
+        literal: JsonLiteral,
         mut seen: u8,
         visit: &mut V,
-    ) -> Read<usize> {
+    ) -> ScanResult<usize> {
         while let Some(letter) = literal.word().get(usize::from(seen)) {
             match bytes.get(at) {
-                None => return self.cut(at, Cut::Literal { literal, seen }),
-                Some(byte) if byte != letter => return Err((at, State::Broken)),
+                None => return self.cut(at, TokenCut::Literal { literal, seen }),
+                Some(byte) if byte != letter => return Err((at, ScanState::Broken)),
                 Some(_) => (at, seen) = (at + 1, seen + 1),
             }
         }
-        visit.end(Token::Literal(literal), at);
+        visit.end(ScanToken::Literal(literal), at);
         Ok(at)
     }
 
     #[inline]
-    fn open<V: Visit>(&mut self, container: Container, at: usize, visit: &mut V) {
+    fn open<V: ScanVisitor>(&mut self, container: JsonContainer, at: usize, visit: &mut V) {
         visit.open(container, at);
         // Only the outermost 128 containers are remembered; the shift must not push them out.
         let is_known = self.depth < u128::BITS;
         if is_known {
-            self.containers = (self.containers << 1) | u128::from(container == Container::Object);
+            self.containers = (self.containers << 1) | u128::from(container == JsonContainer::Object);
         }
         self.innermost = is_known.then_some(container);
         self.depth = self.depth.saturating_add(1);
     }
 
     #[inline]
-    fn close<V: Visit>(&mut self, container: Container, at: usize, visit: &mut V) -> Read<usize> {
+    fn close<V: ScanVisitor>(
+        &mut self,
+        container: JsonContainer,
+        at: usize,
+        visit: &mut V,
+    ) -> ScanResult<usize> {
         if self.innermost.is_some_and(|innermost| innermost != container) {
-            return Err((at, State::Broken));
+            return Err((at, ScanState::Broken));
         }
         if self.depth <= u128::BITS {
             self.containers >>= 1;
         }
         self.depth -= 1;
         let is_known = (1..=u128::BITS).contains(&self.depth);
-        let innermost = if self.containers & 1 == 1 { Container::Object } else { Container::Array };
+        let innermost = if self.containers & 1 == 1 { JsonContainer::Object } else { JsonContainer::Array };
         self.innermost = is_known.then_some(innermost);
         visit.close(container, at + 1);
         Ok(at + 1)
@@ -613,16 +656,16 @@ impl Scanner {
 
 /// Takes the colon after a key.
 #[inline]
-fn colon(bytes: &[u8], from: usize) -> Read<usize> {
+fn colon(bytes: &[u8], from: usize) -> ScanResult<usize> {
     let (at, byte) = next_byte(bytes, from);
     match byte {
         Some(b':') => Ok(at + 1),
-        Some(_) => Err((at, State::Broken)),
-        None => Err((at, State::Colon)),
+        Some(_) => Err((at, ScanState::Broken)),
+        None => Err((at, ScanState::Colon)),
     }
 }
 
-fn tell_text<V: Visit>(text: &str, from: usize, to: usize, visit: &mut V) {
+fn tell_text<V: ScanVisitor>(text: &str, from: usize, to: usize, visit: &mut V) {
     if let Some(run) = text.get(from..to).filter(|run| !run.is_empty()) {
         visit.text(run);
     }
@@ -680,8 +723,8 @@ fn number_end(bytes: &[u8], from: usize) -> Option<usize> {
 mod tests {
     use super::*;
 
-    fn scan(pieces: &[&str]) -> (usize, Status) {
-        let mut scanner = Scanner::new();
+    fn scan(pieces: &[&str]) -> (usize, ScanStatus) {
+        let mut scanner = JsonScanner::new();
         let taken = pieces.iter().map(|piece| scanner.push(piece)).sum();
         (taken, scanner.finish())
     }
@@ -701,7 +744,7 @@ mod tests {
         ] {
             let whole = scan(&[text]);
             for cut in 0..=text.len() {
-                let mut scanner = Scanner::new();
+                let mut scanner = JsonScanner::new();
                 let mut taken = scanner.push(&text[..cut]);
                 if taken == cut {
                     taken += scanner.push(&text[cut..]);
@@ -739,7 +782,7 @@ mod tests {
             "{",
         ] {
             let (taken, status) = scan(&[text]);
-            let is_complete = status == Status::Complete && taken == text.len();
+            let is_complete = status == ScanStatus::Complete && taken == text.len();
             assert_eq!(is_complete, serde_json::from_str::<serde_json::Value>(text).is_ok(), "{text}");
         }
     }
@@ -747,16 +790,16 @@ mod tests {
     #[test]
     fn deeper_than_the_bits_still_ends() {
         let text = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
-        assert_eq!(scan(&[&text]), (200_000, Status::Complete));
+        assert_eq!(scan(&[&text]), (200_000, ScanStatus::Complete));
         let objects = format!("{}1{}", "{\"a\":".repeat(500), "}".repeat(500));
-        assert_eq!(scan(&[&objects]), (objects.len(), Status::Complete));
+        assert_eq!(scan(&[&objects]), (objects.len(), ScanStatus::Complete));
     }
 
     #[test]
     fn raw_control_characters_end_strictness_only() {
-        let mut scanner = Scanner::new();
+        let mut scanner = JsonScanner::new();
         scanner.push("{\"a\":\"x\ny\"}");
-        assert_eq!(scanner.status(), Status::Complete);
+        assert_eq!(scanner.status(), ScanStatus::Complete);
         assert!(!scanner.is_strict());
     }
 }

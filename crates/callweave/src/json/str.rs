@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use super::lane::{self, Lane, WIDTH};
+use super::lane::{self, ByteLane, WIDTH};
 use super::word::{backslash_end, plain_end};
 
 /// The contents of a JSON string, without its quotes.
@@ -20,9 +20,9 @@ pub enum Str<'a> {
 /// Providers cut `\ud83d\ude00` between two deltas; whoever appends deltas keeps one of these per
 /// block and hands it to [`Str::decode_into`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Surrogate(Option<u16>);
+pub struct PendingSurrogate(Option<u16>);
 
-impl Surrogate {
+impl PendingSurrogate {
     /// Whether a half is being held.
     pub fn is_pending(self) -> bool {
         self.0.is_some()
@@ -67,7 +67,7 @@ impl<'a> Str<'a> {
             Self::Escaped(text) => {
                 // Decoded, no text is longer.
                 let mut out = String::with_capacity(text.len());
-                let mut surrogate = Surrogate::default();
+                let mut surrogate = PendingSurrogate::default();
                 self.decode_into(&mut out, &mut surrogate);
                 surrogate.flush_into(&mut out);
                 Cow::Owned(out)
@@ -84,7 +84,7 @@ impl<'a> Str<'a> {
             Self::Plain(text) => text,
             Self::Escaped(_) => {
                 scratch.clear();
-                let mut surrogate = Surrogate::default();
+                let mut surrogate = PendingSurrogate::default();
                 self.decode_into(scratch, &mut surrogate);
                 surrogate.flush_into(scratch);
                 scratch
@@ -125,7 +125,7 @@ impl<'a> Str<'a> {
 
     /// Appends the text to `out`. A first surrogate half at the very end is held in `surrogate`,
     /// and one held from before is joined with a second half at the very start.
-    pub fn decode_into(self, out: &mut String, surrogate: &mut Surrogate) {
+    pub fn decode_into(self, out: &mut String, surrogate: &mut PendingSurrogate) {
         match self {
             Self::Plain(text) => {
                 if !text.is_empty() {
@@ -138,7 +138,7 @@ impl<'a> Str<'a> {
     }
 }
 
-fn unescape(text: &str, out: &mut String, surrogate: &mut Surrogate) {
+fn unescape(text: &str, out: &mut String, surrogate: &mut PendingSurrogate) {
     let bytes = text.as_bytes();
     // Decoded, no text is longer.
     out.reserve(text.len());
@@ -221,7 +221,7 @@ fn unescape_lanes(
         let place = match text.get(at..at + WIDTH) {
             Some(lane) => {
                 out.get_mut(to..to + WIDTH)?.copy_from_slice(lane);
-                let found = Lane::at(lane, 0)?.backslashes();
+                let found = ByteLane::at(lane, 0)?.backslashes();
                 if found == 0 {
                     (at, to) = (at + WIDTH, to + WIDTH);
                     continue;
@@ -270,7 +270,7 @@ fn unicode(text: &[u8]) -> Option<(char, usize)> {
 }
 
 /// Appends what a UTF-16 unit stands for; a first half waits in `surrogate` for its second.
-pub(super) fn push_unit(unit: u16, out: &mut String, surrogate: &mut Surrogate) {
+pub(super) fn push_unit(unit: u16, out: &mut String, surrogate: &mut PendingSurrogate) {
     match (surrogate.0.take(), unit) {
         (Some(high), 0xDC00..=0xDFFF) => {
             let code = 0x10000 + ((u32::from(high) - 0xD800) << 10) + (u32::from(unit) - 0xDC00);
@@ -298,13 +298,13 @@ pub fn escape_into(text: &str, out: &mut String) {
 
 /// Appends `text` as the inside of a JSON string.
 pub(crate) fn escape_bytes(text: &str, out: &mut Vec<u8>) {
-    escape_to(text, &mut Bytes(out)).expect("a vector takes everything");
+    escape_to(text, &mut EscapedBytes(out)).expect("a vector takes everything");
 }
 
 /// A text written as its bytes.
-struct Bytes<'o>(&'o mut Vec<u8>);
+struct EscapedBytes<'o>(&'o mut Vec<u8>);
 
-impl fmt::Write for Bytes<'_> {
+impl fmt::Write for EscapedBytes<'_> {
     #[inline]
     fn write_str(&mut self, text: &str) -> fmt::Result {
         self.0.extend_from_slice(text.as_bytes());
@@ -350,7 +350,7 @@ mod tests {
 
     #[test]
     fn a_pair_cut_between_two_deltas_is_joined() {
-        let (mut out, mut surrogate) = (String::new(), Surrogate::default());
+        let (mut out, mut surrogate) = (String::new(), PendingSurrogate::default());
         Str::Escaped("a\\ud83d").decode_into(&mut out, &mut surrogate);
         assert_eq!(out, "a");
         assert!(surrogate.is_pending());

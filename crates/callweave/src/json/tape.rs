@@ -1,7 +1,7 @@
 //! A whole JSON text, checked once and then read without further errors.
 //!
 //! [`Tape::parse`] walks the text one time, strictly, without recursion, and notes where each value
-//! begins and ends. [`Node`]s are cheap copies that look at the notes; reading them cannot fail,
+//! begins and ends. [`TapeNode`]s are cheap copies that look at the notes; reading them cannot fail,
 //! skipping a value costs nothing, and its text as written is at hand. The tape's memory is reused
 //! from text to text, so parsing a stream of frames does not allocate.
 //!
@@ -21,12 +21,12 @@ mod node;
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU16, Ordering};
 
-pub use node::{Elements, Members, Node};
-pub(crate) use node::{Leaf, Mark, Seen};
+pub(crate) use node::{Inspected, NodeMark, TapeLeaf};
+pub use node::{NodeElements, NodeMembers, TapeNode};
 
 use super::escape_into;
-use super::lane::{self, Lane, WIDTH};
-use super::value::{Step, Value, Walk};
+use super::lane::{self, ByteLane, WIDTH};
+use super::value::{Value, ValueWalk, WalkStep};
 use super::word::{digits, digits_alone_end, digits_end, long_plain_end, plain_end, run_end};
 use crate::error::{Error, ErrorKind, Result};
 
@@ -34,7 +34,7 @@ use crate::error::{Error, ErrorKind, Result};
 #[derive(Clone, Debug, Default)]
 pub struct Tape {
     /// Those about the last text come first; what stands behind them is left of longer ones.
-    notes: Vec<Note>,
+    notes: Vec<TapeEntry>,
     /// The text of a value that was laid out.
     text: String,
 }
@@ -75,14 +75,14 @@ fn keep_spare(tape: Box<Tape>) {
 
 /// A text that was checked some time before it is read.
 #[derive(Debug)]
-pub(crate) struct Checked {
+pub(crate) struct CheckedText {
     text: String,
     /// The notes about it, and how many there are. Long ones take several times the memory of their text: that is read
     /// once more instead of holding them.
     notes: Option<(Box<Tape>, usize)>,
 }
 
-impl Checked {
+impl CheckedText {
     /// The text, if it is one JSON value with nothing but white space around it.
     pub(crate) fn of(text: &str) -> Option<Self> {
         let mut tape = take_spare();
@@ -99,11 +99,11 @@ impl Checked {
     }
 
     /// Has the value read.
-    pub(crate) fn read(self, read: impl FnOnce(Node<'_>)) {
+    pub(crate) fn read(self, read: impl FnOnce(TapeNode<'_>)) {
         let Self { text, notes } = self;
         match notes {
             Some((tape, count)) => {
-                read(Node::root(&text, &tape.notes[..count]));
+                read(TapeNode::root(&text, &tape.notes[..count]));
                 keep_spare(tape);
             }
             None => _ = Tape::new().parse(&text).map(read),
@@ -113,7 +113,7 @@ impl Checked {
 
 /// What kind of value it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Kind {
+pub enum JsonKind {
     /// `{…}`
     Object,
     /// `[…]`
@@ -130,23 +130,23 @@ pub enum Kind {
 
 /// Four words, because there are many of them.
 #[derive(Clone, Debug)]
-struct Note {
+struct TapeEntry {
     start: u32,
     /// While a list or an object is open, what closes the one that it stands in.
     end: u32,
     /// The note after this value and all inside it; while a list or an object is open, the one that it stands in.
     next: u32,
-    kind: Kind,
+    kind: JsonKind,
     /// For strings: whether there are escapes. For the outermost object or list: whether some key has them.
     has_escapes: bool,
-    sight: Sight,
+    sight: InspectionMark,
 }
 
-/// What a reader has looked at of a value: see [`Seen`]. Atomic only so that nodes stay `Sync`.
+/// What a reader has looked at of a value: see [`Inspected`]. Atomic only so that nodes stay `Sync`.
 #[derive(Debug)]
-struct Sight(AtomicU16);
+struct InspectionMark(AtomicU16);
 
-impl Sight {
+impl InspectionMark {
     const UNSEEN: u16 = u16::MAX;
     const SEEN: u16 = u16::MAX - 1;
     /// It is a number that was passed on as that of a place.
@@ -161,7 +161,7 @@ impl Sight {
     }
 }
 
-impl Clone for Sight {
+impl Clone for InspectionMark {
     fn clone(&self) -> Self {
         Self(AtomicU16::new(self.get()))
     }
@@ -170,16 +170,16 @@ impl Clone for Sight {
 /// No note.
 const NONE: u32 = u32::MAX;
 
-impl Note {
+impl TapeEntry {
     #[inline]
-    fn new(kind: Kind, has_escapes: bool, start: u32, end: u32, next: u32) -> Self {
-        let sight = Sight(AtomicU16::new(Sight::UNSEEN));
+    fn new(kind: JsonKind, has_escapes: bool, start: u32, end: u32, next: u32) -> Self {
+        let sight = InspectionMark(AtomicU16::new(InspectionMark::UNSEEN));
         Self { kind, has_escapes, start, end, next, sight }
     }
 
     /// A value that has no others in it, and no escapes.
     #[inline]
-    fn leaf(kind: Kind, start: u32, end: u32, next: u32) -> Self {
+    fn leaf(kind: JsonKind, start: u32, end: u32, next: u32) -> Self {
         Self::new(kind, false, start, end, next)
     }
 }
@@ -191,9 +191,9 @@ impl Tape {
     }
 
     /// Checks `text`, which must be one JSON value with nothing but white space around it.
-    pub fn parse<'t>(&'t mut self, text: &'t str) -> Result<Node<'t>> {
+    pub fn parse<'t>(&'t mut self, text: &'t str) -> Result<TapeNode<'t>> {
         let count = self.note(text)?;
-        Ok(Node::root(text, &self.notes[..count]))
+        Ok(TapeNode::root(text, &self.notes[..count]))
     }
 
     /// The same for a text of at most so many values, containers included and keys not. One that has more is refused
@@ -207,13 +207,13 @@ impl Tape {
     /// assert!(tape.parse_within(r#"{"a": [1, 2]}"#, 4).is_ok());
     /// assert!(tape.parse_within(r#"{"a": [1, 2]}"#, 3).is_err());
     /// ```
-    pub fn parse_within<'t>(&'t mut self, text: &'t str, values: usize) -> Result<Node<'t>> {
+    pub fn parse_within<'t>(&'t mut self, text: &'t str, values: usize) -> Result<TapeNode<'t>> {
         // A text with a limit is read once, by a tape of its own: most get room for all notes at once.
         if self.notes.is_empty() {
             make_room(&mut self.notes, text.len().min(LIKELY), values)?;
         }
         let count = self.note_within(text, values)?;
-        let root = Node::root(text, &self.notes[..count]);
+        let root = TapeNode::root(text, &self.notes[..count]);
         // Keys have notes, too, so that most texts are known to be within the limit without counting.
         if count > values && root.value_count() > values {
             return Err(too_many(values));
@@ -231,11 +231,11 @@ impl Tape {
         if u32::try_from(text.len()).is_err() {
             return Err(Error::new(ErrorKind::Limit, TOO_LONG));
         }
-        let mut walker = Walker::begin();
+        let mut walker = TapeWalker::begin();
         loop {
             match walker.walk(text.as_bytes(), &mut self.notes) {
-                Ok(Stop::Full) => make_room(&mut self.notes, text.len().min(FIRST), values)?,
-                Ok(Stop::End) => break,
+                Ok(TapeStop::Full) => make_room(&mut self.notes, text.len().min(FIRST), values)?,
+                Ok(TapeStop::End) => break,
                 Err((at, what)) => return Err(Error::new(ErrorKind::Json, what).at(at.into())),
             }
         }
@@ -254,12 +254,12 @@ impl Tape {
     /// assert_eq!(call.get("at").map(|at| at.raw()), Some("[1,2]"));
     /// # Ok::<(), callweave::Error>(())
     /// ```
-    pub fn lay_out<'t>(&'t mut self, value: &Value) -> Result<Node<'t>> {
+    pub fn lay_out<'t>(&'t mut self, value: &Value) -> Result<TapeNode<'t>> {
         let Self { notes, text } = self;
         text.clear();
-        let mut noter = Noter::begin(notes);
-        for step in Walk::through(value) {
-            let is_end = matches!(step, Step::EndArray | Step::EndObject);
+        let mut noter = TapeWriter::begin(notes);
+        for step in ValueWalk::through(value) {
+            let is_end = matches!(step, WalkStep::EndArray | WalkStep::EndObject);
             if !is_end && !text.is_empty() && !text.ends_with(['[', '{', ':']) {
                 text.push(',');
             }
@@ -268,7 +268,7 @@ impl Tape {
         if u32::try_from(text.len()).is_err() {
             return Err(Error::new(ErrorKind::Limit, TOO_LONG));
         }
-        Ok(Node::root(text, notes))
+        Ok(TapeNode::root(text, notes))
     }
 }
 
@@ -281,13 +281,13 @@ const TOO_LONG: &str = "a JSON text is limited to 4 GiB";
 
 /// What a walk gives, or where it failed and why. Places are half words: then nothing that is added to them can
 /// overflow, and need not be checked for it.
-type Walked<T> = std::result::Result<T, (u32, &'static str)>;
+type WalkResult<T> = std::result::Result<T, (u32, &'static str)>;
 
 /// Writes the notes about a text as it reads it, over those that are left of another one.
 ///
 /// What is mostly there is looked for first: white space is found where something else is missed, and room is made when
 /// there is none.
-struct Walker {
+struct TapeWalker {
     /// How far it got: to a value, or to the key of one.
     at: u32,
     /// How many notes are written.
@@ -304,42 +304,42 @@ struct Walker {
 const NO_CLOSER: u8 = 0xFF;
 
 /// Why a walk stops.
-enum Stop {
+enum TapeStop {
     End,
     /// There is no room for more notes.
     Full,
 }
 
-impl Walker {
+impl TapeWalker {
     fn begin() -> Self {
         Self { at: 0, count: 0, open: NONE, closer: NO_CLOSER, has_odd_keys: false }
     }
 
     /// Goes on from where it stopped.
-    fn walk(&mut self, bytes: &[u8], notes: &mut [Note]) -> Walked<Stop> {
+    fn walk(&mut self, bytes: &[u8], notes: &mut [TapeEntry]) -> WalkResult<TapeStop> {
         let Self { mut at, mut count, mut open, mut closer, .. } = *self;
         'value: loop {
             // Asked for once for a key and its value.
             let room = notes.get_mut(count as usize..count as usize + 2);
-            let Some(room) = room.and_then(<[Note]>::first_chunk_mut::<2>) else {
+            let Some(room) = room.and_then(<[TapeEntry]>::first_chunk_mut::<2>) else {
                 (self.at, self.count, self.open, self.closer) = (at, count, open, closer);
-                return Ok(Stop::Full);
+                return Ok(TapeStop::Full);
             };
             let [mut note, value_note] = room.each_mut();
             let mut first;
             if closer == b'}' {
                 count += 1;
-                let quoted = |at| Window::at(bytes, at).filter(|window| window.byte(0) == b'"');
+                let quoted = |at| LaneWindow::at(bytes, at).filter(|window| window.byte(0) == b'"');
                 let mut window = quoted(at);
                 // Some write one behind each comma.
                 if window.is_none() && byte(bytes, at) == b' ' {
                     at += 1;
                     window = quoted(at);
                 }
-                if let Some((window, end)) = window.map(Window::string_end)
+                if let Some((window, end)) = window.map(LaneWindow::string_end)
                     && window.two(end) == *b"\":"
                 {
-                    *note = Note::leaf(Kind::String, at, at + end + 1, count);
+                    *note = TapeEntry::leaf(JsonKind::String, at, at + end + 1, count);
                     at += end + 2;
                     first = window.byte(end + 2);
                 } else {
@@ -348,11 +348,14 @@ impl Walker {
                     }
                     let end = run_end(bytes, at as usize + 1) as u32;
                     if two(bytes, end) == *b"\":" {
-                        *note = Note::leaf(Kind::String, at, end + 1, count);
+                        *note = TapeEntry::leaf(JsonKind::String, at, end + 1, count);
                         at = end + 2;
                     } else {
                         let (end, has_escapes) = odd_end(bytes, end)?;
-                        *note = Note { has_escapes, ..Note::leaf(Kind::String, at, end + 1, count) };
+                        *note = TapeEntry {
+                            has_escapes,
+                            ..TapeEntry::leaf(JsonKind::String, at, end + 1, count)
+                        };
                         self.has_odd_keys |= has_escapes;
                         at = expect(bytes, end + 1, b':', "a JSON object misses a colon")? + 1;
                     }
@@ -374,10 +377,10 @@ impl Walker {
             let mut next;
             loop {
                 if first == b'"' {
-                    let window = Window::at(bytes, at).map(Window::string_end);
+                    let window = LaneWindow::at(bytes, at).map(LaneWindow::string_end);
                     let end = match window {
                         Some((window, end)) if window.byte(end) == b'"' => {
-                            *note = Note::leaf(Kind::String, at, at + end + 1, count);
+                            *note = TapeEntry::leaf(JsonKind::String, at, at + end + 1, count);
                             at += end + 1;
                             next = window.byte(end + 1);
                             break;
@@ -389,17 +392,21 @@ impl Walker {
                         None => run_end(bytes, at as usize + 1),
                     } as u32;
                     if byte(bytes, end) == b'"' {
-                        *note = Note::leaf(Kind::String, at, end + 1, count);
+                        *note = TapeEntry::leaf(JsonKind::String, at, end + 1, count);
                         at = end + 1;
                     } else {
                         let (end, has_escapes) = odd_end(bytes, end)?;
-                        *note = Note { has_escapes, ..Note::leaf(Kind::String, at, end + 1, count) };
+                        *note = TapeEntry {
+                            has_escapes,
+                            ..TapeEntry::leaf(JsonKind::String, at, end + 1, count)
+                        };
                         at = end + 1;
                     }
                 } else if let b'{' | b'[' = first {
-                    let (kind, end) = if first == b'{' { (Kind::Object, b'}') } else { (Kind::Array, b']') };
+                    let (kind, end) =
+                        if first == b'{' { (JsonKind::Object, b'}') } else { (JsonKind::Array, b']') };
                     // While it is open, its end is what closes the one around it.
-                    *note = Note::new(kind, false, at, closer.into(), open);
+                    *note = TapeEntry::new(kind, false, at, closer.into(), open);
                     (open, closer) = (count - 1, end);
                     at += 1;
                     next = byte(bytes, at);
@@ -412,7 +419,7 @@ impl Walker {
                     }
                     break;
                 } else if let Some((end, after)) = short_number(bytes, at, first) {
-                    *note = Note::leaf(Kind::Number, at, end, count);
+                    *note = TapeEntry::leaf(JsonKind::Number, at, end, count);
                     at = end;
                     next = after;
                     break;
@@ -424,7 +431,7 @@ impl Walker {
                     continue;
                 } else {
                     let (kind, end) = scalar(bytes, at, first)?;
-                    *note = Note::leaf(kind, at, end, count);
+                    *note = TapeEntry::leaf(kind, at, end, count);
                     at = end;
                 }
                 next = byte(bytes, at);
@@ -456,12 +463,12 @@ impl Walker {
 
 /// What is looked at at once: a quote, two lanes behind it, and what may follow their end.
 #[derive(Clone, Copy)]
-struct Window<'t>(&'t [u8; WINDOW]);
+struct LaneWindow<'t>(&'t [u8; WINDOW]);
 
 /// Twice a lane, and a few bytes. No place in the first lane is known to be beyond that, and so none needs to be checked.
 const WINDOW: usize = 2 * WIDTH + 4;
 
-impl<'t> Window<'t> {
+impl<'t> LaneWindow<'t> {
     /// The window there; none where the end of the text is near.
     #[inline(always)]
     fn at(bytes: &'t [u8], at: u32) -> Option<Self> {
@@ -482,11 +489,11 @@ impl<'t> Window<'t> {
     /// Where the first byte stands behind the quote that is not plain, or the one behind the lanes.
     #[inline(always)]
     fn string_end(self) -> (Self, u32) {
-        let found = Lane::at(self.0, 1).map_or(0, Lane::specials);
+        let found = ByteLane::at(self.0, 1).map_or(0, ByteLane::specials);
         if found != 0 {
             return (self, 1 + lane::first(found) as u32);
         }
-        (self, 1 + WIDTH as u32 + Lane::at(self.0, 1 + WIDTH).map_or(0, Lane::plain))
+        (self, 1 + WIDTH as u32 + ByteLane::at(self.0, 1 + WIDTH).map_or(0, ByteLane::plain))
     }
 }
 
@@ -507,28 +514,28 @@ fn short_number(bytes: &[u8], at: u32, first: u8) -> Option<(u32, u8)> {
 
 /// Closes the innermost container at `end`, the byte after its closer: the one that it stands in, and what closes that.
 #[inline(always)]
-fn close(notes: &mut [Note], open: u32, end: u32, count: u32) -> (u32, u8) {
+fn close(notes: &mut [TapeEntry], open: u32, end: u32, count: u32) -> (u32, u8) {
     let Some(note) = notes.get_mut(open as usize) else { return (NONE, NO_CLOSER) };
     let closer = std::mem::replace(&mut note.end, end) as u8;
     (std::mem::replace(&mut note.next, count), closer)
 }
 
 /// Writes the notes about a value that is laid out.
-struct Noter<'n> {
-    notes: &'n mut Vec<Note>,
+struct TapeWriter<'n> {
+    notes: &'n mut Vec<TapeEntry>,
     /// The innermost open container.
     open: u32,
 }
 
-impl<'n> Noter<'n> {
-    fn begin(notes: &'n mut Vec<Note>) -> Self {
+impl<'n> TapeWriter<'n> {
+    fn begin(notes: &'n mut Vec<TapeEntry>) -> Self {
         notes.clear();
         Self { notes, open: NONE }
     }
 
-    fn begin_container(&mut self, kind: Kind, start: u32) {
+    fn begin_container(&mut self, kind: JsonKind, start: u32) {
         let number = self.notes.len() as u32;
-        self.notes.push(Note::new(kind, false, start, 0, self.open));
+        self.notes.push(TapeEntry::new(kind, false, start, 0, self.open));
         self.open = number;
     }
 
@@ -540,12 +547,12 @@ impl<'n> Noter<'n> {
         self.open = std::mem::replace(&mut note.next, next);
     }
 
-    fn leaf(&mut self, kind: Kind, has_escapes: bool, start: u32, end: u32) {
+    fn leaf(&mut self, kind: JsonKind, has_escapes: bool, start: u32, end: u32) {
         let next = self.notes.len() as u32 + 1;
-        self.notes.push(Note { has_escapes, ..Note::leaf(kind, start, end, next) });
+        self.notes.push(TapeEntry { has_escapes, ..TapeEntry::leaf(kind, start, end, next) });
     }
 
-    fn lay_down(&mut self, step: Step<'_>, text: &mut String) {
+    fn lay_down(&mut self, step: WalkStep<'_>, text: &mut String) {
         // Too long a text is refused when it is written.
         let end = |text: &String| text.len() as u32;
         let start = end(text);
@@ -557,35 +564,35 @@ impl<'n> Noter<'n> {
             (text.len() - before) != content.len() + 2
         };
         match step {
-            Step::BeginArray | Step::BeginObject => {
-                let is_array = matches!(step, Step::BeginArray);
+            WalkStep::BeginArray | WalkStep::BeginObject => {
+                let is_array = matches!(step, WalkStep::BeginArray);
                 text.push(if is_array { '[' } else { '{' });
-                self.begin_container(if is_array { Kind::Array } else { Kind::Object }, start);
+                self.begin_container(if is_array { JsonKind::Array } else { JsonKind::Object }, start);
             }
-            Step::EndArray | Step::EndObject => {
-                text.push(if matches!(step, Step::EndArray) { ']' } else { '}' });
+            WalkStep::EndArray | WalkStep::EndObject => {
+                text.push(if matches!(step, WalkStep::EndArray) { ']' } else { '}' });
                 self.close(end(text));
             }
-            Step::Key(key) => {
+            WalkStep::Key(key) => {
                 let has_escapes = string(key);
-                self.leaf(Kind::String, has_escapes, start, end(text));
+                self.leaf(JsonKind::String, has_escapes, start, end(text));
                 self.notes[0].has_escapes |= has_escapes;
                 text.push(':');
             }
-            Step::Leaf(leaf) => {
+            WalkStep::Leaf(leaf) => {
                 let (kind, has_escapes) = match leaf {
-                    Value::String(content) => (Kind::String, string(content)),
+                    Value::String(content) => (JsonKind::String, string(content)),
                     Value::Number(number) => {
                         text.push_str(number.as_str());
-                        (Kind::Number, false)
+                        (JsonKind::Number, false)
                     }
                     Value::Bool(truth) => {
                         text.push_str(if *truth { "true" } else { "false" });
-                        (Kind::Bool, false)
+                        (JsonKind::Bool, false)
                     }
                     Value::Null | Value::Array(_) | Value::Object(_) => {
                         text.push_str("null");
-                        (Kind::Null, false)
+                        (JsonKind::Null, false)
                     }
                 };
                 self.leaf(kind, has_escapes, start, end(text));
@@ -597,7 +604,7 @@ impl<'n> Noter<'n> {
 /// Makes room for more notes about a text of that length, unless there are so many that it must have more than that
 /// many values.
 #[cold]
-fn make_room(notes: &mut Vec<Note>, length: usize, values: usize) -> Result<()> {
+fn make_room(notes: &mut Vec<TapeEntry>, length: usize, values: usize) -> Result<()> {
     // Each value has at most one key, and the walker wants room for a key and a value.
     let most = values.saturating_mul(2).saturating_add(2);
     if notes.len() >= most {
@@ -606,7 +613,7 @@ fn make_room(notes: &mut Vec<Note>, length: usize, values: usize) -> Result<()> 
     // Mostly there are eight bytes for a note; but in a long text one string may be most of it.
     let more = notes.len().max(length / 8 + 2).min(most - notes.len());
     notes.reserve_exact(more);
-    notes.resize_with(notes.len() + more, || Note::leaf(Kind::Null, 0, 0, 0));
+    notes.resize_with(notes.len() + more, || TapeEntry::leaf(JsonKind::Null, 0, 0, 0));
     Ok(())
 }
 
@@ -617,9 +624,9 @@ const LIKELY: usize = 16 << 10;
 
 /// What stands at `at` does not go on: fine if it is the end and nothing is open.
 #[cold]
-fn end(bytes: &[u8], at: u32, open: u32) -> Walked<Stop> {
+fn end(bytes: &[u8], at: u32, open: u32) -> WalkResult<TapeStop> {
     match (open, (at as usize) < bytes.len()) {
-        (NONE, false) => Ok(Stop::End),
+        (NONE, false) => Ok(TapeStop::End),
         (NONE, true) => Err((at, "the JSON text goes on after its value")),
         (_, _) => Err(misplaced(bytes, at)),
     }
@@ -636,7 +643,7 @@ fn misplaced(bytes: &[u8], at: u32) -> (u32, &'static str) {
 /// Where `expected` stands that was missed at `at`, behind white space.
 #[cold]
 #[inline(never)]
-fn expect(bytes: &[u8], at: u32, expected: u8, what: &'static str) -> Walked<u32> {
+fn expect(bytes: &[u8], at: u32, expected: u8, what: &'static str) -> WalkResult<u32> {
     let at = skip(bytes, at);
     if byte(bytes, at) == expected { Ok(at) } else { Err((at, what)) }
 }
@@ -673,25 +680,25 @@ fn past_space(bytes: &[u8], at: u32) -> Option<u32> {
 
 /// The value that begins with `first`, if it is no string and has no others in it: its kind, and where it ends.
 #[inline(always)]
-fn scalar(bytes: &[u8], at: u32, first: u8) -> Walked<(Kind, u32)> {
+fn scalar(bytes: &[u8], at: u32, first: u8) -> WalkResult<(JsonKind, u32)> {
     let start = at as usize;
     let is = |word: &[u8]| bytes.get(start..start + word.len()) == Some(word);
     Ok(match first {
-        b'n' if is(b"null") => (Kind::Null, at + 4),
-        b't' if is(b"true") => (Kind::Bool, at + 4),
-        b'f' if is(b"false") => (Kind::Bool, at + 5),
+        b'n' if is(b"null") => (JsonKind::Null, at + 4),
+        b't' if is(b"true") => (JsonKind::Bool, at + 4),
+        b'f' if is(b"false") => (JsonKind::Bool, at + 5),
         // Most numbers are short and whole.
-        b'0' if matches!(byte(bytes, at + 1), b',' | b'}') => (Kind::Number, at + 1),
+        b'0' if matches!(byte(bytes, at + 1), b',' | b'}') => (JsonKind::Number, at + 1),
         b'-' | b'0'..=b'9' => match digits_alone_end(bytes, start) {
-            Some(end) => (Kind::Number, end as u32),
-            None => (Kind::Number, odd_number_end(bytes, at)?),
+            Some(end) => (JsonKind::Number, end as u32),
+            None => (JsonKind::Number, odd_number_end(bytes, at)?),
         },
         _ => return Err(misplaced(bytes, at)),
     })
 }
 
 #[cold]
-fn odd_number_end(bytes: &[u8], at: u32) -> Walked<u32> {
+fn odd_number_end(bytes: &[u8], at: u32) -> WalkResult<u32> {
     match number_end(bytes, at as usize) {
         Some(end) => Ok(end as u32),
         None => Err((at, "a JSON number is malformed")),
@@ -700,7 +707,7 @@ fn odd_number_end(bytes: &[u8], at: u32) -> Walked<u32> {
 
 /// Where a string ends in which something stands at `at` that may not be its end, and whether it has escapes.
 #[cold]
-fn odd_end(bytes: &[u8], at: u32) -> Walked<(u32, bool)> {
+fn odd_end(bytes: &[u8], at: u32) -> WalkResult<(u32, bool)> {
     match contents(bytes, at as usize) {
         Ok((end, has_escapes)) => Ok((end as u32, has_escapes)),
         Err((at, what)) => Err((at as u32, what)),
@@ -712,7 +719,7 @@ fn odd_end(bytes: &[u8], at: u32) -> Walked<(u32, bool)> {
 fn contents(bytes: &[u8], mut at: usize) -> std::result::Result<(usize, bool), (usize, &'static str)> {
     let mut has_escapes = false;
     // Lane by lane, and in each from mark to mark: where there is one escape there are more.
-    while let Some(lane) = Lane::at(bytes, at) {
+    while let Some(lane) = ByteLane::at(bytes, at) {
         let (mut found, mut width) = (lane.specials(), WIDTH);
         while found != 0 {
             let place = lane::first(found);
@@ -904,7 +911,7 @@ mod tests {
             ("[\":\", {\":\" :\":\"}]", 4),
         ] {
             let mut tape = Tape::new();
-            assert_eq!(tape.parse_within(text, count).map(Node::value_count).ok(), Some(count), "{text}");
+            assert_eq!(tape.parse_within(text, count).map(TapeNode::value_count).ok(), Some(count), "{text}");
             let refused = tape.parse_within(text, count - 1);
             assert_eq!(refused.map_err(|error| error.kind()).err(), Some(ErrorKind::Limit), "{text}");
         }
@@ -920,7 +927,7 @@ mod tests {
         let value = tape.parse(r#"{"a":{"x":[1,{"y":2}]},"b":[true,"\n"],"a":3}"#).expect("valid");
         let keys: Vec<_> = value.members().map(|(key, value)| (key, value.raw())).collect();
         assert_eq!(keys, [("a", r#"{"x":[1,{"y":2}]}"#), ("b", r#"[true,"\n"]"#), ("a", "3")]);
-        assert_eq!(value.get("a").and_then(Node::count), Some(3));
+        assert_eq!(value.get("a").and_then(TapeNode::count), Some(3));
         assert_eq!(value.elements().count(), 0);
     }
 
@@ -929,7 +936,7 @@ mod tests {
         let mut tape = Tape::new();
         let value =
             tape.parse("[0, 1.0, -3, 1.5, 1e300, 99999999999999999999, \"2\", null, 1e0]").expect("valid");
-        let places: Vec<_> = value.elements().map(Node::index).collect();
+        let places: Vec<_> = value.elements().map(TapeNode::index).collect();
         assert_eq!(places[..3], [Some(0), Some(1), Some(-3)]);
         assert!(places[3].is_some() && places[4].is_some() && places[5].is_some());
         assert_eq!(places[6..], [Some(2), None, Some(1)]);
@@ -972,7 +979,7 @@ mod tests {
 
     #[test]
     fn what_is_the_same_far_away_counts_as_seen() {
-        for (count, expected) in [(3, Seen::SameAs(4)), (70_000, Seen::All)] {
+        for (count, expected) in [(3, Inspected::SameAs(4)), (70_000, Inspected::All)] {
             let text = format!("[{}\"a\",\"a\"]", "0,".repeat(count));
             let mut tape = Tape::new();
             let value = tape.parse(&text).expect("valid");

@@ -6,7 +6,7 @@
 //! without a loop, which stands apart for the rest: loops in the middle of the scanners would cost them
 //! their registers.
 
-use super::lane::{self, Lane, WIDTH};
+use super::lane::{self, ByteLane, WIDTH};
 
 const ONES: u64 = u64::MAX / 0xFF;
 const HIGHS: u64 = ONES << 7;
@@ -26,7 +26,7 @@ pub(super) fn plain_end(bytes: &[u8], from: usize) -> usize {
 /// The same where it is seldom over at once, and seldom at the end.
 #[inline]
 pub(super) fn run_end(bytes: &[u8], from: usize) -> usize {
-    let Some(lane) = Lane::at(bytes, from) else { return last_plain_end(bytes, from) };
+    let Some(lane) = ByteLane::at(bytes, from) else { return last_plain_end(bytes, from) };
     let found = lane.specials();
     if found != 0 { from + lane::first(found) } else { long_plain_end(bytes, from + WIDTH) }
 }
@@ -34,7 +34,7 @@ pub(super) fn run_end(bytes: &[u8], from: usize) -> usize {
 /// The same where either may be.
 #[inline]
 pub(super) fn text_end(bytes: &[u8], from: usize) -> usize {
-    let Some(lane) = Lane::at(bytes, from) else { return plain_end(bytes, from) };
+    let Some(lane) = ByteLane::at(bytes, from) else { return plain_end(bytes, from) };
     let found = lane.specials();
     if found != 0 { from + lane::first(found) } else { long_plain_end(bytes, from + WIDTH) }
 }
@@ -89,11 +89,11 @@ fn long_ascii_end(bytes: &[u8], from: usize) -> Option<(usize, bool)> {
 /// among those that there are.
 #[inline(always)]
 fn specials_and_wide(bytes: &[u8], from: usize) -> (u32, u32) {
-    if let Some(lane) = Lane::at(bytes, from) {
+    if let Some(lane) = ByteLane::at(bytes, from) {
         return (lane.specials(), lane.wide());
     }
     // What stands before them is looked at, too, and left out.
-    match (Lane::last(bytes), (from + WIDTH).checked_sub(bytes.len())) {
+    match (ByteLane::last(bytes), (from + WIDTH).checked_sub(bytes.len())) {
         (Some(lane), Some(before @ 0..WIDTH)) => (lane.specials() >> before, lane.wide() >> before),
         _ => {
             let marks = [word(bytes, from), word(bytes, from + 8)]
@@ -120,7 +120,7 @@ pub(crate) fn has_either(bytes: &[u8], one: u8, other: u8) -> bool {
 /// The first backslash from `from` on, or the end.
 #[inline]
 pub(super) fn backslash_end(bytes: &[u8], mut at: usize) -> usize {
-    while let Some(lane) = Lane::at(bytes, at) {
+    while let Some(lane) = ByteLane::at(bytes, at) {
         let found = lane.backslashes();
         if found != 0 {
             return at + lane::first(found);
@@ -169,7 +169,7 @@ fn no_digits(word: u64) -> u64 {
 #[inline(never)]
 pub(super) fn long_plain_end(bytes: &[u8], mut at: usize) -> usize {
     for _ in 0..FEW_LANES {
-        let Some(lane) = Lane::at(bytes, at) else { return last_plain_end(bytes, at) };
+        let Some(lane) = ByteLane::at(bytes, at) else { return last_plain_end(bytes, at) };
         let found = lane.specials();
         if found != 0 {
             return at + lane::first(found);

@@ -1,12 +1,12 @@
 //! JSON written member by member: commas take care of themselves.
 
 use super::{Str, compact_into, escape_into, with_spare_tape};
-use crate::event::Json;
+use crate::event::JsonText;
 
 /// Appends JSON to a text. Whether a comma is due is seen from what was written last.
-pub(crate) struct Writer<'o>(pub(crate) &'o mut String);
+pub(crate) struct JsonWriter<'o>(pub(crate) &'o mut String);
 
-impl Writer<'_> {
+impl JsonWriter<'_> {
     /// Begins an object as the next value.
     pub(crate) fn object(&mut self) {
         self.comma();
@@ -77,15 +77,15 @@ impl Writer<'_> {
 }
 
 /// Values by path, to be written as members of one object: keys joined by dots, a dot inside a key escaped, as in
-/// [`Body::Foreign`](crate::event::Body::Foreign).
+/// [`CallBody::Foreign`](crate::event::CallBody::Foreign).
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Paths {
+pub(crate) struct MemberPaths {
     /// What was cleared stands last, for the memory it has: some are filled and cleared with every delta.
     entries: Vec<(String, String)>,
     count: usize,
 }
 
-impl Paths {
+impl MemberPaths {
     /// Sets the value at a path.
     pub(crate) fn set(&mut self, path: &str, json: &str) {
         let value = self.value_mut(path);
@@ -97,7 +97,7 @@ impl Paths {
     pub(crate) fn set_number(&mut self, path: &str, number: u64) {
         let value = self.value_mut(path);
         value.clear();
-        Writer(value).number(number);
+        JsonWriter(value).number(number);
     }
 
     /// Appends the value, or the elements of a list, to the list at a path.
@@ -153,7 +153,7 @@ impl Paths {
     }
 
     /// Writes them as members of the object that is open.
-    pub(crate) fn write(&self, writer: &mut Writer<'_>) {
+    pub(crate) fn write(&self, writer: &mut JsonWriter<'_>) {
         // Most are plain keys, of which none has a beginning in common with another.
         if self.iter().any(|(path, _)| path.contains(['.', '\\'])) {
             return write_members(&self.iter().collect::<Vec<_>>(), writer);
@@ -166,7 +166,7 @@ impl Paths {
 
 /// Writes values by path as members, those with a common beginning in one object. As deep as the paths are long, and
 /// paths come from a table.
-pub(crate) fn write_members(entries: &[(&str, &str)], writer: &mut Writer<'_>) {
+pub(crate) fn write_members(entries: &[(&str, &str)], writer: &mut JsonWriter<'_>) {
     for (at, (path, value)) in entries.iter().enumerate() {
         let (first, rest) = split(path);
         if entries[..at].iter().any(|(before, _)| split(before).0 == first) {
@@ -191,7 +191,7 @@ pub(crate) fn write_members(entries: &[(&str, &str)], writer: &mut Writer<'_>) {
 }
 
 /// Goes through the members of a start, which stand by path in one object.
-pub(crate) fn each_member(members: Option<&Json<'_>>, mut take: impl FnMut(&str, &str)) {
+pub(crate) fn each_member(members: Option<&JsonText<'_>>, mut take: impl FnMut(&str, &str)) {
     let Some(members) = members else { return };
     with_spare_tape(|tape| {
         if let Ok(object) = tape.parse(members.as_str()) {
@@ -236,7 +236,7 @@ mod tests {
     #[test]
     fn commas_stand_between_values_only() {
         let mut out = String::from("data: ");
-        let mut writer = Writer(&mut out);
+        let mut writer = JsonWriter(&mut out);
         writer.object();
         writer.text_member("a", "x\"\n");
         writer.key("b");
@@ -254,14 +254,14 @@ mod tests {
 
     #[test]
     fn paths_with_a_common_beginning_share_an_object() {
-        let mut paths = Paths::default();
+        let mut paths = MemberPaths::default();
         for (path, value) in [("a.b", "1"), ("c", "2"), ("a.d.e", "3"), ("a.d.f\\.g", "4"), ("c", "5")] {
             paths.set(path, value);
         }
         paths.extend("l", "[1]");
         paths.extend("l", "2");
         let mut out = String::new();
-        let mut writer = Writer(&mut out);
+        let mut writer = JsonWriter(&mut out);
         writer.object();
         paths.write(&mut writer);
         writer.end_object();

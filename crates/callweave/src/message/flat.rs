@@ -8,40 +8,40 @@ use serde::ser::SerializeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::{
-    Attachment, Block, Choice, Content, Finish, Foreign, Invalid, Message, OutputItem, ToolCall, ToolResult,
-    Usage,
+    Attachment, Block, BlockContent, Choice, ExtraFields, Finish, InvalidCall, Message, OutputItem, ToolCall,
+    ToolResult, Usage,
 };
 use crate::event::{
-    AttachmentKind, BlockId, CallKind, Completion, Counters, FinishReason, ItemId, Json, Notice,
-    ReasoningForm, Span,
+    AttachmentKind, BlockCompletion, BlockId, ByteSpan, CallKind, FinishReason, ItemId, JsonText, Notice,
+    ReasoningForm, TokenCounts,
 };
 use crate::upstream::UpstreamError;
 
-impl Serialize for Foreign {
+impl Serialize for ExtraFields {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_map(self.iter())
     }
 }
 
-impl<'de> Deserialize<'de> for Foreign {
+impl<'de> Deserialize<'de> for ExtraFields {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Visitor;
-        impl<'de> serde::de::Visitor<'de> for Visitor {
-            type Value = Foreign;
+        struct MessageVisitor;
+        impl<'de> serde::de::Visitor<'de> for MessageVisitor {
+            type Value = ExtraFields;
 
             fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
                 f.write_str("an object of foreign values by path")
             }
 
-            fn visit_map<A: serde::de::MapAccess<'de>>(self, mut map: A) -> Result<Foreign, A::Error> {
-                let mut foreign = Foreign::default();
-                while let Some((path, value)) = map.next_entry::<String, Json<'static>>()? {
+            fn visit_map<A: serde::de::MapAccess<'de>>(self, mut map: A) -> Result<ExtraFields, A::Error> {
+                let mut foreign = ExtraFields::default();
+                while let Some((path, value)) = map.next_entry::<String, JsonText<'static>>()? {
                     foreign.set(path, value);
                 }
                 Ok(foreign)
             }
         }
-        deserializer.deserialize_map(Visitor)
+        deserializer.deserialize_map(MessageVisitor)
     }
 }
 
@@ -73,24 +73,24 @@ struct FlatBlock<'a> {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     text: Option<Cow<'a, str>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    value: Option<Cow<'a, Json<'static>>>,
+    value: Option<Cow<'a, JsonText<'static>>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    completion: Option<Completion>,
+    completion: Option<BlockCompletion>,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     is_open: bool,
-    #[serde(default, skip_serializing_if = "Span::is_empty")]
-    source: Span,
+    #[serde(default, skip_serializing_if = "ByteSpan::is_empty")]
+    source: ByteSpan,
     #[serde(default, skip_serializing_if = "is_nothing")]
     attachments: Cow<'a, [Attachment]>,
     #[serde(default, skip_serializing_if = "is_none")]
-    foreign: Cow<'a, Foreign>,
+    foreign: Cow<'a, ExtraFields>,
 }
 
 fn is_nothing(list: &[Attachment]) -> bool {
     list.is_empty()
 }
 
-fn is_none(foreign: &Foreign) -> bool {
+fn is_none(foreign: &ExtraFields) -> bool {
     foreign.is_empty()
 }
 
@@ -117,20 +117,20 @@ impl Serialize for Block {
             foreign: Cow::Borrowed(&self.foreign),
         };
         let kind = match &self.content {
-            Content::Text(text) => {
+            BlockContent::Text(text) => {
                 flat.text = Some(Cow::Borrowed(text));
                 "text"
             }
-            Content::Reasoning { form, text } => {
+            BlockContent::Reasoning { form, text } => {
                 flat.form = Some(*form).filter(|form| *form != ReasoningForm::Raw);
                 flat.text = Some(Cow::Borrowed(text));
                 "reasoning"
             }
-            Content::Refusal(text) => {
+            BlockContent::Refusal(text) => {
                 flat.text = Some(Cow::Borrowed(text));
                 "refusal"
             }
-            Content::ToolCall(call) => {
+            BlockContent::ToolCall(call) => {
                 flat.id = Some(Cow::Borrowed(&call.id));
                 flat.has_made_id = call.has_made_id;
                 flat.name = Some(Cow::Borrowed(&call.name));
@@ -139,12 +139,12 @@ impl Serialize for Block {
                 flat.completion = Some(call.completion);
                 "tool_call"
             }
-            Content::ToolResult(ToolResult { call, value }) => {
+            BlockContent::ToolResult(ToolResult { call, value }) => {
                 flat.call = call.as_deref().map(Cow::Borrowed);
                 flat.value = Some(Cow::Borrowed(value));
                 "tool_result"
             }
-            Content::Opaque(value) => {
+            BlockContent::Opaque(value) => {
                 flat.value = Some(Cow::Borrowed(value));
                 "opaque"
             }
@@ -160,10 +160,10 @@ impl<'de> Deserialize<'de> for Block {
         let text = flat.text.map(Cow::into_owned).unwrap_or_default();
         let value = || flat.value.map(Cow::into_owned).ok_or_else(|| D::Error::missing_field("value"));
         let content = match flat.kind.as_ref() {
-            "text" => Content::Text(text),
-            "reasoning" => Content::Reasoning { form: flat.form.unwrap_or_default(), text },
-            "refusal" => Content::Refusal(text),
-            "tool_call" => Content::ToolCall(ToolCall {
+            "text" => BlockContent::Text(text),
+            "reasoning" => BlockContent::Reasoning { form: flat.form.unwrap_or_default(), text },
+            "refusal" => BlockContent::Refusal(text),
+            "tool_call" => BlockContent::ToolCall(ToolCall {
                 id: flat.id.map(Cow::into_owned).unwrap_or_default(),
                 has_made_id: flat.has_made_id,
                 name: flat.name.map(Cow::into_owned).unwrap_or_default(),
@@ -174,9 +174,9 @@ impl<'de> Deserialize<'de> for Block {
                 violation: None,
             }),
             "tool_result" => {
-                Content::ToolResult(ToolResult { call: flat.call.map(Cow::into_owned), value: value()? })
+                BlockContent::ToolResult(ToolResult { call: flat.call.map(Cow::into_owned), value: value()? })
             }
-            "opaque" => Content::Opaque(value()?),
+            "opaque" => BlockContent::Opaque(value()?),
             word => return Err(D::Error::custom(format_args!("a block is of the unknown kind {word}"))),
         };
         Ok(Self {
@@ -203,7 +203,7 @@ struct FlatItem<'a> {
     #[serde(default, skip_serializing_if = "is_nothing")]
     attachments: Cow<'a, [Attachment]>,
     #[serde(default, skip_serializing_if = "is_none")]
-    foreign: Cow<'a, Foreign>,
+    foreign: Cow<'a, ExtraFields>,
 }
 
 impl Serialize for OutputItem {
@@ -234,20 +234,20 @@ impl<'de> Deserialize<'de> for OutputItem {
 
 impl Serialize for ToolCall {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        called(self, &Foreign::default(), serializer)
+        called(self, &ExtraFields::default(), serializer)
     }
 }
 
 /// A call with what only the protocol knows of it.
-struct Called<'a>(&'a ToolCall, &'a Foreign);
+struct FlatCall<'a>(&'a ToolCall, &'a ExtraFields);
 
-impl Serialize for Called<'_> {
+impl Serialize for FlatCall<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         called(self.0, self.1, serializer)
     }
 }
 
-fn called<S: Serializer>(call: &ToolCall, foreign: &Foreign, serializer: S) -> Result<S::Ok, S::Error> {
+fn called<S: Serializer>(call: &ToolCall, foreign: &ExtraFields, serializer: S) -> Result<S::Ok, S::Error> {
     let mut map = serializer.serialize_map(None)?;
     map.serialize_entry("id", &call.id)?;
     map.serialize_entry("name", &call.name)?;
@@ -266,15 +266,15 @@ fn called<S: Serializer>(call: &ToolCall, foreign: &Foreign, serializer: S) -> R
 }
 
 #[derive(Serialize)]
-struct Detail<'a> {
+struct FlatDetail<'a> {
     r#type: AttachmentKind,
-    data: &'a Json<'static>,
+    data: &'a JsonText<'static>,
 }
 
 #[derive(Serialize)]
-struct Answered<'a> {
+struct FlatResult<'a> {
     call: Option<&'a str>,
-    value: &'a Json<'static>,
+    value: &'a JsonText<'static>,
 }
 
 /// Writes the members that describe one choice.
@@ -290,18 +290,18 @@ fn choice_members<M: SerializeMap>(
     let details: Vec<_> = [AttachmentKind::Signature, AttachmentKind::Encrypted]
         .into_iter()
         .flat_map(|kind| choice.attachments(kind))
-        .map(|attachment| Detail { r#type: attachment.kind, data: &attachment.value })
+        .map(|attachment| FlatDetail { r#type: attachment.kind, data: &attachment.value })
         .collect();
     map.serialize_entry("reasoning_details", &details)?;
     map.serialize_entry("refusal", &filled(choice.refusal()))?;
     let calls = choice.blocks.iter().filter_map(|block| match &block.content {
-        Content::ToolCall(call) => Some(Called(call, &block.foreign)),
+        BlockContent::ToolCall(call) => Some(FlatCall(call, &block.foreign)),
         _ => None,
     });
     map.serialize_entry("tool_calls", &calls.collect::<Vec<_>>())?;
     let results: Vec<_> = choice
         .tool_results()
-        .map(|result| Answered { call: result.call.as_deref(), value: &result.value })
+        .map(|result| FlatResult { call: result.call.as_deref(), value: &result.value })
         .collect();
     if !results.is_empty() {
         map.serialize_entry("tool_results", &results)?;
@@ -325,9 +325,9 @@ fn choice_members<M: SerializeMap>(
     Ok(())
 }
 
-struct Numbered<'a>(&'a Choice);
+struct NumberedBlock<'a>(&'a Choice);
 
-impl Serialize for Numbered<'_> {
+impl Serialize for NumberedBlock<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
         map.serialize_entry("index", &self.0.number)?;
@@ -350,7 +350,7 @@ struct FlatUsage {
     cache_write_tokens: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     reasoning_tokens: Option<u64>,
-    raw: Json<'static>,
+    raw: JsonText<'static>,
 }
 
 impl Serialize for Usage {
@@ -372,7 +372,7 @@ impl Serialize for Usage {
 impl<'de> Deserialize<'de> for Usage {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let flat = FlatUsage::deserialize(deserializer)?;
-        let counters = Counters {
+        let counters = TokenCounts {
             input_tokens: flat.input_tokens,
             output_tokens: flat.output_tokens,
             total_tokens: flat.total_tokens,
@@ -406,7 +406,7 @@ impl Serialize for Message {
             map.serialize_entry("foreign", &self.foreign)?;
         }
         if self.choices.len() > 1 {
-            map.serialize_entry("choices", &self.choices.iter().map(Numbered).collect::<Vec<_>>())?;
+            map.serialize_entry("choices", &self.choices.iter().map(NumberedBlock).collect::<Vec<_>>())?;
         }
         map.end()
     }
@@ -423,7 +423,7 @@ struct ReadChoice {
     items: Vec<OutputItem>,
     blocks: Vec<Block>,
     choice_attachments: Vec<Attachment>,
-    choice_foreign: Foreign,
+    choice_foreign: ExtraFields,
 }
 
 impl From<ReadChoice> for Choice {
@@ -450,24 +450,24 @@ struct ReadMessage {
     items: Vec<OutputItem>,
     blocks: Vec<Block>,
     choice_attachments: Vec<Attachment>,
-    choice_foreign: Foreign,
+    choice_foreign: ExtraFields,
     choices: Vec<ReadChoice>,
     usage: Option<Usage>,
     notices: Vec<Notice<'static>>,
     errors: Vec<UpstreamError<'static>>,
     attachments: Vec<Attachment>,
-    foreign: Foreign,
+    foreign: ExtraFields,
 }
 
 /// Gives calls the violations that notices report of them.
 fn restore_violations(choices: &mut [Choice], notices: &[Notice<'_>]) {
-    let reported = notices.iter().filter_map(|notice| Some((notice.block?, Invalid::reported(notice)?)));
+    let reported = notices.iter().filter_map(|notice| Some((notice.block?, InvalidCall::reported(notice)?)));
     let reported: HashMap<_, _> = reported.collect();
     if reported.is_empty() {
         return;
     }
     for block in choices.iter_mut().flat_map(|choice| &mut choice.blocks) {
-        if let Content::ToolCall(call) = &mut block.content {
+        if let BlockContent::ToolCall(call) = &mut block.content {
             call.violation = reported.get(&block.id).cloned().map(Box::new);
         }
     }

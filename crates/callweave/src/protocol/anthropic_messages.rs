@@ -9,11 +9,12 @@ mod encode;
 mod request;
 
 use super::{
-    ErrorCoding, Evidence, Input, Protocol, Subject, counts, error, finish_reason, foreign, is_kind, is_usual,
+    DetectionEvidence, ErrorCoding, ExtraSubject, Protocol, ProtocolFrame, counts, error, finish_reason,
+    foreign, is_kind, is_usual,
 };
-use crate::event::{AttachmentKind, CallKind, Counters, FinishReason, ReasoningForm};
-use crate::fragment::{Arguments, Channel, Fragment, FragmentSink, Part, Place};
-use crate::json::{Kind, Mark, Node as Value, Str};
+use crate::event::{AttachmentKind, CallKind, FinishReason, ReasoningForm, TokenCounts};
+use crate::fragment::{BlockKey, Fragment, FragmentArguments, FragmentKind, FragmentSink, TextChannel};
+use crate::json::{JsonKind, NodeMark, Str, TapeNode as Value};
 use crate::upstream::ErrorClass;
 
 /// Anthropic Messages.
@@ -115,39 +116,39 @@ const ERRORS: &[(&str, ErrorClass)] = &[
 
 /// How much of a block is given at once.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Extent {
+enum BlockExtent {
     /// Deltas may follow.
     Beginning,
     /// All of it.
     Whole,
 }
 
-fn recognise(input: &Input<'_>) -> Option<Evidence> {
+fn recognise(input: &ProtocolFrame<'_>) -> Option<DetectionEvidence> {
     let body = input.value;
     let (is_ours, evidence) = match word(input) {
         // Others call a frame an error too; here the frame says so itself and nobody counts it.
         Some("error") => {
             let is_ours = body.get("type").is_some()
-                && body.get("error").is_some_and(|error| error.kind() == Kind::Object)
+                && body.get("error").is_some_and(|error| error.kind() == JsonKind::Object)
                 && body.get("sequence_number").is_none();
-            (is_ours, Evidence::Weak)
+            (is_ours, DetectionEvidence::Weak)
         }
-        Some("ping") => (body.kind() == Kind::Object, Evidence::Weak),
-        Some(word) if is_event(word) => (body.kind() == Kind::Object, Evidence::Strong),
-        _ if is_whole(body) => (true, Evidence::Strong),
+        Some("ping") => (body.kind() == JsonKind::Object, DetectionEvidence::Weak),
+        Some(word) if is_event(word) => (body.kind() == JsonKind::Object, DetectionEvidence::Strong),
+        _ if is_whole(body) => (true, DetectionEvidence::Strong),
         // A message whose other members were cut off.
-        _ => (is_begun(body), Evidence::Weak),
+        _ => (is_begun(body), DetectionEvidence::Weak),
     };
     is_ours.then_some(evidence)
 }
 
 /// What the frame calls itself, else what the framing calls it.
-fn word<'a>(input: &Input<'a>) -> Option<&'a str> {
+fn word<'a>(input: &ProtocolFrame<'a>) -> Option<&'a str> {
     input.value.get("type").and_then(Value::filled).map(Str::written).or(input.event)
 }
 
 fn is_whole(body: Value<'_>) -> bool {
-    body.get("content").is_some_and(|content| content.kind() == Kind::Array)
+    body.get("content").is_some_and(|content| content.kind() == JsonKind::Array)
         && match body.get("type").and_then(Value::str) {
             Some(word) => word.is(MESSAGE),
             None => body.get("stop_reason").is_some(),
@@ -156,19 +157,21 @@ fn is_whole(body: Value<'_>) -> bool {
 
 fn is_begun(body: Value<'_>) -> bool {
     let has_role = body.get("role").and_then(Value::str).is_some_and(|role| role.is("assistant"));
-    has_role && body.get("content").is_some_and(|content| content.kind() == Kind::Array)
+    has_role && body.get("content").is_some_and(|content| content.kind() == JsonKind::Array)
 }
 
-fn decode(input: &Input<'_>, sink: &mut FragmentSink<'_>) {
+fn decode(input: &ProtocolFrame<'_>, sink: &mut FragmentSink<'_>) {
     let body = input.value;
-    let event = Event::read(body);
+    let event = AnthropicEvent::read(body);
     match body.marked(event.kind).and_then(Value::filled).map(Str::written).or(input.event) {
         Some(word) if is_event(word) => event.decode(word, body, sink),
         _ if is_whole(body) => whole(body, sink),
         None if body.get("error").is_some() => event.decode("error", body, sink),
         // Too little to be recognised by, but enough for who knows what it is.
-        None if body.get("content").is_some_and(|content| content.kind() == Kind::Array) => whole(body, sink),
-        word => foreign(Subject::ANSWER, "", word.unwrap_or_default(), body, sink),
+        None if body.get("content").is_some_and(|content| content.kind() == JsonKind::Array) => {
+            whole(body, sink)
+        }
+        word => foreign(ExtraSubject::ANSWER, "", word.unwrap_or_default(), body, sink),
     }
 }
 
@@ -176,23 +179,23 @@ fn whole(body: Value<'_>, sink: &mut FragmentSink<'_>) {
     message(body, sink);
     // A message that has not stopped says so: it was cut off.
     if body.get("stop_reason").is_none_or(|reason| !reason.is_null()) {
-        put(None, Part::Done, sink);
+        put(None, FragmentKind::Done, sink);
     }
 }
 
 /// What stands in an event.
 #[derive(Default)]
-struct Event<'a> {
-    kind: Mark,
-    index: Mark,
-    usage: Mark,
-    error: Mark,
+struct AnthropicEvent<'a> {
+    kind: NodeMark,
+    index: NodeMark,
+    usage: NodeMark,
+    error: NodeMark,
     /// The last of the other members, and whether there are more.
-    told: (&'a str, Mark),
+    told: (&'a str, NodeMark),
     has_more: bool,
 }
 
-impl<'a> Event<'a> {
+impl<'a> AnthropicEvent<'a> {
     #[inline]
     fn read(body: Value<'a>) -> Self {
         let mut event = Self::default();
@@ -216,17 +219,17 @@ impl<'a> Event<'a> {
             error(body, ERRORS, sink);
             return;
         }
-        let place = body.marked(self.index).and_then(Place::of);
+        let place = body.marked(self.index).and_then(BlockKey::of);
         if let Some(counts) = body.marked(self.usage) {
             usage(counts, sink);
         }
         let mut tell = |(key, value)| match key {
             "type" | "index" | "usage" | "error" => {}
             "message" => message(value, sink),
-            "content_block" => block(place, value, Extent::Beginning, sink),
+            "content_block" => block(place, value, BlockExtent::Beginning, sink),
             "delta" if word == "message_delta" => message(value, sink),
             "delta" => delta(place, value, sink),
-            _ => foreign(Subject::ANSWER, "", key, value, sink),
+            _ => foreign(ExtraSubject::ANSWER, "", key, value, sink),
         };
         // Mostly there is only one.
         match self.has_more {
@@ -237,15 +240,15 @@ impl<'a> Event<'a> {
             error(failure, ERRORS, sink);
         }
         match word {
-            "content_block_stop" => put(place, Part::End, sink),
-            "message_stop" => put(None, Part::Done, sink),
-            PING => put(None, Part::Progress { word, value: None }, sink),
+            "content_block_stop" => put(place, FragmentKind::End, sink),
+            "message_stop" => put(None, FragmentKind::Done, sink),
+            PING => put(None, FragmentKind::Progress { word, value: None }, sink),
             _ => {}
         }
     }
 }
 
-fn put(place: Option<Place>, part: Part<'_>, sink: &mut FragmentSink<'_>) {
+fn put(place: Option<BlockKey>, part: FragmentKind<'_>, sink: &mut FragmentSink<'_>) {
     sink.put(Fragment { choice: 0, place, part });
 }
 
@@ -260,87 +263,89 @@ fn message(message: Value<'_>, sink: &mut FragmentSink<'_>) {
             "model" => model = value.filled(),
             "type" => {}
             "role" if is_usual(value, &["assistant"]) => {}
-            "content" if is_kind(value, Kind::String) || value.kind() == Kind::Array => given = Some(value),
-            "usage" if is_kind(value, Kind::Object) => counts = Some(value),
-            "stop_reason" if is_kind(value, Kind::String) => finish = value.filled(),
-            _ => foreign(Subject::ANSWER, "", key, value, sink),
+            "content" if is_kind(value, JsonKind::String) || value.kind() == JsonKind::Array => {
+                given = Some(value)
+            }
+            "usage" if is_kind(value, JsonKind::Object) => counts = Some(value),
+            "stop_reason" if is_kind(value, JsonKind::String) => finish = value.filled(),
+            _ => foreign(ExtraSubject::ANSWER, "", key, value, sink),
         }
     }
     if id.is_some() || model.is_some() {
-        put(None, Part::Start { id, model, word: MESSAGE }, sink);
+        put(None, FragmentKind::Start { id, model, word: MESSAGE }, sink);
     }
     if let Some(counts) = counts {
         usage(counts, sink);
     }
     if let Some(text) = given.and_then(Value::filled) {
-        put(None, Part::Text { channel: Channel::Text, word: TEXT, text }, sink);
+        put(None, FragmentKind::Text { channel: TextChannel::Text, word: TEXT, text }, sink);
     }
     for (index, content) in given.iter().flat_map(|given| given.elements()).enumerate() {
-        let place = i64::try_from(index).ok().map(Place::at);
-        block(place, content, Extent::Whole, sink);
-        put(place, Part::End, sink);
+        let place = i64::try_from(index).ok().map(BlockKey::at);
+        block(place, content, BlockExtent::Whole, sink);
+        put(place, FragmentKind::End, sink);
     }
     if let Some(failure) = failure {
         error(failure, ERRORS, sink);
     }
     if let Some(word) = finish {
         let reason = finish_reason(word, FINISH);
-        put(None, Part::Finish { reason, raw: Some(word) }, sink);
+        put(None, FragmentKind::Finish { reason, raw: Some(word) }, sink);
     }
 }
 
-const REDACTED: Channel = Channel::Reasoning(ReasoningForm::Redacted);
+const REDACTED: TextChannel = TextChannel::Reasoning(ReasoningForm::Redacted);
 
 /// A block, and the end of what stood where it begins.
-fn block(place: Option<Place>, block: Value<'_>, extent: Extent, sink: &mut FragmentSink<'_>) {
+fn block(place: Option<BlockKey>, block: Value<'_>, extent: BlockExtent, sink: &mut FragmentSink<'_>) {
     let word = block.get("type").and_then(Value::str).map_or("", Str::written);
-    let is_announced = word == COMPACTION && extent == Extent::Beginning;
+    let is_announced = word == COMPACTION && extent == BlockExtent::Beginning;
     if is_announced && block.get("content").is_none_or(Value::is_null) {
         // Its content will follow.
         return;
     }
     // A call is known by its id: the same one announced again goes on.
     if !word.ends_with("tool_use") {
-        put(place, Part::End, sink);
+        put(place, FragmentKind::End, sink);
     }
     match word {
-        TEXT => text_block(place, Channel::Text, word, block, sink),
-        THINKING => text_block(place, Channel::REASONING, word, block, sink),
+        TEXT => text_block(place, TextChannel::Text, word, block, sink),
+        THINKING => text_block(place, TextChannel::REASONING, word, block, sink),
         REDACTED_THINKING => text_block(place, REDACTED, word, block, sink),
         TOOL_USE => call(place, CallKind::Function, word, block, extent, sink),
         // The provider runs these itself: `server_tool_use`, `mcp_tool_use`.
         _ if word.ends_with("tool_use") => call(place, CallKind::Builtin, word, block, extent, sink),
         _ if word.ends_with("tool_result") => {
             let call = block.get("tool_use_id").and_then(Value::filled);
-            put(place, Part::ToolResult { call, word, value: block.pass_raw() }, sink);
+            put(place, FragmentKind::ToolResult { call, word, value: block.pass_raw() }, sink);
         }
         _ => {
             let model = block.get("to").and_then(|to| to.get("model")).and_then(Value::filled);
             if let Some(model) = model.filter(|_| word == FALLBACK) {
-                put(None, Part::Rerouted { model }, sink);
+                put(None, FragmentKind::Rerouted { model }, sink);
             }
-            put(None, Part::Opaque { word, value: block.pass_raw() }, sink);
+            put(None, FragmentKind::Opaque { word, value: block.pass_raw() }, sink);
         }
     }
 }
 
 /// A text or thinking block as it begins, or whole.
 fn text_block(
-    place: Option<Place>,
-    channel: Channel,
+    place: Option<BlockKey>,
+    channel: TextChannel,
     word: &str,
     block: Value<'_>,
     sink: &mut FragmentSink<'_>,
 ) {
-    let members = Members::read(block);
-    members.tell_foreign(Subject::next(0), block, sink);
-    put(place, Part::Open { channel, word }, sink);
+    let members = ContentMembers::read(block);
+    members.tell_foreign(ExtraSubject::next(0), block, sink);
+    put(place, FragmentKind::Open { channel, word }, sink);
     content(place, block, &members, sink);
 }
 
 /// What there is of content in a block or delta.
 #[derive(Default)]
-struct Members<'a> {
+struct ContentMembers<'a> {
     kind: Option<Value<'a>>,
     has_hung: bool,
     /// The last member that grows the block, and whether there are others.
@@ -350,28 +355,29 @@ struct Members<'a> {
     has_foreign: bool,
 }
 
-impl<'a> Members<'a> {
+impl<'a> ContentMembers<'a> {
     #[inline]
     fn read(content: Value<'a>) -> Self {
         let mut members = Self::default();
         for (key, value) in content.members() {
-            match Role::of(key, value) {
-                Role::Kind => members.kind = Some(value),
-                Role::Hung => members.has_hung = true,
-                Role::Growing => {
+            match MemberRole::of(key, value) {
+                MemberRole::Kind => members.kind = Some(value),
+                MemberRole::Hung => members.has_hung = true,
+                MemberRole::Growing => {
                     members.has_more |= members.growing.is_some();
                     members.growing = Some((key, value));
                 }
-                Role::Foreign => members.has_foreign = true,
+                MemberRole::Foreign => members.has_foreign = true,
             }
         }
         members
     }
 
     /// Passes on what is not read as content.
-    fn tell_foreign(&self, subject: Subject, content: Value<'a>, sink: &mut FragmentSink<'_>) {
+    fn tell_foreign(&self, subject: ExtraSubject, content: Value<'a>, sink: &mut FragmentSink<'_>) {
         if self.has_foreign {
-            let is_foreign = |(key, value): &(&str, Value<'_>)| Role::of(key, *value) == Role::Foreign;
+            let is_foreign =
+                |(key, value): &(&str, Value<'_>)| MemberRole::of(key, *value) == MemberRole::Foreign;
             for (key, value) in content.members().filter(is_foreign) {
                 foreign(subject, "", key, value, sink);
             }
@@ -381,7 +387,7 @@ impl<'a> Members<'a> {
 
 /// What a member of a block or delta is for.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Role {
+enum MemberRole {
     Kind,
     /// It hangs on the block.
     Hung,
@@ -391,28 +397,33 @@ enum Role {
     Foreign,
 }
 
-impl Role {
+impl MemberRole {
     #[inline(always)]
     fn of(key: &str, value: Value<'_>) -> Self {
         match key {
             "type" => Self::Kind,
             "partial_json" => Self::Growing,
-            TEXT | THINKING if is_kind(value, Kind::String) => Self::Growing,
+            TEXT | THINKING if is_kind(value, JsonKind::String) => Self::Growing,
             "citation" => Self::Hung,
-            SIGNATURE | DATA if is_kind(value, Kind::String) => Self::Hung,
-            CITATIONS if is_kind(value, Kind::Array) => Self::Hung,
+            SIGNATURE | DATA if is_kind(value, JsonKind::String) => Self::Hung,
+            CITATIONS if is_kind(value, JsonKind::Array) => Self::Hung,
             _ => Self::Foreign,
         }
     }
 }
 
 /// The members of a text or thinking block, and of the deltas that grow any block: what hangs on it first.
-fn content(place: Option<Place>, content: Value<'_>, members: &Members<'_>, sink: &mut FragmentSink<'_>) {
+fn content(
+    place: Option<BlockKey>,
+    content: Value<'_>,
+    members: &ContentMembers<'_>,
+    sink: &mut FragmentSink<'_>,
+) {
     let mut hang = |kind, word: &str, value: Value<'_>| {
-        put(place, Part::hung(THINKING, kind, word, value.pass_raw()), sink);
+        put(place, FragmentKind::hung(THINKING, kind, word, value.pass_raw()), sink);
     };
     let hung = content.members().take_while(|_| members.has_hung);
-    for (key, value) in hung.filter(|(key, value)| Role::of(key, *value) == Role::Hung) {
+    for (key, value) in hung.filter(|(key, value)| MemberRole::of(key, *value) == MemberRole::Hung) {
         match key {
             SIGNATURE if value.is_filled() => hang(AttachmentKind::Signature, key, value),
             DATA if value.is_filled() => hang(AttachmentKind::Encrypted, key, value),
@@ -431,36 +442,38 @@ fn content(place: Option<Place>, content: Value<'_>, members: &Members<'_>, sink
 }
 
 /// A member by which a block grows; others say nothing here.
-fn grow(place: Option<Place>, key: &str, value: Value<'_>, sink: &mut FragmentSink<'_>) {
+fn grow(place: Option<BlockKey>, key: &str, value: Value<'_>, sink: &mut FragmentSink<'_>) {
     match (key, value.pass_filled()) {
-        (TEXT, Some(text)) => put(place, Part::Text { channel: Channel::Text, word: TEXT, text }, sink),
+        (TEXT, Some(text)) => {
+            put(place, FragmentKind::Text { channel: TextChannel::Text, word: TEXT, text }, sink)
+        }
         (THINKING, Some(text)) => {
-            put(place, Part::Text { channel: Channel::REASONING, word: THINKING, text }, sink);
+            put(place, FragmentKind::Text { channel: TextChannel::REASONING, word: THINKING, text }, sink);
         }
         ("partial_json", _) => {
             let arguments = match value.kind() {
-                Kind::Null => None,
-                Kind::String => value.pass().map(Arguments::Text),
-                _ => Some(Arguments::Value(value.pass_raw())),
+                JsonKind::Null => None,
+                JsonKind::String => value.pass().map(FragmentArguments::Text),
+                _ => Some(FragmentArguments::Value(value.pass_raw())),
             };
             let (kind, word) = (CallKind::Function, TOOL_USE);
-            put(place, Part::Call { id: None, name: None, kind, word, arguments }, sink);
+            put(place, FragmentKind::Call { id: None, name: None, kind, word, arguments }, sink);
         }
         _ => {}
     }
 }
 
-fn delta(place: Option<Place>, delta: Value<'_>, sink: &mut FragmentSink<'_>) {
-    let members = Members::read(delta);
+fn delta(place: Option<BlockKey>, delta: Value<'_>, sink: &mut FragmentSink<'_>) {
+    let members = ContentMembers::read(delta);
     let word = members.kind.and_then(Value::str).map_or("", Str::written);
     if word == COMPACTION_DELTA {
         let members = delta.members().filter(|(key, _)| *key != "type");
         let value = members.fold(format!("{{\"type\":\"{COMPACTION}\""), |object, (key, value)| {
             format!("{object},\"{key}\":{}", value.raw())
         });
-        return put(None, Part::Opaque { word: COMPACTION, value: &(value + "}") }, sink);
+        return put(None, FragmentKind::Opaque { word: COMPACTION, value: &(value + "}") }, sink);
     }
-    let subject = place.map_or(Subject::choice(0), |place| Subject::block(0, place));
+    let subject = place.map_or(ExtraSubject::choice(0), |place| ExtraSubject::block(0, place));
     let is_unknown = !word.is_empty() && !is_delta(word);
     if is_unknown && !members.has_hung && members.growing.is_none() {
         return foreign(subject, "", word, delta, sink);
@@ -470,30 +483,30 @@ fn delta(place: Option<Place>, delta: Value<'_>, sink: &mut FragmentSink<'_>) {
 }
 
 fn call(
-    place: Option<Place>,
+    place: Option<BlockKey>,
     kind: CallKind,
     word: &str,
     block: Value<'_>,
-    extent: Extent,
+    extent: BlockExtent,
     sink: &mut FragmentSink<'_>,
 ) {
-    let (mut id, mut name, mut arguments) = (None, None, Arguments::Text(Str::Plain("")));
+    let (mut id, mut name, mut arguments) = (None, None, FragmentArguments::Text(Str::Plain("")));
     for (key, value) in block.members() {
         match key {
             "type" => {}
             "id" => id = value.filled(),
             "name" => name = value.filled(),
             "input" => match value.kind() {
-                Kind::Null => {}
-                Kind::String => arguments = value.str().map_or(arguments, Arguments::Text),
+                JsonKind::Null => {}
+                JsonKind::String => arguments = value.str().map_or(arguments, FragmentArguments::Text),
                 // Where deltas may follow, `{}` only holds the place of what they will bring.
-                Kind::Object if extent == Extent::Beginning && value.members().next().is_none() => {}
-                _ => arguments = Arguments::Value(value.raw()),
+                JsonKind::Object if extent == BlockExtent::Beginning && value.members().next().is_none() => {}
+                _ => arguments = FragmentArguments::Value(value.raw()),
             },
-            _ => foreign(Subject::next(0), "", key, value, sink),
+            _ => foreign(ExtraSubject::next(0), "", key, value, sink),
         }
     }
-    put(place, Part::Call { id, name, kind, word, arguments: Some(arguments) }, sink);
+    put(place, FragmentKind::Call { id, name, kind, word, arguments: Some(arguments) }, sink);
 }
 
 fn usage(usage: Value<'_>, sink: &mut FragmentSink<'_>) {
@@ -505,7 +518,7 @@ fn usage(usage: Value<'_>, sink: &mut FragmentSink<'_>) {
         ["input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens"],
     );
     let cache = cached_tokens.unwrap_or(0).saturating_add(cache_write_tokens.unwrap_or(0));
-    let counters = Counters {
+    let counters = TokenCounts {
         // The wire counts cached tokens beside the input.
         input_tokens: input_tokens.map(|input| input.saturating_add(cache)),
         output_tokens,
@@ -517,7 +530,7 @@ fn usage(usage: Value<'_>, sink: &mut FragmentSink<'_>) {
             .and_then(|details| details.get("thinking_tokens"))
             .and_then(Value::count),
     };
-    put(None, Part::Usage { word: USAGE, counters, raw: usage.pass_raw(), read: None }, sink);
+    put(None, FragmentKind::Usage { word: USAGE, counters, raw: usage.pass_raw(), read: None }, sink);
 }
 
 #[cfg(test)]
@@ -526,7 +539,7 @@ mod tests {
     use crate::json::Tape;
 
     fn is_ours(event: Option<&str>, frame: &str) -> bool {
-        recognise(&Input { event, value: Tape::new().parse(frame).expect("valid") }).is_some()
+        recognise(&ProtocolFrame { event, value: Tape::new().parse(frame).expect("valid") }).is_some()
     }
 
     #[test]

@@ -9,10 +9,13 @@
 mod encode;
 mod request;
 
-use super::{Context, Evidence, Input, Protocol, Subject, error, finish_reason, foreign, is_usual, report};
-use crate::event::{AttachmentKind, CallKind, Counters, FinishReason, ReasoningForm};
-use crate::fragment::{Arguments, Channel, Fragment, FragmentSink, Part, Place};
-use crate::json::{Kind, Node as Value, Str};
+use super::{
+    DetectionEvidence, ErrorContext, ExtraSubject, Protocol, ProtocolFrame, error, finish_reason, foreign,
+    is_usual, report,
+};
+use crate::event::{AttachmentKind, CallKind, FinishReason, ReasoningForm, TokenCounts};
+use crate::fragment::{BlockKey, Fragment, FragmentArguments, FragmentKind, FragmentSink, TextChannel};
+use crate::json::{JsonKind, Str, TapeNode as Value};
 use crate::upstream::ErrorClass;
 
 /// Amazon Bedrock Converse.
@@ -92,35 +95,35 @@ const ERRORS: &[(&str, ErrorClass)] = &[
     ("modelTimeoutException", ErrorClass::Transport),
 ];
 
-fn recognise(input: &Input<'_>) -> Option<Evidence> {
+fn recognise(input: &ProtocolFrame<'_>) -> Option<DetectionEvidence> {
     let body = input.value;
     if let Some(name) = input.event {
-        return is_event(name, body).then_some(Evidence::Strong);
+        return is_event(name, body).then_some(DetectionEvidence::Strong);
     }
     let has = |is: fn(&str, Value<'_>) -> bool| body.members().any(|(name, value)| is(name, value));
-    Evidence::of(is_whole(body) || has(is_event), || has(is_exception))
+    DetectionEvidence::of(is_whole(body) || has(is_event), || has(is_exception))
 }
 
 fn is_whole(body: Value<'_>) -> bool {
-    body.get("output")
-        .and_then(|output| output.get("message"))
-        .is_some_and(|message| message.get("content").is_some_and(|content| content.kind() == Kind::Array))
+    body.get("output").and_then(|output| output.get("message")).is_some_and(|message| {
+        message.get("content").is_some_and(|content| content.kind() == JsonKind::Array)
+    })
 }
 
 fn is_event(name: &str, value: Value<'_>) -> bool {
     match name {
         // The one name that others use too.
         "metadata" => ["usage", "metrics", "trace"].iter().any(|key| value.get(key).is_some()),
-        _ => value.kind() == Kind::Object && EVENTS.contains(&name),
+        _ => value.kind() == JsonKind::Object && EVENTS.contains(&name),
     }
 }
 
 /// Such as `throttlingException`.
 fn is_exception(name: &str, value: Value<'_>) -> bool {
-    value.kind() == Kind::Object && name.ends_with("Exception")
+    value.kind() == JsonKind::Object && name.ends_with("Exception")
 }
 
-fn decode(input: &Input<'_>, sink: &mut FragmentSink<'_>) {
+fn decode(input: &ProtocolFrame<'_>, sink: &mut FragmentSink<'_>) {
     let body = input.value;
     match input.event {
         Some(name) if EVENTS.contains(&name) => return event(name, body, sink),
@@ -128,11 +131,11 @@ fn decode(input: &Input<'_>, sink: &mut FragmentSink<'_>) {
         _ => {}
     }
     if is_whole(body) {
-        put(None, Part::Start { id: None, model: None, word: OUTPUT }, sink);
+        put(None, FragmentKind::Start { id: None, model: None, word: OUTPUT }, sink);
         answer(body, sink);
         // An answer that has not stopped was cut off.
         if body.get("stopReason").is_some() {
-            put(None, Part::Done, sink);
+            put(None, FragmentKind::Done, sink);
         }
     } else if body.members().any(|(name, value)| is_event(name, value) || is_exception(name, value)) {
         for (name, value) in body.members() {
@@ -141,39 +144,39 @@ fn decode(input: &Input<'_>, sink: &mut FragmentSink<'_>) {
             } else if is_exception(name, value) {
                 exception(name, value, sink);
             } else if !VOLATILE.contains(&name) {
-                foreign(Subject::ANSWER, "", name, value, sink);
+                foreign(ExtraSubject::ANSWER, "", name, value, sink);
             }
         }
     } else if input.event.is_none()
-        && body.get("message").or(body.get("Message")).is_some_and(|words| words.kind() == Kind::String)
+        && body.get("message").or(body.get("Message")).is_some_and(|words| words.kind() == JsonKind::String)
     {
         error(body, ERRORS, sink);
     } else {
-        foreign(Subject::ANSWER, "", input.event.unwrap_or_default(), body, sink);
+        foreign(ExtraSubject::ANSWER, "", input.event.unwrap_or_default(), body, sink);
     }
 }
 
 /// An exception, whose class is its name.
 fn exception(name: &str, exception: Value<'_>, sink: &mut FragmentSink<'_>) {
-    let context = Context { words: ERRORS, code: Some(Str::Plain(name)), ..Context::default() };
+    let context = ErrorContext { words: ERRORS, code: Some(Str::Plain(name)), ..ErrorContext::default() };
     report(exception, context, sink);
 }
 
-fn put(place: Option<Place>, part: Part<'_>, sink: &mut FragmentSink<'_>) {
+fn put(place: Option<BlockKey>, part: FragmentKind<'_>, sink: &mut FragmentSink<'_>) {
     sink.put(Fragment { choice: 0, place, part });
 }
 
 /// What is said of the block at the place.
-fn about(place: Option<Place>) -> Subject {
-    place.map_or(Subject::choice(0), |place| Subject::block(0, place))
+fn about(place: Option<BlockKey>) -> ExtraSubject {
+    place.map_or(ExtraSubject::choice(0), |place| ExtraSubject::block(0, place))
 }
 
 fn event(name: &str, event: Value<'_>, sink: &mut FragmentSink<'_>) {
-    put(None, Part::Start { id: None, model: None, word: OUTPUT }, sink);
+    put(None, FragmentKind::Start { id: None, model: None, word: OUTPUT }, sink);
     if !name.starts_with("contentBlock") {
         answer(event, sink);
     } else {
-        let place = event.get("contentBlockIndex").and_then(Place::of);
+        let place = event.get("contentBlockIndex").and_then(BlockKey::of);
         for (key, value) in event.members() {
             match key {
                 "contentBlockIndex" => {}
@@ -183,12 +186,12 @@ fn event(name: &str, event: Value<'_>, sink: &mut FragmentSink<'_>) {
             }
         }
         if name == "contentBlockStop" {
-            put(place, Part::End, sink);
+            put(place, FragmentKind::End, sink);
         }
     }
     // The one follows the other, though not in this order in all recordings, and nothing follows both.
     if matches!(name, "messageStop" | "metadata") {
-        put(None, Part::HalfDone, sink);
+        put(None, FragmentKind::HalfDone, sink);
     }
 }
 
@@ -203,7 +206,7 @@ fn answer(answer: Value<'_>, sink: &mut FragmentSink<'_>) {
             "stopReason" => finish = value.filled(),
             key if VOLATILE.contains(&key) => {}
             key if is_exception(key, value) => failure = Some((key, value)),
-            _ => foreign(Subject::ANSWER, "", key, value, sink),
+            _ => foreign(ExtraSubject::ANSWER, "", key, value, sink),
         }
     }
     if let Some(counts) = counts {
@@ -212,7 +215,7 @@ fn answer(answer: Value<'_>, sink: &mut FragmentSink<'_>) {
     for (key, value) in output.iter().flat_map(|output| output.members()) {
         match key {
             "message" => message(value, sink),
-            _ => foreign(Subject::ANSWER, "output.", key, value, sink),
+            _ => foreign(ExtraSubject::ANSWER, "output.", key, value, sink),
         }
     }
     if let Some((name, value)) = failure {
@@ -220,7 +223,7 @@ fn answer(answer: Value<'_>, sink: &mut FragmentSink<'_>) {
     }
     if let Some(word) = finish {
         let reason = finish_reason(word, FINISH);
-        put(None, Part::Finish { reason, raw: Some(word) }, sink);
+        put(None, FragmentKind::Finish { reason, raw: Some(word) }, sink);
     }
 }
 
@@ -230,44 +233,44 @@ fn message(message: Value<'_>, sink: &mut FragmentSink<'_>) {
             "role" if is_usual(value, &["assistant"]) => {}
             CONTENT => {
                 for (index, block) in value.elements().enumerate() {
-                    let place = i64::try_from(index).ok().map(Place::at);
+                    let place = i64::try_from(index).ok().map(BlockKey::at);
                     content(place, block, sink);
-                    put(place, Part::End, sink);
+                    put(place, FragmentKind::End, sink);
                 }
             }
-            _ => foreign(Subject::choice(0), "message.", key, value, sink),
+            _ => foreign(ExtraSubject::choice(0), "message.", key, value, sink),
         }
     }
 }
 
 /// A block of a whole answer, or the beginning or a delta of one.
-fn content(place: Option<Place>, content: Value<'_>, sink: &mut FragmentSink<'_>) {
+fn content(place: Option<BlockKey>, content: Value<'_>, sink: &mut FragmentSink<'_>) {
     for (key, value) in content.members() {
         match key {
             // Some gateways name the kind beside the member that says it.
             "type" if is_usual(value, &["text", "tool_use", "tool_result", "reasoning"]) => {}
-            TEXT => text(place, Channel::Text, key, value, sink),
+            TEXT => text(place, TextChannel::Text, key, value, sink),
             REASONING => reasoning(place, value, sink),
             TOOL_USE => call(place, value, sink),
             TOOL_RESULT => result(place, value, sink),
             "citation" => annotation(place, value, sink),
             CITATIONS => citations(place, value, sink),
             // Pictures and whatever else there will be.
-            _ if value.kind() == Kind::Object => {
-                put(place, Part::Opaque { word: key, value: value.pass_raw() }, sink);
+            _ if value.kind() == JsonKind::Object => {
+                put(place, FragmentKind::Opaque { word: key, value: value.pass_raw() }, sink);
             }
             _ => foreign(about(place), "", key, value, sink),
         }
     }
 }
 
-fn citations(place: Option<Place>, content: Value<'_>, sink: &mut FragmentSink<'_>) {
+fn citations(place: Option<BlockKey>, content: Value<'_>, sink: &mut FragmentSink<'_>) {
     for (key, value) in content.members() {
         match key {
             CONTENT => {
                 for (key, value) in value.elements().flat_map(Value::members) {
                     match key {
-                        TEXT => text(place, Channel::Text, key, value, sink),
+                        TEXT => text(place, TextChannel::Text, key, value, sink),
                         _ => foreign(about(place), "citationsContent.", key, value, sink),
                     }
                 }
@@ -278,23 +281,33 @@ fn citations(place: Option<Place>, content: Value<'_>, sink: &mut FragmentSink<'
     }
 }
 
-fn text(place: Option<Place>, channel: Channel, word: &str, value: Value<'_>, sink: &mut FragmentSink<'_>) {
+fn text(
+    place: Option<BlockKey>,
+    channel: TextChannel,
+    word: &str,
+    value: Value<'_>,
+    sink: &mut FragmentSink<'_>,
+) {
     if let Some(text) = value.pass_filled() {
-        put(place, Part::Text { channel, word, text }, sink);
+        put(place, FragmentKind::Text { channel, word, text }, sink);
     }
 }
 
 /// A citation may come before the text that it belongs to.
-fn annotation(place: Option<Place>, citation: Value<'_>, sink: &mut FragmentSink<'_>) {
-    put(place, Part::Open { channel: Channel::Text, word: TEXT }, sink);
-    put(place, Part::hung(REASONING, AttachmentKind::Annotation, "citations", citation.pass_raw()), sink);
+fn annotation(place: Option<BlockKey>, citation: Value<'_>, sink: &mut FragmentSink<'_>) {
+    put(place, FragmentKind::Open { channel: TextChannel::Text, word: TEXT }, sink);
+    put(
+        place,
+        FragmentKind::hung(REASONING, AttachmentKind::Annotation, "citations", citation.pass_raw()),
+        sink,
+    );
 }
 
 /// Thoughts: their text may stand one level deeper.
-fn reasoning(place: Option<Place>, content: Value<'_>, sink: &mut FragmentSink<'_>) {
+fn reasoning(place: Option<BlockKey>, content: Value<'_>, sink: &mut FragmentSink<'_>) {
     for (key, value) in content.members() {
         match key {
-            REASONING_TEXT if value.kind() == Kind::Object => {
+            REASONING_TEXT if value.kind() == JsonKind::Object => {
                 for (key, value) in value.members() {
                     thought(place, key, value, sink);
                 }
@@ -304,21 +317,21 @@ fn reasoning(place: Option<Place>, content: Value<'_>, sink: &mut FragmentSink<'
     }
 }
 
-fn thought<'a>(place: Option<Place>, key: &'a str, value: Value<'a>, sink: &mut FragmentSink<'_>) {
+fn thought<'a>(place: Option<BlockKey>, key: &'a str, value: Value<'a>, sink: &mut FragmentSink<'_>) {
     let (kind, form) = match key {
-        TEXT => return text(place, Channel::REASONING, REASONING, value, sink),
+        TEXT => return text(place, TextChannel::REASONING, REASONING, value, sink),
         SIGNATURE => (AttachmentKind::Signature, ReasoningForm::Raw),
         REDACTED => (AttachmentKind::Encrypted, ReasoningForm::Redacted),
         _ => return foreign(about(place), "reasoningContent.", key, value, sink),
     };
     if value.is_filled() {
         // Thoughts may have no text to show, and then nothing has opened their block.
-        put(place, Part::Open { channel: Channel::Reasoning(form), word: REASONING }, sink);
-        put(place, Part::hung(REASONING, kind, key, value.pass_raw()), sink);
+        put(place, FragmentKind::Open { channel: TextChannel::Reasoning(form), word: REASONING }, sink);
+        put(place, FragmentKind::hung(REASONING, kind, key, value.pass_raw()), sink);
     }
 }
 
-fn call(place: Option<Place>, tool: Value<'_>, sink: &mut FragmentSink<'_>) {
+fn call(place: Option<BlockKey>, tool: Value<'_>, sink: &mut FragmentSink<'_>) {
     let (mut id, mut name, mut kind, mut arguments) = (None, None, CallKind::Function, None);
     for (key, value) in tool.members() {
         match key {
@@ -327,36 +340,36 @@ fn call(place: Option<Place>, tool: Value<'_>, sink: &mut FragmentSink<'_>) {
             "type" if value.str().is_some_and(|word| word.is(SERVER_TOOL_USE)) => kind = CallKind::Builtin,
             "input" => {
                 arguments = match value.kind() {
-                    Kind::Null => None,
-                    Kind::String => value.pass().map(Arguments::Text),
-                    _ => Some(Arguments::Value(value.pass_raw())),
+                    JsonKind::Null => None,
+                    JsonKind::String => value.pass().map(FragmentArguments::Text),
+                    _ => Some(FragmentArguments::Value(value.pass_raw())),
                 };
             }
-            _ => foreign(Subject::next(0), "toolUse.", key, value, sink),
+            _ => foreign(ExtraSubject::next(0), "toolUse.", key, value, sink),
         }
     }
     // A name comes whole.
-    let arguments = arguments.or(name.map(|_| Arguments::Text(Str::Plain(""))));
-    put(place, Part::Call { id, name, kind, word: TOOL_USE, arguments }, sink);
+    let arguments = arguments.or(name.map(|_| FragmentArguments::Text(Str::Plain(""))));
+    put(place, FragmentKind::Call { id, name, kind, word: TOOL_USE, arguments }, sink);
 }
 
 /// What a tool of the provider's answered: whole; or, streamed, its head and then a list of its content.
-fn result(place: Option<Place>, result: Value<'_>, sink: &mut FragmentSink<'_>) {
+fn result(place: Option<BlockKey>, result: Value<'_>, sink: &mut FragmentSink<'_>) {
     let word = TOOL_RESULT;
-    if result.kind() == Kind::Array {
-        return put(place, Part::ToolResult { call: None, word, value: result.pass_raw() }, sink);
+    if result.kind() == JsonKind::Array {
+        return put(place, FragmentKind::ToolResult { call: None, word, value: result.pass_raw() }, sink);
     }
     for (key, value) in result.members() {
         if !matches!(key, "toolUseId" | CONTENT) {
-            foreign(Subject::next(0), "toolResult.", key, value, sink);
+            foreign(ExtraSubject::next(0), "toolResult.", key, value, sink);
         }
     }
     let call = result.get("toolUseId").and_then(Value::filled);
     if let Some(call) = call {
-        put(place, Part::Answers { call }, sink);
+        put(place, FragmentKind::Answers { call }, sink);
     }
     if let Some(content) = result.get(CONTENT).filter(|content| !content.is_null()) {
-        put(place, Part::ToolResult { call, word, value: content.pass_raw() }, sink);
+        put(place, FragmentKind::ToolResult { call, word, value: content.pass_raw() }, sink);
     }
 }
 
@@ -368,7 +381,7 @@ fn usage(usage: Value<'_>, sink: &mut FragmentSink<'_>) {
     let cached_tokens = count("cacheReadInputTokens").or_else(|| count("cacheReadInputTokenCount"));
     let cache_write_tokens = count("cacheWriteInputTokens").or_else(|| count("cacheWriteInputTokenCount"));
     let cache = cached_tokens.unwrap_or(0).saturating_add(cache_write_tokens.unwrap_or(0));
-    let counters = Counters {
+    let counters = TokenCounts {
         // The wire counts cached tokens beside the input.
         input_tokens: count("inputTokens").map(|input| input.saturating_add(cache)),
         output_tokens: count("outputTokens"),
@@ -377,5 +390,5 @@ fn usage(usage: Value<'_>, sink: &mut FragmentSink<'_>) {
         cache_write_tokens,
         reasoning_tokens: None,
     };
-    put(None, Part::Usage { word: USAGE, counters, raw: usage.pass_raw(), read: None }, sink);
+    put(None, FragmentKind::Usage { word: USAGE, counters, raw: usage.pass_raw(), read: None }, sink);
 }

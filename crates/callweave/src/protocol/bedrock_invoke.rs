@@ -9,10 +9,10 @@ mod encode;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
-use super::{Evidence, Input, Protocol, Subject, finish_reason, foreign};
-use crate::event::{CallKind, Counters, FinishReason, NoticeCode};
-use crate::fragment::{Arguments, Channel, Fragment, FragmentSink, Part};
-use crate::json::{Kind, Node as Value, Str, Tape};
+use super::{DetectionEvidence, ExtraSubject, Protocol, ProtocolFrame, finish_reason, foreign};
+use crate::event::{CallKind, FinishReason, NoticeCode, TokenCounts};
+use crate::fragment::{Fragment, FragmentArguments, FragmentKind, FragmentSink, TextChannel};
+use crate::json::{JsonKind, Str, Tape, TapeNode as Value};
 use crate::upstream::ErrorClass;
 
 /// Amazon Bedrock InvokeModel.
@@ -51,9 +51,9 @@ const OWN: &str = "amazon-bedrock-";
 /// Stands in the last chunk of every stream.
 const METRICS: &str = "amazon-bedrock-invocationMetrics";
 
-fn recognise(input: &Input<'_>) -> Option<Evidence> {
+fn recognise(input: &ProtocolFrame<'_>) -> Option<DetectionEvidence> {
     let is_ours = envelope(input.value).is_some() || (input.event.is_none() && is_plain(input.value));
-    is_ours.then_some(Evidence::Strong)
+    is_ours.then_some(DetectionEvidence::Strong)
 }
 
 /// The object with the `bytes`; SDKs print it under the event's name.
@@ -63,7 +63,7 @@ fn envelope(body: Value<'_>) -> Option<(Value<'_>, Str<'_>)> {
     Some((object, bytes))
 }
 
-fn decode(input: &Input<'_>, sink: &mut FragmentSink<'_>) {
+fn decode(input: &ProtocolFrame<'_>, sink: &mut FragmentSink<'_>) {
     let Some((object, bytes)) = envelope(input.value) else {
         return vendor(input, sink);
     };
@@ -71,8 +71,8 @@ fn decode(input: &Input<'_>, sink: &mut FragmentSink<'_>) {
         STANDARD.decode(bytes.to_cow().as_bytes()).ok().and_then(|bytes| String::from_utf8(bytes).ok());
     let mut tape = Tape::new();
     match inside.as_deref().map(|text| tape.parse(text)) {
-        Some(Ok(value)) => vendor(&Input { event: None, value }, sink),
-        _ => sink.put(Fragment::new(Part::Notice {
+        Some(Ok(value)) => vendor(&ProtocolFrame { event: None, value }, sink),
+        _ => sink.put(Fragment::new(FragmentKind::Notice {
             code: NoticeCode::MalformedFrame,
             detail: "the bytes of a chunk are not JSON in base64",
             text: Some(bytes.written()),
@@ -80,36 +80,40 @@ fn decode(input: &Input<'_>, sink: &mut FragmentSink<'_>) {
     }
     for (key, value) in object.members() {
         if key != "bytes" && !VOLATILE.contains(&key) {
-            foreign(Subject::ANSWER, "", key, value, sink);
+            foreign(ExtraSubject::ANSWER, "", key, value, sink);
         }
     }
 }
 
 /// The vendor's own event or body, and what Bedrock adds to it.
-fn vendor(input: &Input<'_>, sink: &mut FragmentSink<'_>) {
+fn vendor(input: &ProtocolFrame<'_>, sink: &mut FragmentSink<'_>) {
     let body = input.value;
     for (key, value) in body.members().filter(|(key, _)| key.starts_with(OWN) && *key != METRICS) {
-        foreign(Subject::ANSWER, "", key, value, sink);
+        foreign(ExtraSubject::ANSWER, "", key, value, sink);
     }
     let is_own = body.members().all(|(key, _)| key.starts_with(OWN));
     if is_jurassic(body) {
         jurassic(body, sink);
     } else if is_plain(body) {
-        plain(0, body, Depth::Body, sink);
+        plain(0, body, ListDepth::Body, sink);
     } else if is_own {
         // Bedrock speaks for itself.
     } else if let Some(protocol) = Protocol::detect(input).filter(|&protocol| *protocol != PROTOCOL) {
         // No vendor speaks in envelopes: one inside another is passed on.
         protocol.decode(input, &mut |fragment: Fragment<'_>| match fragment.part {
-            Part::Foreign { key, .. } if key.starts_with(OWN) => {}
+            FragmentKind::Foreign { key, .. } if key.starts_with(OWN) => {}
             _ => sink.put(fragment),
         });
     } else {
         // Nobody knows whether it tells more or all again, so nobody may take the rest for all there is.
         let detail = "a chunk has a shape that is not known, and its text is not read";
-        sink.put(Fragment::new(Part::Notice { code: NoticeCode::MalformedFrame, detail, text: None }));
-        sink.put(Fragment::new(Part::Finish { reason: FinishReason::Other, raw: None }));
-        sink.put(Fragment::new(Part::Opaque {
+        sink.put(Fragment::new(FragmentKind::Notice {
+            code: NoticeCode::MalformedFrame,
+            detail,
+            text: None,
+        }));
+        sink.put(Fragment::new(FragmentKind::Finish { reason: FinishReason::Other, raw: None }));
+        sink.put(Fragment::new(FragmentKind::Opaque {
             word: input.event.unwrap_or_default(),
             value: body.pass_raw(),
         }));
@@ -119,20 +123,25 @@ fn vendor(input: &Input<'_>, sink: &mut FragmentSink<'_>) {
         let (cached_tokens, cache_write_tokens) =
             (count("cacheReadInputTokenCount"), count("cacheWriteInputTokenCount"));
         let cache = cached_tokens.unwrap_or(0).saturating_add(cache_write_tokens.unwrap_or(0));
-        let counters = Counters {
+        let counters = TokenCounts {
             input_tokens: count("inputTokenCount").map(|input| input.saturating_add(cache)),
             output_tokens: count("outputTokenCount"),
             cached_tokens,
             cache_write_tokens,
-            ..Counters::default()
+            ..TokenCounts::default()
         };
-        sink.put(Fragment::new(Part::Usage { word: METRICS, counters, raw: metrics.pass_raw(), read: None }));
-        sink.put(Fragment::new(Part::Done));
+        sink.put(Fragment::new(FragmentKind::Usage {
+            word: METRICS,
+            counters,
+            raw: metrics.pass_raw(),
+            read: None,
+        }));
+        sink.put(Fragment::new(FragmentKind::Done));
     }
 }
 
 /// How a plain-text model writes.
-struct PlainWords {
+struct PlainTextModel {
     /// What a block of its text is called.
     word: &'static str,
     text: &'static str,
@@ -150,7 +159,7 @@ struct PlainWords {
     counts: [&'static str; 2],
 }
 
-const USUAL: PlainWords = PlainWords {
+const USUAL: PlainTextModel = PlainTextModel {
     word: "text",
     text: "text",
     reason: "stop_reason",
@@ -163,9 +172,9 @@ const USUAL: PlainWords = PlainWords {
 };
 
 /// Claude 2, Titan, Llama, Mistral, DeepSeek, Cohere's Command (and Command R, whose whole body has no list).
-const PLAIN: &[PlainWords] = &[
-    PlainWords { word: "completion", text: "completion", usual: &[("type", "\"completion\"")], ..USUAL },
-    PlainWords {
+const PLAIN: &[PlainTextModel] = &[
+    PlainTextModel { word: "completion", text: "completion", usual: &[("type", "\"completion\"")], ..USUAL },
+    PlainTextModel {
         word: "outputText",
         text: "outputText",
         reason: "completionReason",
@@ -175,20 +184,25 @@ const PLAIN: &[PlainWords] = &[
         counts: ["inputTextTokenCount", "tokenCount"],
         ..USUAL
     },
-    PlainWords {
+    PlainTextModel {
         word: "generation",
         text: "generation",
         is_telling: true,
         counts: ["prompt_token_count", "generation_token_count"],
         ..USUAL
     },
-    PlainWords { list: Some("outputs"), is_always_list: true, ..USUAL },
-    PlainWords { word: "choices[].text", list: Some("choices"), is_always_list: true, ..USUAL },
+    PlainTextModel { list: Some("outputs"), is_always_list: true, ..USUAL },
+    PlainTextModel { word: "choices[].text", list: Some("choices"), is_always_list: true, ..USUAL },
     COMMAND_R,
-    PlainWords { word: "generations[].text", list: Some("generations"), is_always_list: true, ..COMMAND_R },
+    PlainTextModel {
+        word: "generations[].text",
+        list: Some("generations"),
+        is_always_list: true,
+        ..COMMAND_R
+    },
 ];
 
-const COMMAND_R: PlainWords = PlainWords {
+const COMMAND_R: PlainTextModel = PlainTextModel {
     word: "cohere.text",
     reason: "finish_reason",
     is_telling: true,
@@ -231,15 +245,15 @@ fn is_plain(body: Value<'_>) -> bool {
 }
 
 /// How the body of a plain-text model is written.
-fn words_of(body: Value<'_>) -> Option<&'static PlainWords> {
-    let is_answer = |words: &PlainWords, body: Value<'_>| {
+fn words_of(body: Value<'_>) -> Option<&'static PlainTextModel> {
+    let is_answer = |words: &PlainTextModel, body: Value<'_>| {
         let says = |key: &str| body.get(key).is_some();
-        body.get(words.text).is_some_and(|text| text.kind() == Kind::String)
+        body.get(words.text).is_some_and(|text| text.kind() == JsonKind::String)
             && (words.is_telling || says(words.reason))
             && (words.beside.is_empty() || words.beside.iter().any(|key| says(key)))
     };
     // Elsewhere `choices` are those of the chat protocol's older kin.
-    let is_other = |words: &PlainWords, body: Value<'_>| {
+    let is_other = |words: &PlainTextModel, body: Value<'_>| {
         words.list == Some("choices") && body.get("object").is_some()
             || words.text == "text" && body.get("type").is_some()
     };
@@ -270,51 +284,51 @@ fn is_jurassic(body: Value<'_>) -> bool {
 /// The answers of AI21's Jurassic: `{"completions": [{"data": {"text", "tokens"}, "finishReason": {"reason"}}]}`.
 fn jurassic(body: Value<'_>, sink: &mut FragmentSink<'_>) {
     for (key, value) in body.members().filter(|(key, _)| *key != "completions" && !key.starts_with(OWN)) {
-        foreign(Subject::ANSWER, "", key, value, sink);
+        foreign(ExtraSubject::ANSWER, "", key, value, sink);
     }
     let answers = body.get("completions");
     for (choice, answer) in (0..).zip(answers.into_iter().flat_map(Value::elements)) {
         for (key, value) in answer.members() {
             if !matches!(key, "data" | "finishReason") {
-                foreign(Subject::choice(choice), "", key, value, sink);
+                foreign(ExtraSubject::choice(choice), "", key, value, sink);
             }
         }
         let data = answer.get("data");
         for (key, value) in data.into_iter().flat_map(Value::members).filter(|(key, _)| *key != "text") {
-            foreign(Subject::choice(choice), "data.", key, value, sink);
+            foreign(ExtraSubject::choice(choice), "data.", key, value, sink);
         }
         if let Some(text) = data.and_then(|data| data.get("text")).and_then(Value::pass_filled) {
-            let (channel, word) = (Channel::Text, JURASSIC);
-            sink.put(Fragment::new(Part::Text { channel, word, text }).in_choice(choice));
+            let (channel, word) = (TextChannel::Text, JURASSIC);
+            sink.put(Fragment::new(FragmentKind::Text { channel, word, text }).in_choice(choice));
         }
         let finish = answer.get("finishReason");
         for (key, value) in finish.into_iter().flat_map(Value::members).filter(|(key, _)| *key != "reason") {
-            foreign(Subject::choice(choice), "finishReason.", key, value, sink);
+            foreign(ExtraSubject::choice(choice), "finishReason.", key, value, sink);
         }
         if let Some(word) = finish.and_then(|finish| finish.get("reason")).and_then(Value::filled) {
             let reason = finish_reason(word, FINISH);
-            sink.put(Fragment::new(Part::Finish { reason, raw: Some(word) }).in_choice(choice));
+            sink.put(Fragment::new(FragmentKind::Finish { reason, raw: Some(word) }).in_choice(choice));
         }
     }
-    sink.put(Fragment::new(Part::Done));
+    sink.put(Fragment::new(FragmentKind::Done));
 }
 
 /// Who may list answers.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Depth {
+enum ListDepth {
     Body,
     /// In a list whose texts are called so.
     Listed(&'static str),
 }
 
 /// A plain-text answer, or a list of them; an answer of a list holds none itself.
-fn plain(choice: u32, body: Value<'_>, depth: Depth, sink: &mut FragmentSink<'_>) {
+fn plain(choice: u32, body: Value<'_>, depth: ListDepth, sink: &mut FragmentSink<'_>) {
     let words = words_of(body).unwrap_or(&USUAL);
-    let word = if let Depth::Listed(word) = depth { word } else { words.word };
+    let word = if let ListDepth::Listed(word) = depth { word } else { words.word };
     // Beside a list of answers stands what concerns all of them.
-    let has_list = depth == Depth::Body && body.members().any(|(key, _)| is_list(key));
-    let subject = if has_list { Subject::ANSWER } else { Subject::choice(choice) };
-    let mut counters = Counters::default();
+    let has_list = depth == ListDepth::Body && body.members().any(|(key, _)| is_list(key));
+    let subject = if has_list { ExtraSubject::ANSWER } else { ExtraSubject::choice(choice) };
+    let mut counters = TokenCounts::default();
     let (mut counts, mut told, mut finish, mut calls) = (Vec::new(), None, None, None);
     let mut count = |key, value: Value<'_>| {
         counts.push(format!("\"{key}\":{}", value.raw()));
@@ -324,41 +338,42 @@ fn plain(choice: u32, body: Value<'_>, depth: Depth, sink: &mut FragmentSink<'_>
         match key {
             "type" | "index" => {}
             key if key.starts_with(OWN) => {}
-            key if PLAIN.iter().any(|words| words.text == key) && value.kind() == Kind::String => {
+            key if PLAIN.iter().any(|words| words.text == key) && value.kind() == JsonKind::String => {
                 told = value.pass_filled();
             }
-            key if is_list(key) && depth == Depth::Body => {}
+            key if is_list(key) && depth == ListDepth::Body => {}
             "stop_reason" | "completionReason" | "finish_reason" => finish = value.filled(),
-            "tool_calls" if value.kind() == Kind::Array => calls = Some(value),
+            "tool_calls" if value.kind() == JsonKind::Array => calls = Some(value),
             key if INPUT.contains(&key) => counters.input_tokens = count(key, value),
             key if OUTPUT.contains(&key) => counters.output_tokens = count(key, value),
             _ => foreign(subject, "", key, value, sink),
         }
     }
-    if counters != Counters::default() {
+    if counters != TokenCounts::default() {
         // The counts stand among the text, so the object that holds them alone is made here.
         let raw = format!("{{{}}}", counts.join(","));
-        sink.put(Fragment::new(Part::Usage { word: "", counters, raw: &raw, read: None }));
+        sink.put(Fragment::new(FragmentKind::Usage { word: "", counters, raw: &raw, read: None }));
     }
     if let Some(text) = told {
-        let (channel, word) = (Channel::Text, word);
-        sink.put(Fragment::new(Part::Text { channel, word, text }).in_choice(choice));
+        let (channel, word) = (TextChannel::Text, word);
+        sink.put(Fragment::new(FragmentKind::Text { channel, word, text }).in_choice(choice));
     }
     // Command R's.
     for call in calls.into_iter().flat_map(Value::elements) {
         let name = call.get("name").and_then(Value::filled);
-        let arguments = call.get("parameters").map(|value| Arguments::Value(value.pass_raw()));
-        let part = Part::Call { id: None, name, kind: CallKind::Function, word: "tool_calls", arguments };
+        let arguments = call.get("parameters").map(|value| FragmentArguments::Value(value.pass_raw()));
+        let part =
+            FragmentKind::Call { id: None, name, kind: CallKind::Function, word: "tool_calls", arguments };
         sink.put(Fragment::new(part).in_choice(choice));
     }
-    for (_, list) in body.members().filter(|(key, _)| is_list(key) && depth == Depth::Body) {
+    for (_, list) in body.members().filter(|(key, _)| is_list(key) && depth == ListDepth::Body) {
         for (choice, answer) in (0..).zip(list.elements()) {
-            plain(choice, answer, Depth::Listed(words.word), sink);
+            plain(choice, answer, ListDepth::Listed(words.word), sink);
         }
     }
     if let Some(word) = finish {
         let reason = finish_reason(word, FINISH);
-        sink.put(Fragment::new(Part::Finish { reason, raw: Some(word) }).in_choice(choice));
-        sink.put(Fragment::new(Part::Done));
+        sink.put(Fragment::new(FragmentKind::Finish { reason, raw: Some(word) }).in_choice(choice));
+        sink.put(Fragment::new(FragmentKind::Done));
     }
 }

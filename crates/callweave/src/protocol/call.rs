@@ -2,8 +2,8 @@
 
 use super::{is_kind, is_usual};
 use crate::event::CallKind;
-use crate::fragment::Arguments;
-use crate::json::{Kind, Node, Str};
+use crate::fragment::FragmentArguments;
+use crate::json::{JsonKind, Str, TapeNode};
 
 /// The words of such objects; of several for one thing, the first that is there counts.
 #[derive(Clone, Copy, Debug)]
@@ -26,18 +26,18 @@ pub struct CallObject<'t> {
     /// The id; `""` is none.
     pub id: Option<Str<'t>>,
     /// The number, as written.
-    pub index: Option<Node<'t>>,
+    pub index: Option<TapeNode<'t>>,
     /// The name, or a piece of it; `""` is none.
     pub name: Option<Str<'t>>,
     /// What its arguments are.
     pub kind: CallKind,
     /// The arguments, of whatever kind.
-    pub arguments: Option<Node<'t>>,
+    pub arguments: Option<TapeNode<'t>>,
 }
 
 /// Whether something is told piece by piece.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Portion {
+pub enum CallPortion {
     /// What is told is new.
     Piece,
     /// All of it is told, whether or not its pieces were told before.
@@ -61,9 +61,9 @@ impl<'t> CallObject<'t> {
     /// ```
     #[inline(always)]
     pub fn read(
-        call: Node<'t>,
+        call: TapeNode<'t>,
         words: &CallWords,
-        mut rest: impl FnMut(&'static str, &'t str, Node<'t>),
+        mut rest: impl FnMut(&'static str, &'t str, TapeNode<'t>),
     ) -> Self {
         let mut read = Self::default();
         // How good the words are that were found.
@@ -74,11 +74,11 @@ impl<'t> CallObject<'t> {
                 if rank < index_rank && !value.is_null() {
                     (read.index, index_rank) = (Some(value), rank);
                 }
-            } else if let Some(rank) = rank(words.id).filter(|_| is_kind(value, Kind::String)) {
+            } else if let Some(rank) = rank(words.id).filter(|_| is_kind(value, JsonKind::String)) {
                 if let Some(id) = value.filled().filter(|_| rank < id_rank) {
                     (read.id, id_rank) = (Some(id), rank);
                 }
-            } else if words.wrappers.contains(&key) && is_kind(value, Kind::Object) {
+            } else if words.wrappers.contains(&key) && is_kind(value, JsonKind::Object) {
                 // Snowflake writes two, and one of them empty.
                 let is_told = value.members().any(|(_, member)| !is_blank(member));
                 let is_other = |word: &&&str| **word != key && call.get(word).is_some();
@@ -89,7 +89,7 @@ impl<'t> CallObject<'t> {
                 if value.str().is_some_and(|word| word.is("custom")) {
                     read.kind = CallKind::Custom;
                 }
-            } else if key == "name" && is_kind(value, Kind::String) {
+            } else if key == "name" && is_kind(value, JsonKind::String) {
                 read.name = read.name.or(value.filled());
             } else if words.arguments.contains(&key) {
                 if read.arguments.is_none_or(is_blank) {
@@ -106,15 +106,15 @@ impl<'t> CallObject<'t> {
     fn enter(
         &mut self,
         key: &str,
-        wrapper: Node<'t>,
+        wrapper: TapeNode<'t>,
         words: &CallWords,
-        rest: &mut impl FnMut(&'static str, &'t str, Node<'t>),
+        rest: &mut impl FnMut(&'static str, &'t str, TapeNode<'t>),
     ) {
         if key == "custom" && !wrapper.is_null() {
             self.kind = CallKind::Custom;
         }
         for (key, value) in wrapper.members() {
-            if key == "name" && is_kind(value, Kind::String) {
+            if key == "name" && is_kind(value, JsonKind::String) {
                 self.name = value.filled().or(self.name);
             } else if words.wrapped.contains(&key) {
                 if self.arguments.is_none() || !is_blank(value) {
@@ -128,28 +128,28 @@ impl<'t> CallObject<'t> {
 
     /// The arguments as a fragment tells them: a text, or (some servers) an object. An empty piece says nothing,
     /// since the name beside it may still grow.
-    pub fn told(&self, portion: Portion) -> Option<Arguments<'t>> {
+    pub fn told(&self, portion: CallPortion) -> Option<FragmentArguments<'t>> {
         self.arguments.and_then(|value| arguments(value, portion))
     }
 }
 
 /// Argument text, or the arguments as another value, as a fragment tells them.
-pub(super) fn arguments(value: Node<'_>, portion: Portion) -> Option<Arguments<'_>> {
+pub(super) fn arguments(value: TapeNode<'_>, portion: CallPortion) -> Option<FragmentArguments<'_>> {
     match value.kind() {
-        Kind::Null => None,
-        Kind::String if portion == Portion::Whole => value.pass().map(Arguments::Whole),
-        Kind::String => value.pass_filled().map(Arguments::Text),
-        _ => Some(Arguments::Value(value.pass_raw())),
+        JsonKind::Null => None,
+        JsonKind::String if portion == CallPortion::Whole => value.pass().map(FragmentArguments::Whole),
+        JsonKind::String => value.pass_filled().map(FragmentArguments::Text),
+        _ => Some(FragmentArguments::Value(value.pass_raw())),
     }
 }
 
 /// Whether it is null or an empty text, list or object.
-pub(super) fn is_blank(value: Node<'_>) -> bool {
+pub(super) fn is_blank(value: TapeNode<'_>) -> bool {
     match value.kind() {
-        Kind::Null => true,
-        Kind::String => !value.is_filled(),
-        Kind::Array => value.elements().next().is_none(),
-        Kind::Object => value.members().next().is_none(),
-        Kind::Bool | Kind::Number => false,
+        JsonKind::Null => true,
+        JsonKind::String => !value.is_filled(),
+        JsonKind::Array => value.elements().next().is_none(),
+        JsonKind::Object => value.members().next().is_none(),
+        JsonKind::Bool | JsonKind::Number => false,
     }
 }

@@ -10,12 +10,14 @@
 mod session;
 
 #[cfg(feature = "exchange")]
-pub(crate) use session::{Heard, Session};
+pub(crate) use session::{CodexSession, ServerMessage};
 
-use super::{Context, Evidence, Input, Protocol, Subject, finish_reason, foreign, report};
-use crate::event::{CallKind, Counters, FinishReason, NoticeCode, ReasoningForm};
-use crate::fragment::{Arguments, Channel, Fragment, FragmentSink, Part, Place};
-use crate::json::{Kind, Node as Value, Str};
+use super::{
+    DetectionEvidence, ErrorContext, ExtraSubject, Protocol, ProtocolFrame, finish_reason, foreign, report,
+};
+use crate::event::{CallKind, FinishReason, NoticeCode, ReasoningForm, TokenCounts};
+use crate::fragment::{BlockKey, Fragment, FragmentArguments, FragmentKind, FragmentSink, TextChannel};
+use crate::json::{JsonKind, Str, TapeNode as Value};
 use crate::upstream::ErrorClass;
 
 /// Codex app-server v2.
@@ -33,7 +35,7 @@ pub static PROTOCOL: Protocol = Protocol {
     request: None,
 };
 
-/// The envelope, the clock, and ids that [`Place`], the answer's own id or the turn's thread stand for.
+/// The envelope, the clock, and ids that [`BlockKey`], the answer's own id or the turn's thread stand for.
 const VOLATILE: &[&str] = &[
     "jsonrpc",
     "emittedAtMs",
@@ -74,38 +76,38 @@ const ERRORS: &[(&str, ErrorClass)] = &[
 const SUMMARY: u8 = 0;
 const THOUGHT: u8 = 1;
 
-const SUMMARIES: Channel = Channel::Reasoning(ReasoningForm::Summary);
+const SUMMARIES: TextChannel = TextChannel::Reasoning(ReasoningForm::Summary);
 
 /// What this wire calls an answer.
 const TURN: &str = "turn";
 
 /// Whether an item begins or is over.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Telling {
+enum ItemPhase {
     Begin,
     End,
 }
 
-fn recognise(input: &Input<'_>) -> Option<Evidence> {
+fn recognise(input: &ProtocolFrame<'_>) -> Option<DetectionEvidence> {
     let body = input.value;
-    let is_object = |key| body.get(key).is_some_and(|value| value.kind() == Kind::Object);
+    let is_object = |key| body.get(key).is_some_and(|value| value.kind() == JsonKind::Object);
     if let Some(method) = body.get("method").and_then(Value::str) {
         // All that speaks JSON-RPC has methods.
         let is_own = FAMILIES.iter().any(|family| method.written().starts_with(family));
-        let evidence = if is_own { Evidence::Strong } else { Evidence::Weak };
+        let evidence = if is_own { DetectionEvidence::Strong } else { DetectionEvidence::Weak };
         return is_object("params").then_some(evidence);
     }
     // A reply to a request of the client's.
     let is_reply = body.get("id").is_some()
         && (is_object("result") || is_object("error"))
         && body.members().all(|(key, _)| matches!(key, "jsonrpc" | "id" | "result" | "error"));
-    is_reply.then_some(Evidence::Weak)
+    is_reply.then_some(DetectionEvidence::Weak)
 }
 
 /// How the methods begin that tell of an answer.
 const FAMILIES: &[&str] = &["thread/", "turn/", "item/"];
 
-fn decode(input: &Input<'_>, sink: &mut FragmentSink<'_>) {
+fn decode(input: &ProtocolFrame<'_>, sink: &mut FragmentSink<'_>) {
     let body = input.value;
     let params = body.get("params");
     match (body.get("method").and_then(Value::filled), params) {
@@ -122,13 +124,13 @@ fn decode_reply(body: Value<'_>, sink: &mut FragmentSink<'_>) {
     }
     let Some(result) = body.get("result") else { return };
     if let Some(model) = result.get("model").and_then(Value::filled) {
-        sink.put(Fragment::new(Part::Start { id: None, model: Some(model), word: TURN }));
+        sink.put(Fragment::new(FragmentKind::Start { id: None, model: Some(model), word: TURN }));
     }
     for (key, value) in result.members() {
         match key {
             "model" => {}
             "turn" => decode_turn(value, sink),
-            _ => foreign(Subject::ANSWER, "result.", key, value, sink),
+            _ => foreign(ExtraSubject::ANSWER, "result.", key, value, sink),
         }
     }
 }
@@ -138,26 +140,26 @@ fn decode_message(method: &str, body: Value<'_>, params: Value<'_>, sink: &mut F
     let part =
         |group, key| item.map(|place| place.part(group, params.get(key).and_then(Value::count).unwrap_or(0)));
     let grown = match method {
-        "item/agentMessage/delta" => item.map(|place| (Channel::Text, "agentMessage", place)),
-        "item/plan/delta" => item.map(|place| (Channel::Text, "plan", place)),
+        "item/agentMessage/delta" => item.map(|place| (TextChannel::Text, "agentMessage", place)),
+        "item/plan/delta" => item.map(|place| (TextChannel::Text, "plan", place)),
         "item/reasoning/summaryTextDelta" => {
             part(SUMMARY, "summaryIndex").map(|place| (SUMMARIES, "summary", place))
         }
         "item/reasoning/textDelta" => {
-            part(THOUGHT, "contentIndex").map(|place| (Channel::REASONING, "content", place))
+            part(THOUGHT, "contentIndex").map(|place| (TextChannel::REASONING, "content", place))
         }
         _ => None,
     };
     if let Some((channel, word, place)) = grown {
         rest(params, &["delta", "summaryIndex", "contentIndex"], sink);
         if let Some(text) = params.get("delta").and_then(Value::pass_filled) {
-            sink.put(Fragment::new(Part::Text { channel, word, text }).at(place));
+            sink.put(Fragment::new(FragmentKind::Text { channel, word, text }).at(place));
         }
         return;
     }
     match method {
         "item/started" | "item/completed" => {
-            let telling = if method == "item/started" { Telling::Begin } else { Telling::End };
+            let telling = if method == "item/started" { ItemPhase::Begin } else { ItemPhase::End };
             rest(params, &["item"], sink);
             if let Some(item) = params.get("item") {
                 decode_item(item, telling, sink);
@@ -166,7 +168,7 @@ fn decode_message(method: &str, body: Value<'_>, params: Value<'_>, sink: &mut F
         "item/tool/call" => decode_request(body, params, sink),
         "turn/started" | "turn/completed" => {
             if let Some(thread) = params.get("threadId") {
-                foreign(Subject::ANSWER, "", "threadId", thread, sink);
+                foreign(ExtraSubject::ANSWER, "", "threadId", thread, sink);
             }
             rest(params, &["turn"], sink);
             if let Some(turn) = params.get("turn") {
@@ -176,7 +178,7 @@ fn decode_message(method: &str, body: Value<'_>, params: Value<'_>, sink: &mut F
         "thread/started" => {
             let thread = params.get("thread");
             if let Some(model) = thread.and_then(|thread| thread.get("model")).and_then(Value::filled) {
-                sink.put(Fragment::new(Part::Start { id: None, model: Some(model), word: TURN }));
+                sink.put(Fragment::new(FragmentKind::Start { id: None, model: Some(model), word: TURN }));
             }
             rest(params, &[], sink);
         }
@@ -194,31 +196,31 @@ fn decode_message(method: &str, body: Value<'_>, params: Value<'_>, sink: &mut F
             if method == "model/rerouted"
                 && let Some(model) = params.get("toModel").and_then(Value::filled)
             {
-                sink.put(Fragment::new(Part::Rerouted { model }));
+                sink.put(Fragment::new(FragmentKind::Rerouted { model }));
             }
             // A request is answered by its id, which stands in the envelope.
             let value = if body.get("id").is_some() { body } else { params };
             match item {
                 Some(place) => {
-                    let part = Part::Progress { word: method, value: Some(value.raw()) };
+                    let part = FragmentKind::Progress { word: method, value: Some(value.raw()) };
                     sink.put(Fragment::new(part).at(place));
                 }
-                None => foreign(Subject::ANSWER, "", method, value, sink),
+                None => foreign(ExtraSubject::ANSWER, "", method, value, sink),
             }
         }
     }
 }
 
 /// Items have ids instead of numbers.
-fn place_of(id: Str<'_>) -> Place {
-    Place::named(id.written())
+fn place_of(id: Str<'_>) -> BlockKey {
+    BlockKey::named(id.written())
 }
 
 /// Passes on the members that were not read.
 fn rest(params: Value<'_>, read: &[&str], sink: &mut FragmentSink<'_>) {
     for (key, value) in params.members() {
         if !read.contains(&key) && !VOLATILE.contains(&key) {
-            foreign(Subject::ANSWER, "", key, value, sink);
+            foreign(ExtraSubject::ANSWER, "", key, value, sink);
         }
     }
 }
@@ -227,7 +229,7 @@ fn rest(params: Value<'_>, read: &[&str], sink: &mut FragmentSink<'_>) {
 fn decode_turn(turn: Value<'_>, sink: &mut FragmentSink<'_>) {
     let (mut status, mut failure, mut items) = (None, None, None);
     if let Some(id) = turn.get("id").and_then(Value::filled) {
-        sink.put(Fragment::new(Part::Start { id: Some(id), model: None, word: TURN }));
+        sink.put(Fragment::new(FragmentKind::Start { id: Some(id), model: None, word: TURN }));
     }
     for (key, value) in turn.members() {
         match key {
@@ -236,19 +238,19 @@ fn decode_turn(turn: Value<'_>, sink: &mut FragmentSink<'_>) {
             "error" => failure = Some(value),
             "items" => items = Some(value),
             key if VOLATILE.contains(&key) => {}
-            _ => foreign(Subject::ANSWER, "turn.", key, value, sink),
+            _ => foreign(ExtraSubject::ANSWER, "turn.", key, value, sink),
         }
     }
     for item in items.iter().flat_map(|items| items.elements()) {
-        decode_item(item, Telling::End, sink);
+        decode_item(item, ItemPhase::End, sink);
     }
     if let Some(failure) = failure {
         decode_failure(failure, sink);
     }
     if let Some(word) = status.filter(|word| !word.is("inProgress")) {
         let reason = finish_reason(word, FINISH);
-        sink.put(Fragment::new(Part::Finish { reason, raw: Some(word) }));
-        sink.put(Fragment::new(Part::Done));
+        sink.put(Fragment::new(FragmentKind::Finish { reason, raw: Some(word) }));
+        sink.put(Fragment::new(FragmentKind::Done));
     }
 }
 
@@ -260,12 +262,12 @@ fn decode_error(params: Value<'_>, sink: &mut FragmentSink<'_>) {
         return;
     }
     let message = params.get("error").and_then(|error| error.get("message")).and_then(Value::filled);
-    sink.put(Fragment::new(Part::Notice {
+    sink.put(Fragment::new(FragmentKind::Notice {
         code: NoticeCode::Other,
         detail: "the agent met an error and tries again",
         text: message.map(Str::written),
     }));
-    foreign(Subject::ANSWER, "", "error", params, sink);
+    foreign(ExtraSubject::ANSWER, "", "error", params, sink);
 }
 
 /// An error object. What kind it is stands in a word, or in the name of a member that holds what it got from HTTP.
@@ -275,24 +277,24 @@ fn decode_failure(failure: Value<'_>, sink: &mut FragmentSink<'_>) {
     let code = info.and_then(Value::filled).or(named.map(|(name, _)| Str::Plain(name)));
     let status = named.and_then(|(_, got)| got.get("httpStatusCode")).and_then(Value::count);
     let status = status.and_then(|status| u16::try_from(status).ok());
-    report(failure, Context { words: ERRORS, code, status, ..Context::default() }, sink);
+    report(failure, ErrorContext { words: ERRORS, code, status, ..ErrorContext::default() }, sink);
 }
 
 /// The client is asked to run one of its tools; the call's item tells the same.
 fn decode_request(body: Value<'_>, params: Value<'_>, sink: &mut FragmentSink<'_>) {
     let Some(id) = params.get("callId").and_then(Value::filled) else {
-        return foreign(Subject::ANSWER, "", "item/tool/call", body, sink);
+        return foreign(ExtraSubject::ANSWER, "", "item/tool/call", body, sink);
     };
     rest(params, &["callId", "tool", "arguments", "namespace"], sink);
     if let Some(request) = body.get("id") {
         // What the client's answer must carry.
-        foreign(Subject::next(0), "item/tool/call.", "id", request, sink);
+        foreign(ExtraSubject::next(0), "item/tool/call.", "id", request, sink);
     }
     if let Some(namespace) = params.get("namespace") {
-        foreign(Subject::next(0), "", "namespace", namespace, sink);
+        foreign(ExtraSubject::next(0), "", "namespace", namespace, sink);
     }
     let place = place_of(id);
-    let part = Part::Call {
+    let part = FragmentKind::Call {
         id: Some(id),
         name: params.get("tool").and_then(Value::filled),
         kind: CallKind::Function,
@@ -300,34 +302,35 @@ fn decode_request(body: Value<'_>, params: Value<'_>, sink: &mut FragmentSink<'_
         arguments: params.get("arguments").map(arguments),
     };
     sink.put(Fragment::new(part).at(place));
-    sink.put(Fragment::new(Part::End).at(place));
+    sink.put(Fragment::new(FragmentKind::End).at(place));
 }
 
-fn arguments(value: Value<'_>) -> Arguments<'_> {
+fn arguments(value: Value<'_>) -> FragmentArguments<'_> {
     match value.str() {
-        Some(text) => Arguments::Whole(text),
-        None if value.is_null() => Arguments::Text(Str::Plain("")),
-        None => Arguments::Value(value.raw()),
+        Some(text) => FragmentArguments::Whole(text),
+        None if value.is_null() => FragmentArguments::Text(Str::Plain("")),
+        None => FragmentArguments::Value(value.raw()),
     }
 }
 
-fn decode_item(item: Value<'_>, telling: Telling, sink: &mut FragmentSink<'_>) {
+fn decode_item(item: Value<'_>, telling: ItemPhase, sink: &mut FragmentSink<'_>) {
     let kind = item.get("type").and_then(Value::filled).map_or("", Str::written);
     let id = item.get("id").and_then(Value::filled);
-    let place = id.map_or(Place::at(0), place_of);
+    let place = id.map_or(BlockKey::at(0), place_of);
     match kind {
         "agentMessage" | "plan" => {
             tell_item(kind, place, item, |key| key == "text", sink);
             if let Some(text) = item.get("text").and_then(Value::filled) {
-                let part = Part::Restate { channel: Channel::Text, word: kind, text, is_recap: true };
+                let part =
+                    FragmentKind::Restate { channel: TextChannel::Text, word: kind, text, is_recap: true };
                 sink.put(Fragment::new(part).at(place));
             }
         }
         "reasoning" => {
             tell_item(kind, place, item, |key| matches!(key, "summary" | "content"), sink);
-            if telling == Telling::End {
+            if telling == ItemPhase::End {
                 decode_thoughts(SUMMARIES, "summary", SUMMARY, place, item, sink);
-                decode_thoughts(Channel::REASONING, "content", THOUGHT, place, item, sink);
+                decode_thoughts(TextChannel::REASONING, "content", THOUGHT, place, item, sink);
             }
         }
         // What the user or a hook said, and marks in the conversation: not the agent's answer.
@@ -336,8 +339,8 @@ fn decode_item(item: Value<'_>, telling: Telling, sink: &mut FragmentSink<'_>) {
         _ if kind.ends_with("Output") => decode_output(kind, place, item, telling, sink),
         _ => decode_call(kind, place, item, telling, sink),
     }
-    if telling == Telling::End {
-        sink.put(Fragment::new(Part::ItemEnd).at(place));
+    if telling == ItemPhase::End {
+        sink.put(Fragment::new(FragmentKind::ItemEnd).at(place));
     }
 }
 
@@ -345,7 +348,7 @@ fn decode_item(item: Value<'_>, telling: Telling, sink: &mut FragmentSink<'_>) {
 /// are worth telling.
 fn tell_item(
     kind: &str,
-    place: Place,
+    place: BlockKey,
     item: Value<'_>,
     is_read: impl Fn(&str) -> bool,
     sink: &mut FragmentSink<'_>,
@@ -354,28 +357,28 @@ fn tell_item(
         let is_usual =
             key == "status" && value.str().is_some_and(|word| word.is("completed") || word.is("inProgress"));
         if !matches!(key, "id" | "type") && !is_usual && !is_read(key) && !VOLATILE.contains(&key) {
-            foreign(Subject::next(0), "", key, value, sink);
+            foreign(ExtraSubject::next(0), "", key, value, sink);
         }
     }
     let id = item.get("id").and_then(Value::filled);
-    sink.put(Fragment::new(Part::Item { id, word: kind }).at(place));
+    sink.put(Fragment::new(FragmentKind::Item { id, word: kind }).at(place));
 }
 
 /// The thoughts that an item restates.
 fn decode_thoughts(
-    channel: Channel,
+    channel: TextChannel,
     word: &'static str,
     group: u8,
-    place: Place,
+    place: BlockKey,
     item: Value<'_>,
     sink: &mut FragmentSink<'_>,
 ) {
     for (number, text) in (0..).zip(item.get(word).iter().flat_map(|texts| texts.elements())) {
         let place = place.part(group, number);
         if let Some(text) = text.filled() {
-            sink.put(Fragment::new(Part::Restate { channel, word, text, is_recap: true }).at(place));
+            sink.put(Fragment::new(FragmentKind::Restate { channel, word, text, is_recap: true }).at(place));
         }
-        sink.put(Fragment::new(Part::End).at(place));
+        sink.put(Fragment::new(FragmentKind::End).at(place));
     }
 }
 
@@ -387,7 +390,13 @@ const RESULTS: &[&str] = &["aggregatedOutput", "result", "results", "contentItem
 const OUTPUTS: &[&str] = &["output", "result", "contentItems", "content", "error"];
 
 /// The result of a call of another item, which its `callId` names.
-fn decode_output(kind: &str, place: Place, item: Value<'_>, telling: Telling, sink: &mut FragmentSink<'_>) {
+fn decode_output(
+    kind: &str,
+    place: BlockKey,
+    item: Value<'_>,
+    telling: ItemPhase,
+    sink: &mut FragmentSink<'_>,
+) {
     let call = ["callId", "call_id"].iter().find_map(|key| item.get(key)).and_then(Value::filled);
     let given = OUTPUTS.iter().find_map(|&key| Some((key, item.get(key).filter(|value| !value.is_null())?)));
     let is_read = |key: &str| {
@@ -395,13 +404,19 @@ fn decode_output(kind: &str, place: Place, item: Value<'_>, telling: Telling, si
             || given.is_some_and(|(member, _)| member == key)
     };
     tell_item(kind, place, item, is_read, sink);
-    if let Some((word, value)) = given.filter(|_| telling == Telling::End) {
-        sink.put(Fragment::new(Part::ToolResult { call, word, value: value.pass_raw() }).at(place));
+    if let Some((word, value)) = given.filter(|_| telling == ItemPhase::End) {
+        sink.put(Fragment::new(FragmentKind::ToolResult { call, word, value: value.pass_raw() }).at(place));
     }
 }
 
 /// A call: of the client's tool (`dynamicToolCall`), or told of a tool that the agent runs itself.
-fn decode_call(kind: &str, place: Place, item: Value<'_>, telling: Telling, sink: &mut FragmentSink<'_>) {
+fn decode_call(
+    kind: &str,
+    place: BlockKey,
+    item: Value<'_>,
+    telling: ItemPhase,
+    sink: &mut FragmentSink<'_>,
+) {
     let id = item.get("id").and_then(Value::filled);
     let tool = item.get("tool").and_then(Value::filled);
     let given = ARGUMENTS.iter().find_map(|&key| {
@@ -412,8 +427,8 @@ fn decode_call(kind: &str, place: Place, item: Value<'_>, telling: Telling, sink
         |key: &str| key == "tool" || given.is_some_and(|(member, _)| member == key) || RESULTS.contains(&key);
     tell_item(kind, place, item, is_read, sink);
     // A search is begun before its query is known; arguments and commands are whole from the start.
-    let is_settled = telling == Telling::End || matches!(given, Some(("arguments" | "command", _)));
-    let part = Part::Call {
+    let is_settled = telling == ItemPhase::End || matches!(given, Some(("arguments" | "command", _)));
+    let part = FragmentKind::Call {
         id,
         name: tool.or(Some(Str::Plain(kind))),
         kind: if kind == "dynamicToolCall" { CallKind::Function } else { CallKind::Builtin },
@@ -421,17 +436,19 @@ fn decode_call(kind: &str, place: Place, item: Value<'_>, telling: Telling, sink
         arguments: Some(
             given
                 .filter(|_| is_settled)
-                .map_or(Arguments::Text(Str::Plain("")), |(_, value)| arguments(value)),
+                .map_or(FragmentArguments::Text(Str::Plain("")), |(_, value)| arguments(value)),
         ),
     };
     sink.put(Fragment::new(part).at(place));
-    if telling == Telling::Begin {
+    if telling == ItemPhase::Begin {
         return;
     }
-    sink.put(Fragment::new(Part::End).at(place));
+    sink.put(Fragment::new(FragmentKind::End).at(place));
     for &word in RESULTS {
         if let Some(value) = item.get(word).filter(|value| !value.is_null()) {
-            sink.put(Fragment::new(Part::ToolResult { call: id, word, value: value.pass_raw() }).at(place));
+            sink.put(
+                Fragment::new(FragmentKind::ToolResult { call: id, word, value: value.pass_raw() }).at(place),
+            );
         }
     }
 }
@@ -440,7 +457,7 @@ fn decode_call(kind: &str, place: Place, item: Value<'_>, telling: Telling, sink
 fn decode_usage(turn: Str<'_>, usage: Value<'_>, sink: &mut FragmentSink<'_>) {
     let last = usage.get("last").unwrap_or(usage);
     let count = |key: &str| last.get(key).and_then(Value::count);
-    let counters = Counters {
+    let counters = TokenCounts {
         input_tokens: count("inputTokens"),
         output_tokens: count("outputTokens"),
         total_tokens: count("totalTokens"),
@@ -448,5 +465,5 @@ fn decode_usage(turn: Str<'_>, usage: Value<'_>, sink: &mut FragmentSink<'_>) {
         cache_write_tokens: count("cacheWriteInputTokens"),
         reasoning_tokens: count("reasoningOutputTokens"),
     };
-    sink.put(Fragment::new(Part::Step { turn, counters, raw: usage.pass_raw() }));
+    sink.put(Fragment::new(FragmentKind::Step { turn, counters, raw: usage.pass_raw() }));
 }

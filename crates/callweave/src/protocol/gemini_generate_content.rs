@@ -11,12 +11,14 @@ mod request;
 use std::fmt::Write;
 
 use super::{
-    ErrorCoding, Evidence, Input, Protocol, Subject, choice_number, error, finish_reason, foreign, is_kind,
-    is_usual,
+    DetectionEvidence, ErrorCoding, ExtraSubject, Protocol, ProtocolFrame, choice_number, error,
+    finish_reason, foreign, is_kind, is_usual,
 };
-use crate::event::{AttachmentKind, CallKind, Counters, FinishReason};
-use crate::fragment::{Arguments, Channel, Fragment, FragmentSink, Level, Part, Place, ReadUsage};
-use crate::json::{Kind, Mark, Node as Value, Str};
+use crate::event::{AttachmentKind, CallKind, FinishReason, TokenCounts};
+use crate::fragment::{
+    BlockKey, ExtraScope, Fragment, FragmentArguments, FragmentKind, FragmentSink, TextChannel, UsageReader,
+};
+use crate::json::{JsonKind, NodeMark, Str, TapeNode as Value};
 use crate::upstream::ErrorClass;
 
 /// Gemini generateContent (Google AI, Vertex).
@@ -126,20 +128,20 @@ mod words {
 /// What this wire calls an answer; it has no word of its own.
 const RESPONSE: &str = "generateContent";
 
-fn recognise(input: &Input<'_>) -> Option<Evidence> {
+fn recognise(input: &ProtocolFrame<'_>) -> Option<DetectionEvidence> {
     let body = input.value.elements().next().unwrap_or(input.value);
     let is_strong = is_response(body) || body.get("response").is_some_and(is_response);
-    Evidence::of(is_strong, || is_error(body))
+    DetectionEvidence::of(is_strong, || is_error(body))
 }
 
 fn is_response(body: Value<'_>) -> bool {
     body.members().any(|(key, value)| match key {
-        "candidates" => value.kind() == Kind::Array,
+        "candidates" => value.kind() == JsonKind::Array,
         "promptFeedback" | "prompt_feedback" | "usageMetadata" | "usage_metadata" => {
-            value.kind() == Kind::Object
+            value.kind() == JsonKind::Object
         }
         // Not in snake case: others name their models' versions so.
-        "modelVersion" => value.kind() == Kind::String,
+        "modelVersion" => value.kind() == JsonKind::String,
         _ => false,
     })
 }
@@ -150,12 +152,12 @@ fn is_error(body: Value<'_>) -> bool {
 }
 
 fn is_error_object(error: Value<'_>) -> bool {
-    error.get("code").is_some_and(|code| code.kind() == Kind::Number)
-        && error.get("status").is_some_and(|status| status.kind() == Kind::String)
+    error.get("code").is_some_and(|code| code.kind() == JsonKind::Number)
+        && error.get("status").is_some_and(|status| status.kind() == JsonKind::String)
 }
 
-fn decode(input: &Input<'_>, sink: &mut FragmentSink<'_>) {
-    if input.value.kind() == Kind::Array {
+fn decode(input: &ProtocolFrame<'_>, sink: &mut FragmentSink<'_>) {
+    if input.value.kind() == JsonKind::Array {
         for chunk in input.value.elements() {
             decode_chunk(chunk, sink);
         }
@@ -173,9 +175,9 @@ fn decode_chunk(mut chunk: Value<'_>, sink: &mut FragmentSink<'_>) {
 
 /// A chunk; answers with what it wraps.
 fn decode_outermost<'a>(chunk: Value<'a>, sink: &mut FragmentSink<'_>) -> Option<Value<'a>> {
-    let [mut candidates, mut usage, mut feedback, mut failure, mut inner] = [Mark::default(); 5];
+    let [mut candidates, mut usage, mut feedback, mut failure, mut inner] = [NodeMark::default(); 5];
     // As the wire spells them, or else as SDK dumps do.
-    let [[mut id, mut dumped_id], [mut model, mut dumped_model]] = [[Mark::default(); 2]; 2];
+    let [[mut id, mut dumped_id], [mut model, mut dumped_model]] = [[NodeMark::default(); 2]; 2];
     for (key, value) in chunk.members() {
         match key {
             "responseId" => id = value.mark(),
@@ -186,18 +188,18 @@ fn decode_outermost<'a>(chunk: Value<'a>, sink: &mut FragmentSink<'_>) -> Option
             "usageMetadata" | "usage_metadata" => usage = value.mark(),
             "promptFeedback" | "prompt_feedback" => {
                 feedback = value.mark();
-                foreign(Subject::ANSWER, "", key, value, sink);
+                foreign(ExtraSubject::ANSWER, "", key, value, sink);
             }
             "error" => failure = value.mark(),
-            "response" if value.kind() == Kind::Object => inner = value.mark(),
-            _ => foreign(Subject::ANSWER, "", key, value, sink),
+            "response" if value.kind() == JsonKind::Object => inner = value.mark(),
+            _ => foreign(ExtraSubject::ANSWER, "", key, value, sink),
         }
     }
     let named = |mark| chunk.marked(mark).and_then(Value::filled);
     let (id, model) = (named(id.or(dumped_id)), named(model.or(dumped_model)));
     let is_answer = candidates.is_set() || usage.is_set() || feedback.is_set();
     if id.is_some() || model.is_some() || is_answer {
-        sink.put(Fragment::new(Part::Start { id, model, word: RESPONSE }));
+        sink.put(Fragment::new(FragmentKind::Start { id, model, word: RESPONSE }));
     }
     if let Some(usage) = chunk.marked(usage) {
         decode_usage(usage, sink);
@@ -206,7 +208,7 @@ fn decode_outermost<'a>(chunk: Value<'a>, sink: &mut FragmentSink<'_>) -> Option
     if let Some(feedback) = chunk.marked(feedback)
         && let Some(raw) = either(feedback, "blockReason", "block_reason").and_then(Value::filled)
     {
-        sink.put(Fragment::new(Part::Finish { reason: FinishReason::ContentFilter, raw: Some(raw) }));
+        sink.put(Fragment::new(FragmentKind::Finish { reason: FinishReason::ContentFilter, raw: Some(raw) }));
     }
     if let Some(candidates) = chunk.marked(candidates) {
         for (position, candidate) in candidates.elements().enumerate() {
@@ -225,7 +227,7 @@ fn either<'a>(object: Value<'a>, camel: &str, snake: &str) -> Option<Value<'a>> 
 }
 
 fn decode_candidate(candidate: Value<'_>, position: usize, sink: &mut FragmentSink<'_>) {
-    let [mut index, mut content, mut finish] = [Mark::default(); 3];
+    let [mut index, mut content, mut finish] = [NodeMark::default(); 3];
     let mut has_more = false;
     for (key, value) in candidate.members() {
         match key {
@@ -236,7 +238,7 @@ fn decode_candidate(candidate: Value<'_>, position: usize, sink: &mut FragmentSi
         }
     }
     let choice = choice_number(candidate.marked(index), position);
-    sink.put(Fragment::new(Part::Choice).in_choice(choice));
+    sink.put(Fragment::new(FragmentKind::Choice).in_choice(choice));
     if has_more {
         decode_beside(choice, candidate, sink);
     }
@@ -245,21 +247,21 @@ fn decode_candidate(candidate: Value<'_>, position: usize, sink: &mut FragmentSi
             match key {
                 "parts" => value.elements().for_each(|part| decode_part(choice, part, sink)),
                 "role" if is_usual(value, &["model"]) => {}
-                _ => foreign(Subject::choice(choice), "content.", key, value, sink),
+                _ => foreign(ExtraSubject::choice(choice), "content.", key, value, sink),
             }
         }
     }
     let finish = candidate.marked(finish);
     if let Some(word) = finish.and_then(Value::filled) {
         let reason = finish_reason(word, FINISH);
-        sink.put(Fragment::new(Part::Finish { reason, raw: Some(word) }).in_choice(choice));
-    } else if let Some(number) = finish.filter(|finish| finish.kind() == Kind::Number) {
+        sink.put(Fragment::new(FragmentKind::Finish { reason, raw: Some(word) }).in_choice(choice));
+    } else if let Some(number) = finish.filter(|finish| finish.kind() == JsonKind::Number) {
         let word = number.index().and_then(|number| FINISH_NUMBERS.get(usize::try_from(number).ok()?));
         let reason = word.map_or(FinishReason::Other, |word| finish_reason(Str::Plain(word), FINISH));
         let raw = Some(Str::Plain(number.raw()));
         // Zero says nothing yet.
         if number.raw() != "0" {
-            sink.put(Fragment::new(Part::Finish { reason, raw }).in_choice(choice));
+            sink.put(Fragment::new(FragmentKind::Finish { reason, raw }).in_choice(choice));
         }
     }
 }
@@ -277,14 +279,14 @@ fn decode_beside(choice: u32, candidate: Value<'_>, sink: &mut FragmentSink<'_>)
             }
             "citationMetadata" | "citation_metadata" => decode_citations(choice, value, sink),
             "logprobsResult" | "logprobs_result" => decode_logprobs(choice, value, sink),
-            _ => foreign(Subject::choice(choice), "", key, value, sink),
+            _ => foreign(ExtraSubject::choice(choice), "", key, value, sink),
         }
     }
 }
 
 fn annotation(choice: u32, word: &str, value: Value<'_>, sink: &mut FragmentSink<'_>) {
-    let (level, kind) = (Level::Choice, AttachmentKind::Annotation);
-    let part = Part::Attach { level, on: "", kind, word, value: value.pass_raw() };
+    let (level, kind) = (ExtraScope::Choice, AttachmentKind::Annotation);
+    let part = FragmentKind::Attach { level, on: "", kind, word, value: value.pass_raw() };
     sink.put(Fragment::new(part).in_choice(choice));
 }
 
@@ -295,7 +297,7 @@ fn decode_citations(choice: u32, metadata: Value<'_>, sink: &mut FragmentSink<'_
             key if words::CITATIONS.contains(&key) => {
                 value.elements().for_each(|citation| annotation(choice, key, citation, sink));
             }
-            _ => foreign(Subject::choice(choice), "citationMetadata.", key, value, sink),
+            _ => foreign(ExtraSubject::choice(choice), "citationMetadata.", key, value, sink),
         }
     }
 }
@@ -308,7 +310,7 @@ fn decode_logprobs(choice: u32, result: Value<'_>, sink: &mut FragmentSink<'_>) 
         match key {
             "chosenCandidates" | "chosen_candidates" => chosen = Some(value),
             "topCandidates" | "top_candidates" => rivals = Some(value),
-            _ => foreign(Subject::choice(choice), "logprobsResult.", key, value, sink),
+            _ => foreign(ExtraSubject::choice(choice), "logprobsResult.", key, value, sink),
         }
     }
     let [mut chosen, mut rivals] =
@@ -332,8 +334,8 @@ fn decode_logprobs(choice: u32, result: Value<'_>, sink: &mut FragmentSink<'_>) 
     }
     if !entries.is_empty() {
         entries.push(']');
-        let (level, kind, word) = (Level::Choice, AttachmentKind::Logprobs, words::LOGPROBS);
-        let part = Part::Attach { level, on: "", kind, word, value: &entries };
+        let (level, kind, word) = (ExtraScope::Choice, AttachmentKind::Logprobs, words::LOGPROBS);
+        let part = FragmentKind::Attach { level, on: "", kind, word, value: &entries };
         sink.put(Fragment::new(part).in_choice(choice));
     }
 }
@@ -342,25 +344,25 @@ fn decode_logprobs(choice: u32, result: Value<'_>, sink: &mut FragmentSink<'_>) 
 ///
 /// A signature belongs to its own part, so a signed part is a block of its own, even without any text.
 fn decode_part(choice: u32, part: Value<'_>, sink: &mut FragmentSink<'_>) {
-    let [mut text, mut thought, mut own, mut dumped] = [Mark::default(); 4];
-    let (mut is_odd, mut has_content, mut has_rest) = (part.kind() != Kind::Object, false, false);
+    let [mut text, mut thought, mut own, mut dumped] = [NodeMark::default(); 4];
+    let (mut is_odd, mut has_content, mut has_rest) = (part.kind() != JsonKind::Object, false, false);
     for (key, value) in part.members() {
         match key {
             "text" => {
-                is_odd |= !is_kind(value, Kind::String);
+                is_odd |= !is_kind(value, JsonKind::String);
                 text = value.mark();
             }
             "thought" => thought = value.mark(),
             "thoughtSignature" | "thought_signature" => {
                 // One that is no string is passed on.
-                has_rest |= !is_kind(value, Kind::String);
+                has_rest |= !is_kind(value, JsonKind::String);
                 match key {
                     words::SIGNATURE => own = value.mark(),
                     _ => dumped = value.mark(),
                 }
             }
             key if content_word(key).is_some() => {
-                is_odd |= !is_kind(value, Kind::Object);
+                is_odd |= !is_kind(value, JsonKind::Object);
                 has_content |= !value.is_null();
             }
             _ => has_rest = true,
@@ -368,16 +370,16 @@ fn decode_part(choice: u32, part: Value<'_>, sink: &mut FragmentSink<'_>) {
     }
     let mut put = |part| sink.put(Fragment::new(part).in_choice(choice));
     if is_odd {
-        return put(Part::Opaque { word: words::PARTS, value: part.pass_raw() });
+        return put(FragmentKind::Opaque { word: words::PARTS, value: part.pass_raw() });
     }
     let is_thought = part.marked(thought).and_then(Value::bool) == Some(true);
     let (channel, word) =
-        if is_thought { (Channel::REASONING, words::THOUGHT) } else { (Channel::Text, words::TEXT) };
+        if is_thought { (TextChannel::REASONING, words::THOUGHT) } else { (TextChannel::Text, words::TEXT) };
     let text = part.marked(text).and_then(Value::pass_filled);
-    let signature = part.marked(own.or(dumped)).filter(|signature| signature.kind() == Kind::String);
+    let signature = part.marked(own.or(dumped)).filter(|signature| signature.kind() == JsonKind::String);
     if has_content {
         if let Some(text) = text {
-            put(Part::Text { channel, word, text });
+            put(FragmentKind::Text { channel, word, text });
         }
         for (key, content) in part.members().filter(|(_, value)| !value.is_null()) {
             if let Some(word) = content_word(key) {
@@ -392,15 +394,15 @@ fn decode_part(choice: u32, part: Value<'_>, sink: &mut FragmentSink<'_>) {
     }
     if has_rest {
         let is_told = text.is_some() || signature.is_some();
-        let subject = if is_told { Subject::next(choice) } else { Subject::choice(choice) };
+        let subject = if is_told { ExtraSubject::next(choice) } else { ExtraSubject::choice(choice) };
         decode_rest(subject, part, sink);
     }
     if let Some(signature) = signature {
-        sink.put(Fragment::new(Part::Open { channel, word }).in_choice(choice));
-        sign(choice, signature, Level::Block, sink);
+        sink.put(Fragment::new(FragmentKind::Open { channel, word }).in_choice(choice));
+        sign(choice, signature, ExtraScope::Block, sink);
     }
     if let Some(text) = text {
-        sink.put(Fragment::new(Part::Text { channel, word, text }).in_choice(choice));
+        sink.put(Fragment::new(FragmentKind::Text { channel, word, text }).in_choice(choice));
     }
     if signature.is_some() {
         end_last(choice, sink);
@@ -409,14 +411,14 @@ fn decode_part(choice: u32, part: Value<'_>, sink: &mut FragmentSink<'_>) {
 
 /// Ends the block that was spoken of last.
 fn end_last(choice: u32, sink: &mut FragmentSink<'_>) {
-    sink.put(Fragment::new(Part::End).in_choice(choice).at(Place::LAST));
+    sink.put(Fragment::new(FragmentKind::End).in_choice(choice).at(BlockKey::LAST));
 }
 
 /// Hangs a signature on the block that was spoken of last, or on the next.
-fn sign(choice: u32, signature: Value<'_>, level: Level, sink: &mut FragmentSink<'_>) {
+fn sign(choice: u32, signature: Value<'_>, level: ExtraScope, sink: &mut FragmentSink<'_>) {
     let (kind, word) = (AttachmentKind::Signature, words::SIGNATURE);
-    let part = Part::Attach { level, on: "", kind, word, value: signature.pass_raw() };
-    sink.put(Fragment::new(part).in_choice(choice).at(Place::LAST));
+    let part = FragmentKind::Attach { level, on: "", kind, word, value: signature.pass_raw() };
+    sink.put(Fragment::new(part).in_choice(choice).at(BlockKey::LAST));
 }
 
 fn decode_part_content(
@@ -426,10 +428,10 @@ fn decode_part_content(
     (word, content): (&'static str, Value<'_>),
     sink: &mut FragmentSink<'_>,
 ) {
-    decode_rest(Subject::next(choice), part, sink);
+    decode_rest(ExtraSubject::next(choice), part, sink);
     let is_call = matches!(word, words::FUNCTION_CALL | words::EXECUTABLE_CODE | words::TOOL_CALL);
     if let Some(signature) = signature.filter(|_| !is_call) {
-        sign(choice, signature, Level::Next, sink);
+        sign(choice, signature, ExtraScope::Next, sink);
     }
     let mut put = |part| sink.put(Fragment::new(part).in_choice(choice));
     let mut continues = false;
@@ -437,20 +439,20 @@ fn decode_part_content(
         words::FUNCTION_CALL => continues = decode_call(choice, content, sink),
         words::EXECUTABLE_CODE => {
             let id = content.get("id").and_then(Value::filled);
-            let (name, arguments) = (Some(CODE_EXECUTION), Some(Arguments::Value(content.raw())));
-            put(Part::Call { id, name, kind: CallKind::Builtin, word, arguments });
+            let (name, arguments) = (Some(CODE_EXECUTION), Some(FragmentArguments::Value(content.raw())));
+            put(FragmentKind::Call { id, name, kind: CallKind::Builtin, word, arguments });
         }
         words::TOOL_CALL => decode_tool_call(choice, word, content, sink),
         words::INLINE_DATA | words::FILE_DATA => {
-            return put(Part::Opaque { word, value: content.pass_raw() });
+            return put(FragmentKind::Opaque { word, value: content.pass_raw() });
         }
         _ => {
             let call = content.get("id").and_then(Value::filled);
-            return put(Part::ToolResult { call, word, value: content.pass_raw() });
+            return put(FragmentKind::ToolResult { call, word, value: content.pass_raw() });
         }
     }
     if let Some(signature) = signature {
-        sign(choice, signature, Level::Block, sink);
+        sign(choice, signature, ExtraScope::Block, sink);
     }
     if !continues {
         end_last(choice, sink);
@@ -458,11 +460,11 @@ fn decode_part_content(
 }
 
 /// The members that a part has beside its content and its signature.
-fn decode_rest(subject: Subject, part: Value<'_>, sink: &mut FragmentSink<'_>) {
+fn decode_rest(subject: ExtraSubject, part: Value<'_>, sink: &mut FragmentSink<'_>) {
     for (key, value) in part.members() {
         let is_read = content_word(key).is_some()
             || matches!(key, "text" | "thought")
-            || matches!(key, "thoughtSignature" | "thought_signature") && is_kind(value, Kind::String);
+            || matches!(key, "thoughtSignature" | "thought_signature") && is_kind(value, JsonKind::String);
         if !is_read {
             foreign(subject, "", key, value, sink);
         }
@@ -495,45 +497,56 @@ fn decode_call(choice: u32, call: Value<'_>, sink: &mut FragmentSink<'_>) -> boo
             "args" => given = Some(value).filter(|value| !value.is_null()),
             "partialArgs" | "partial_args" => pieces = Some(value).filter(|value| !value.is_null()),
             "willContinue" | "will_continue" => continues = value.bool() == Some(true),
-            _ => foreign(Subject::next(choice), "functionCall.", key, value, sink),
+            _ => foreign(ExtraSubject::next(choice), "functionCall.", key, value, sink),
         }
     }
     let is_streamed = continues || pieces.is_some();
     let word = if is_streamed { words::PARTIAL_ARGS } else { words::FUNCTION_CALL };
     let put = |id, name, arguments, sink: &mut FragmentSink<'_>| {
-        let part = Part::Call { id, name, kind: CallKind::Function, word, arguments };
+        let part = FragmentKind::Call { id, name, kind: CallKind::Function, word, arguments };
         sink.put(Fragment::new(part).in_choice(choice));
     };
     let is_announced = is_streamed && (id.is_some() || name.is_some());
     if is_announced {
         // More has to come, if only the word that nothing does.
-        put(id, name, Some(Arguments::Opening { fallback: None, expects_text: true }), sink);
+        put(id, name, Some(FragmentArguments::Opening { fallback: None, expects_text: true }), sink);
         name = None;
     }
     match given {
         // An empty object while more is to come holds the place of what comes.
-        Some(args) if !is_streamed || args.kind() != Kind::Object || args.members().next().is_some() => {
-            put(id, name, Some(args.str().map_or(Arguments::Value(args.raw()), Arguments::Whole)), sink);
+        Some(args) if !is_streamed || args.kind() != JsonKind::Object || args.members().next().is_some() => {
+            put(
+                id,
+                name,
+                Some(args.str().map_or(FragmentArguments::Value(args.raw()), FragmentArguments::Whole)),
+                sink,
+            );
         }
-        _ if name.is_some() => put(id, name, Some(Arguments::Value("{}")), sink),
+        _ if name.is_some() => put(id, name, Some(FragmentArguments::Value("{}")), sink),
         _ => {}
     }
     for piece in pieces.iter().flat_map(|pieces| pieces.elements()) {
         match leaf(piece) {
             Some(leaf) => put(id, None, Some(leaf), sink),
             None => {
-                foreign(Subject::block(choice, Place::LAST), "functionCall.", "partialArgs", piece, sink);
+                foreign(
+                    ExtraSubject::block(choice, BlockKey::LAST),
+                    "functionCall.",
+                    "partialArgs",
+                    piece,
+                    sink,
+                );
             }
         }
     }
     if !continues && (is_streamed || given.is_none()) {
-        put(id, None, Some(Arguments::Text(Str::Plain(""))), sink);
+        put(id, None, Some(FragmentArguments::Text(Str::Plain(""))), sink);
     }
     continues
 }
 
 /// One of Vertex's `partialArgs`: a path and one typed value, such as `stringValue`.
-fn leaf(piece: Value<'_>) -> Option<Arguments<'_>> {
+fn leaf(piece: Value<'_>) -> Option<FragmentArguments<'_>> {
     let (mut path, mut value, mut continues) = (None, None, false);
     for (key, member) in piece.members() {
         match key {
@@ -545,7 +558,7 @@ fn leaf(piece: Value<'_>) -> Option<Arguments<'_>> {
             _ => value = Some(member.raw()),
         }
     }
-    Some(Arguments::Leaf { path: path?, value: value?, continues })
+    Some(FragmentArguments::Leaf { path: path?, value: value?, continues })
 }
 
 /// A tool that Google runs, named by its type.
@@ -555,11 +568,11 @@ fn decode_tool_call(choice: u32, word: &str, call: Value<'_>, sink: &mut Fragmen
     let args = call.get("args").filter(|args| !args.is_null());
     for (key, value) in call.members() {
         if !matches!(key, "id" | "toolType" | "tool_type" | "args") {
-            foreign(Subject::next(choice), "toolCall.", key, value, sink);
+            foreign(ExtraSubject::next(choice), "toolCall.", key, value, sink);
         }
     }
-    let arguments = Some(Arguments::Value(args.map_or("{}", Value::raw)));
-    let part = Part::Call { id, name, kind: CallKind::Builtin, word, arguments };
+    let arguments = Some(FragmentArguments::Value(args.map_or("{}", Value::raw)));
+    let part = FragmentKind::Call { id, name, kind: CallKind::Builtin, word, arguments };
     sink.put(Fragment::new(part).in_choice(choice));
 }
 
@@ -569,13 +582,13 @@ fn decode_usage(usage: Value<'_>, sink: &mut FragmentSink<'_>) {
     }
     // Nothing else is made of it, and nothing in it is looked at.
     let (counters, raw) = (read_usage(usage), usage.pass_raw());
-    let part = Part::Usage { word: words::USAGE, counters, raw, read: Some(ReadUsage(read_usage)) };
+    let part = FragmentKind::Usage { word: words::USAGE, counters, raw, read: Some(UsageReader(read_usage)) };
     sink.put(Fragment::new(part));
 }
 
-fn read_usage(usage: Value<'_>) -> Counters {
+fn read_usage(usage: Value<'_>) -> TokenCounts {
     // As the wire spells them, or else as SDK dumps do.
-    let [mut own, mut dumped] = [[Mark::default(); 6]; 2];
+    let [mut own, mut dumped] = [[NodeMark::default(); 6]; 2];
     for (key, value) in usage.members() {
         let count = match key {
             "promptTokenCount" => &mut own[0],
@@ -596,7 +609,7 @@ fn read_usage(usage: Value<'_>) -> Counters {
     }
     let count = |at: usize| usage.marked(own[at].or(dumped[at])).and_then(Value::pass_count);
     let thoughts = count(3);
-    Counters {
+    TokenCounts {
         input_tokens: sum(count(0), count(5)),
         output_tokens: sum(count(1), thoughts),
         total_tokens: count(2),

@@ -4,10 +4,12 @@
 //! the same calls steps contents (`content.start`, `outputs`). The texts of an output are one block: the
 //! events do not tell its parts apart.
 
-use super::{Evidence, Input, Protocol, Subject, error, finish_reason, foreign, is_usual};
-use crate::event::{AttachmentKind, CallKind, Counters, FinishReason};
-use crate::fragment::{Arguments, Channel, Fragment, FragmentSink, Part, Place};
-use crate::json::{Kind, Node as Value, Str};
+use super::{
+    DetectionEvidence, ExtraSubject, Protocol, ProtocolFrame, error, finish_reason, foreign, is_usual,
+};
+use crate::event::{AttachmentKind, CallKind, FinishReason, TokenCounts};
+use crate::fragment::{BlockKey, Fragment, FragmentArguments, FragmentKind, FragmentSink, TextChannel};
+use crate::json::{JsonKind, Str, TapeNode as Value};
 use crate::upstream::ErrorClass;
 
 /// Gemini Interactions.
@@ -47,43 +49,43 @@ const INTERACTION: &str = "interaction.";
 /// What this wire calls an answer.
 const WORD: &str = "interaction";
 
-fn recognise(input: &Input<'_>) -> Option<Evidence> {
+fn recognise(input: &ProtocolFrame<'_>) -> Option<DetectionEvidence> {
     let is_interaction =
         input.value.get("object").and_then(Value::str).is_some_and(|object| object.is("interaction"));
     let is_ours = is_interaction
         || input.value.get("event_type").and_then(Value::filled).is_some_and(|name| is_event(name.written()))
         || input.event.is_some_and(is_event);
-    is_ours.then_some(Evidence::Strong)
+    is_ours.then_some(DetectionEvidence::Strong)
 }
 
 fn is_event(name: &str) -> bool {
     ["interaction.", "step.", "content."].iter().any(|family| name.starts_with(family))
 }
 
-fn decode(input: &Input<'_>, sink: &mut FragmentSink<'_>) {
+fn decode(input: &ProtocolFrame<'_>, sink: &mut FragmentSink<'_>) {
     let frame = input.value;
     let name = frame.get("event_type").and_then(Value::filled).map(Str::written).or(input.event);
     let Some(name) = name else {
-        decode_interaction(frame, Telling::Whole, sink);
+        decode_interaction(frame, ContentPortion::Whole, sink);
         return;
     };
     // Steps come one after the other, so those of a wire without numbers can be told apart.
-    let place = Place::at(frame.get("index").and_then(Value::index).unwrap_or(0));
+    let place = BlockKey::at(frame.get("index").and_then(Value::index).unwrap_or(0));
     let matter = ["step", "content", "delta"].iter().find_map(|key| frame.get(key));
     match (name, matter) {
         ("step.start" | "content.start", Some(step)) => {
-            decode_step(place, step, Telling::Start, sink);
+            decode_step(place, step, ContentPortion::Start, sink);
         }
         ("step.delta" | "content.delta", Some(delta)) => {
-            decode_step(place, delta, Telling::Delta, sink);
+            decode_step(place, delta, ContentPortion::Delta, sink);
         }
         ("step.stop" | "content.stop", None) => {
-            sink.put(Fragment::new(Part::End).at(place));
+            sink.put(Fragment::new(FragmentKind::End).at(place));
         }
         _ if name.starts_with(INTERACTION) => decode_progress(name, frame, sink),
         _ if frame.get("error").is_some() => {}
         _ => {
-            foreign(Subject::ANSWER, "", name, frame, sink);
+            foreign(ExtraSubject::ANSWER, "", name, frame, sink);
             return;
         }
     }
@@ -93,13 +95,13 @@ fn decode(input: &Input<'_>, sink: &mut FragmentSink<'_>) {
 /// An event about the interaction itself.
 fn decode_progress(name: &str, frame: Value<'_>, sink: &mut FragmentSink<'_>) {
     if let Some(interaction) = frame.get("interaction") {
-        decode_interaction(interaction, Telling::Start, sink);
+        decode_interaction(interaction, ContentPortion::Start, sink);
     }
     if let Some(status) = frame.get("status").and_then(Value::str) {
         decode_status(status, sink);
     }
     if matches!(name, "interaction.completed" | "interaction.complete") {
-        sink.put(Fragment::new(Part::Done));
+        sink.put(Fragment::new(FragmentKind::Done));
     }
 }
 
@@ -110,21 +112,21 @@ fn decode_envelope(frame: Value<'_>, sink: &mut FragmentSink<'_>) {
             "event_type" | "index" | "step" | "content" | "delta" | "interaction" | "status" => {}
             "interaction_id" => {
                 if let id @ Some(_) = value.filled() {
-                    sink.put(Fragment::new(Part::Start { id, model: None, word: WORD }));
+                    sink.put(Fragment::new(FragmentKind::Start { id, model: None, word: WORD }));
                 }
             }
             "error" => {
                 error(value, ERRORS, sink);
             }
             key if VOLATILE.contains(&key) => {}
-            _ => foreign(Subject::ANSWER, "", key, value, sink),
+            _ => foreign(ExtraSubject::ANSWER, "", key, value, sink),
         }
     }
 }
 
 /// How much of a thing is told.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Telling {
+enum ContentPortion {
     /// It begins; its members may hold the places of what follows.
     Start,
     /// It goes on.
@@ -133,9 +135,9 @@ enum Telling {
     Whole,
 }
 
-fn decode_interaction(interaction: Value<'_>, telling: Telling, sink: &mut FragmentSink<'_>) {
+fn decode_interaction(interaction: Value<'_>, telling: ContentPortion, sink: &mut FragmentSink<'_>) {
     let [id, model] = ["id", "model"].map(|key| interaction.get(key).and_then(Value::filled));
-    sink.put(Fragment::new(Part::Start { id, model, word: WORD }));
+    sink.put(Fragment::new(FragmentKind::Start { id, model, word: WORD }));
     let (mut status, mut steps, mut usage, mut failure) = (None, None, None, None);
     for (key, value) in interaction.members() {
         match key {
@@ -144,19 +146,19 @@ fn decode_interaction(interaction: Value<'_>, telling: Telling, sink: &mut Fragm
             "usage" => usage = Some(value),
             "error" => failure = Some(value),
             // Events have told the steps already; should one restate them, that is passed on as it is.
-            "steps" | "outputs" if telling == Telling::Whole => steps = Some(value),
+            "steps" | "outputs" if telling == ContentPortion::Whole => steps = Some(value),
             "object" if is_usual(value, &["interaction"]) => {}
             "role" if is_usual(value, &["model"]) => {}
-            _ => foreign(Subject::ANSWER, "", key, value, sink),
+            _ => foreign(ExtraSubject::ANSWER, "", key, value, sink),
         }
     }
     if let Some(usage) = usage {
         decode_usage(usage, sink);
     }
     for (index, step) in (0..).zip(steps.iter().flat_map(|steps| steps.elements())) {
-        let place = Place::at(index);
-        decode_step(place, step, Telling::Whole, sink);
-        sink.put(Fragment::new(Part::End).at(place));
+        let place = BlockKey::at(index);
+        decode_step(place, step, ContentPortion::Whole, sink);
+        sink.put(Fragment::new(FragmentKind::End).at(place));
     }
     if let Some(failure) = failure {
         error(failure, ERRORS, sink);
@@ -164,21 +166,22 @@ fn decode_interaction(interaction: Value<'_>, telling: Telling, sink: &mut Fragm
     if let Some(status) = status {
         decode_status(status, sink);
     }
-    if telling == Telling::Whole && status.is_some_and(|status| !GOING_ON.iter().any(|word| status.is(word)))
+    if telling == ContentPortion::Whole
+        && status.is_some_and(|status| !GOING_ON.iter().any(|word| status.is(word)))
     {
-        sink.put(Fragment::new(Part::Done));
+        sink.put(Fragment::new(FragmentKind::Done));
     }
 }
 
 fn decode_status(status: Str<'_>, sink: &mut FragmentSink<'_>) {
     if !GOING_ON.iter().any(|word| status.is(word)) {
         let reason = finish_reason(status, STATUS);
-        sink.put(Fragment::new(Part::Finish { reason, raw: Some(status) }));
+        sink.put(Fragment::new(FragmentKind::Finish { reason, raw: Some(status) }));
     }
 }
 
 /// A step, its beginning, or a delta of it: the members are the same, and its `type` says which.
-fn decode_step(place: Place, step: Value<'_>, telling: Telling, sink: &mut FragmentSink<'_>) {
+fn decode_step(place: BlockKey, step: Value<'_>, telling: ContentPortion, sink: &mut FragmentSink<'_>) {
     let kind = step.get("type").and_then(Value::str).map_or("", Str::written);
     match kind {
         "thought" | "thought_summary" | "thought_signature" => decode_thought(place, step, telling, sink),
@@ -195,34 +198,36 @@ fn decode_step(place: Place, step: Value<'_>, telling: Telling, sink: &mut Fragm
             } else if kind.ends_with("_result") {
                 decode_result(place, step, telling, sink);
             } else if kind.is_empty() {
-                foreign(Subject::block(0, place), "", "steps", step, sink);
+                foreign(ExtraSubject::block(0, place), "", "steps", step, sink);
             } else {
                 // Pictures, speech and whatever else there will be.
-                sink.put(Fragment::new(Part::Opaque { word: kind, value: step.pass_raw() }));
+                sink.put(Fragment::new(FragmentKind::Opaque { word: kind, value: step.pass_raw() }));
             }
         }
     }
 }
 
-fn decode_thought(place: Place, thought: Value<'_>, telling: Telling, sink: &mut FragmentSink<'_>) {
-    if telling != Telling::Delta {
+fn decode_thought(place: BlockKey, thought: Value<'_>, telling: ContentPortion, sink: &mut FragmentSink<'_>) {
+    if telling != ContentPortion::Delta {
         // A thought may be nothing but its signature.
-        sink.put(Fragment::new(Part::Open { channel: Channel::REASONING, word: "thought" }).at(place));
+        sink.put(
+            Fragment::new(FragmentKind::Open { channel: TextChannel::REASONING, word: "thought" }).at(place),
+        );
     }
     for (key, value) in thought.members() {
         match key {
             "type" => {}
             // One text as a delta, a list of them in a whole step.
-            "content" | "summary" if value.kind() == Kind::Object => {
+            "content" | "summary" if value.kind() == JsonKind::Object => {
                 decode_thought_text(place, key, value, sink);
             }
-            "content" | "summary" if value.kind() == Kind::Array => {
+            "content" | "summary" if value.kind() == JsonKind::Array => {
                 value.elements().for_each(|content| decode_thought_text(place, key, content, sink));
             }
-            "text" | "thought" => text(place, Channel::REASONING, "thought", value, sink),
+            "text" | "thought" => text(place, TextChannel::REASONING, "thought", value, sink),
             // After what it signs.
             "signature" => {}
-            _ => foreign(Subject::block(0, place), "", key, value, sink),
+            _ => foreign(ExtraSubject::block(0, place), "", key, value, sink),
         }
     }
     if let Some(value) = thought.get("signature") {
@@ -230,24 +235,25 @@ fn decode_thought(place: Place, thought: Value<'_>, telling: Telling, sink: &mut
     }
 }
 
-fn decode_thought_text<'a>(place: Place, key: &'a str, content: Value<'a>, sink: &mut FragmentSink<'_>) {
+fn decode_thought_text<'a>(place: BlockKey, key: &'a str, content: Value<'a>, sink: &mut FragmentSink<'_>) {
     match content.get("text") {
-        Some(value) => text(place, Channel::REASONING, "thought", value, sink),
-        None => foreign(Subject::block(0, place), "", key, content, sink),
+        Some(value) => text(place, TextChannel::REASONING, "thought", value, sink),
+        None => foreign(ExtraSubject::block(0, place), "", key, content, sink),
     }
 }
 
 /// An output, or (a delta, or the older spelling) one text of it.
-fn decode_output(place: Place, output: Value<'_>, sink: &mut FragmentSink<'_>) {
+fn decode_output(place: BlockKey, output: Value<'_>, sink: &mut FragmentSink<'_>) {
     for (key, value) in output.members() {
         match key {
-            "content" if value.kind() == Kind::Array => {
+            "content" if value.kind() == JsonKind::Array => {
                 for content in value.elements() {
                     match content.get("text") {
                         Some(_) => decode_text(place, content, |_| false, sink),
-                        None => {
-                            sink.put(Fragment::new(Part::Opaque { word: key, value: content.pass_raw() }))
-                        }
+                        None => sink.put(Fragment::new(FragmentKind::Opaque {
+                            word: key,
+                            value: content.pass_raw(),
+                        })),
                     }
                 }
             }
@@ -255,14 +261,19 @@ fn decode_output(place: Place, output: Value<'_>, sink: &mut FragmentSink<'_>) {
         }
     }
     let is_list =
-        |key: &str| key == "content" && output.get(key).is_some_and(|list| list.kind() == Kind::Array);
+        |key: &str| key == "content" && output.get(key).is_some_and(|list| list.kind() == JsonKind::Array);
     decode_text(place, output, is_list, sink);
 }
 
 /// A text, and after it what is said about it.
-fn decode_text(place: Place, output: Value<'_>, is_read: impl Fn(&str) -> bool, sink: &mut FragmentSink<'_>) {
+fn decode_text(
+    place: BlockKey,
+    output: Value<'_>,
+    is_read: impl Fn(&str) -> bool,
+    sink: &mut FragmentSink<'_>,
+) {
     if let Some(value) = output.get("text") {
-        text(place, Channel::Text, "text", value, sink);
+        text(place, TextChannel::Text, "text", value, sink);
     }
     for (key, value) in output.members().filter(|(key, _)| !is_read(key)) {
         match key {
@@ -273,26 +284,26 @@ fn decode_text(place: Place, output: Value<'_>, is_read: impl Fn(&str) -> bool, 
                 }
             }
             "signature" => signature(place, value, sink),
-            _ => foreign(Subject::block(0, place), "", key, value, sink),
+            _ => foreign(ExtraSubject::block(0, place), "", key, value, sink),
         }
     }
 }
 
-fn attach(place: Place, kind: AttachmentKind, word: &str, value: Value<'_>, sink: &mut FragmentSink<'_>) {
-    let part = Part::hung("", kind, word, value.pass_raw());
+fn attach(place: BlockKey, kind: AttachmentKind, word: &str, value: Value<'_>, sink: &mut FragmentSink<'_>) {
+    let part = FragmentKind::hung("", kind, word, value.pass_raw());
     sink.put(Fragment::new(part).at(place));
 }
 
 fn decode_call(
-    place: Place,
+    place: BlockKey,
     tool: Option<Str<'_>>,
     kind: CallKind,
     call: Value<'_>,
-    telling: Telling,
+    telling: ContentPortion,
     sink: &mut FragmentSink<'_>,
 ) {
     // A delta has no need to name its call, and its type does not know the tools of other servers.
-    let (mut id, mut name, mut arguments) = (None, tool.filter(|_| telling != Telling::Delta), None);
+    let (mut id, mut name, mut arguments) = (None, tool.filter(|_| telling != ContentPortion::Delta), None);
     for (key, value) in call.members() {
         match key {
             "id" => id = value.filled(),
@@ -301,58 +312,58 @@ fn decode_call(
             _ => {}
         }
     }
-    if telling == Telling::Start {
+    if telling == ContentPortion::Start {
         // The name comes whole.
-        arguments = arguments.or(Some(Arguments::Text(Str::Plain(""))));
+        arguments = arguments.or(Some(FragmentArguments::Text(Str::Plain(""))));
     }
     for (key, value) in call.members() {
         if !matches!(key, "id" | "name" | "arguments" | "type") && !is_blank(value) {
-            foreign(Subject::next(0), "", key, value, sink);
+            foreign(ExtraSubject::next(0), "", key, value, sink);
         }
     }
     let word = call.get("type").and_then(Value::str).map_or("function_call", Str::written);
-    sink.put(Fragment::new(Part::Call { id, name, kind, word, arguments }).at(place));
+    sink.put(Fragment::new(FragmentKind::Call { id, name, kind, word, arguments }).at(place));
 }
 
 /// A piece of text in a delta, else an object; an empty one at the start only holds the place.
-fn decode_arguments(value: Value<'_>, telling: Telling) -> Option<Arguments<'_>> {
+fn decode_arguments(value: Value<'_>, telling: ContentPortion) -> Option<FragmentArguments<'_>> {
     match value.kind() {
-        Kind::Null => None,
-        Kind::String => value.pass().map(Arguments::Text),
-        Kind::Object if telling == Telling::Start && value.members().next().is_none() => None,
-        _ => Some(Arguments::Value(value.raw())),
+        JsonKind::Null => None,
+        JsonKind::String => value.pass().map(FragmentArguments::Text),
+        JsonKind::Object if telling == ContentPortion::Start && value.members().next().is_none() => None,
+        _ => Some(FragmentArguments::Value(value.raw())),
     }
 }
 
 /// What a tool that Google ran has answered. The beginning of the step only says which call it answers.
-fn decode_result(place: Place, result: Value<'_>, telling: Telling, sink: &mut FragmentSink<'_>) {
+fn decode_result(place: BlockKey, result: Value<'_>, telling: ContentPortion, sink: &mut FragmentSink<'_>) {
     let call = result.get("call_id").and_then(Value::filled);
-    if telling != Telling::Start || result.get("result").is_some() {
+    if telling != ContentPortion::Start || result.get("result").is_some() {
         let word = result.get("type").and_then(Value::str).map_or("", Str::written);
-        sink.put(Fragment::new(Part::ToolResult { call, word, value: result.pass_raw() }).at(place));
+        sink.put(Fragment::new(FragmentKind::ToolResult { call, word, value: result.pass_raw() }).at(place));
         return;
     }
     for (key, value) in result.members() {
         if !matches!(key, "type" | "call_id") && !is_blank(value) {
-            foreign(Subject::next(0), "", key, value, sink);
+            foreign(ExtraSubject::next(0), "", key, value, sink);
         }
     }
     if let Some(call) = call {
-        sink.put(Fragment::new(Part::Answers { call }).at(place));
+        sink.put(Fragment::new(FragmentKind::Answers { call }).at(place));
     }
 }
 
 fn is_blank(value: Value<'_>) -> bool {
-    value.kind() == Kind::String && !value.is_filled()
+    value.kind() == JsonKind::String && !value.is_filled()
 }
 
-fn text(place: Place, channel: Channel, word: &str, value: Value<'_>, sink: &mut FragmentSink<'_>) {
+fn text(place: BlockKey, channel: TextChannel, word: &str, value: Value<'_>, sink: &mut FragmentSink<'_>) {
     if let Some(text) = value.pass_filled() {
-        sink.put(Fragment::new(Part::Text { channel, word, text }).at(place));
+        sink.put(Fragment::new(FragmentKind::Text { channel, word, text }).at(place));
     }
 }
 
-fn signature(place: Place, value: Value<'_>, sink: &mut FragmentSink<'_>) {
+fn signature(place: BlockKey, value: Value<'_>, sink: &mut FragmentSink<'_>) {
     if value.is_filled() {
         attach(place, AttachmentKind::Signature, "signature", value, sink);
     }
@@ -367,7 +378,7 @@ fn decode_usage(usage: Value<'_>, sink: &mut FragmentSink<'_>) {
         (Some(one), Some(other)) => Some(one.saturating_add(other)),
         (one, other) => one.or(other),
     };
-    let counters = Counters {
+    let counters = TokenCounts {
         input_tokens: sum("total_input_tokens", "total_tool_use_tokens"),
         output_tokens: sum("total_output_tokens", "total_thought_tokens"),
         total_tokens: count("total_tokens"),
@@ -375,5 +386,10 @@ fn decode_usage(usage: Value<'_>, sink: &mut FragmentSink<'_>) {
         cache_write_tokens: None,
         reasoning_tokens: count("total_thought_tokens"),
     };
-    sink.put(Fragment::new(Part::Usage { word: "usage", counters, raw: usage.pass_raw(), read: None }));
+    sink.put(Fragment::new(FragmentKind::Usage {
+        word: "usage",
+        counters,
+        raw: usage.pass_raw(),
+        read: None,
+    }));
 }

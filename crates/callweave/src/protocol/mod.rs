@@ -4,13 +4,13 @@
 //! words. Decoding is pure: it reads one JSON value and says what is in it, streamed chunk and whole
 //! body alike, keeping no state; everything stateful is [`Weave`](crate::weave::Weave)'s.
 //!
-//! What a protocol must do with every member it meets: read it, pass it on as [`Part::Foreign`], or list
+//! What a protocol must do with every member it meets: read it, pass it on as [`FragmentKind::Foreign`], or list
 //! it as volatile (padding, sequence numbers). Nothing is dropped silently.
 
-use crate::encode::Encoding;
+use crate::encode::ProtocolEncoding;
 use crate::event::FinishReason;
-use crate::fragment::{Fragment, FragmentSink, Level, Part, Place};
-use crate::json::{Kind, Node as Value, Str};
+use crate::fragment::{BlockKey, ExtraScope, Fragment, FragmentKind, FragmentSink};
+use crate::json::{JsonKind, Str, TapeNode as Value};
 use crate::request::RequestCoding;
 use crate::upstream::{ErrorClass, UpstreamError};
 
@@ -31,13 +31,13 @@ pub use anthropic_messages::PROTOCOL as ANTHROPIC_MESSAGES;
 pub use bedrock_converse::PROTOCOL as BEDROCK_CONVERSE;
 pub use bedrock_invoke::PROTOCOL as BEDROCK_INVOKE;
 #[doc(hidden)]
-pub use call::{CallObject, CallWords, Portion};
+pub use call::{CallObject, CallPortion, CallWords};
 pub use codex_app_server::PROTOCOL as CODEX_APP_SERVER;
 #[cfg(feature = "exchange")]
-pub(crate) use codex_app_server::{Heard, Session};
+pub(crate) use codex_app_server::{CodexSession, ServerMessage};
 pub use cohere_v2::PROTOCOL as COHERE_V2;
-use error::Words;
-pub(crate) use error::{Context, ErrorCoding, report, report_body, report_text};
+use error::ErrorClassNames;
+pub(crate) use error::{ErrorCoding, ErrorContext, report, report_body, report_text};
 pub use error::{WrittenError, read_error};
 pub use gemini_generate_content::PROTOCOL as GEMINI_GENERATE_CONTENT;
 pub use gemini_interactions::PROTOCOL as GEMINI_INTERACTIONS;
@@ -98,25 +98,25 @@ pub struct Protocol {
     pub(crate) failure: Option<ErrorCoding>,
     /// Whether this frame or body is of this protocol, and how sure that is. May look at the shape and at
     /// the words that name events, not at content.
-    pub(crate) recognise: fn(&Input<'_>) -> Option<Evidence>,
+    pub(crate) recognise: fn(&ProtocolFrame<'_>) -> Option<DetectionEvidence>,
     /// Says what the frame or body contains.
-    pub(crate) decode: fn(&Input<'_>, &mut FragmentSink<'_>),
+    pub(crate) decode: fn(&ProtocolFrame<'_>, &mut FragmentSink<'_>),
     /// Writes answers in this protocol; none while it is only read.
-    pub(crate) encode: Option<Encoding>,
+    pub(crate) encode: Option<ProtocolEncoding>,
     /// Reads and writes requests of this protocol; none while only its answers are known.
     pub(crate) request: Option<RequestCoding>,
 }
 
 /// How sure it is that a frame is of a protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Evidence {
+pub enum DetectionEvidence {
     /// Others send such frames, too: keep-alives, errors, replies. They may come before anything.
     Weak,
     /// Nobody else sends such frames.
     Strong,
 }
 
-impl Evidence {
+impl DetectionEvidence {
     /// Strong or weak evidence if the one or the other is there.
     fn of(is_strong: bool, is_weak: impl FnOnce() -> bool) -> Option<Self> {
         match is_strong {
@@ -129,7 +129,7 @@ impl Evidence {
 /// One frame as a protocol sees it.
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug)]
-pub struct Input<'a> {
+pub struct ProtocolFrame<'a> {
     /// The name that the framing gave the frame (SSE `event:`, AWS `:event-type`), if any.
     pub event: Option<&'a str>,
     /// The frame's JSON.
@@ -147,26 +147,29 @@ impl Protocol {
 
     /// The protocol of a frame or whole body, if it can be told from this one.
     #[doc(hidden)]
-    pub fn detect(input: &Input<'_>) -> Option<&'static Protocol> {
+    pub fn detect(input: &ProtocolFrame<'_>) -> Option<&'static Protocol> {
         Self::detect_among(TABLE, input)
     }
 
     /// The one of `candidates` that the frame or body is of, if it can be told from this one.
     #[doc(hidden)]
-    pub fn detect_among(candidates: &[&'static Protocol], input: &Input<'_>) -> Option<&'static Protocol> {
+    pub fn detect_among(
+        candidates: &[&'static Protocol],
+        input: &ProtocolFrame<'_>,
+    ) -> Option<&'static Protocol> {
         Self::weigh(candidates, input).map(|(_, protocol)| protocol)
     }
 
     /// The one of `candidates` with the best evidence; of several, the first.
     pub(crate) fn weigh(
         candidates: &[&'static Protocol],
-        input: &Input<'_>,
-    ) -> Option<(Evidence, &'static Protocol)> {
+        input: &ProtocolFrame<'_>,
+    ) -> Option<(DetectionEvidence, &'static Protocol)> {
         let mut best = None;
         for &protocol in candidates {
             match (protocol.recognise)(input) {
-                Some(Evidence::Strong) => return Some((Evidence::Strong, protocol)),
-                Some(Evidence::Weak) => best = best.or(Some((Evidence::Weak, protocol))),
+                Some(DetectionEvidence::Strong) => return Some((DetectionEvidence::Strong, protocol)),
+                Some(DetectionEvidence::Weak) => best = best.or(Some((DetectionEvidence::Weak, protocol))),
                 None => {}
             }
         }
@@ -175,7 +178,7 @@ impl Protocol {
 
     /// Says what the frame or body contains.
     #[doc(hidden)]
-    pub fn decode(&self, input: &Input<'_>, sink: &mut FragmentSink<'_>) {
+    pub fn decode(&self, input: &ProtocolFrame<'_>, sink: &mut FragmentSink<'_>) {
         (self.decode)(input, sink);
     }
 }
@@ -196,37 +199,37 @@ impl PartialEq for Protocol {
 
 /// What something that only the protocol knows is about.
 #[derive(Clone, Copy)]
-struct Subject {
+struct ExtraSubject {
     choice: u32,
-    place: Option<Place>,
-    level: Level,
+    place: Option<BlockKey>,
+    level: ExtraScope,
 }
 
-impl Subject {
-    const ANSWER: Self = Self { choice: 0, place: None, level: Level::Answer };
+impl ExtraSubject {
+    const ANSWER: Self = Self { choice: 0, place: None, level: ExtraScope::Answer };
 
     fn choice(choice: u32) -> Self {
-        Self { choice, place: None, level: Level::Choice }
+        Self { choice, place: None, level: ExtraScope::Choice }
     }
 
     /// What the next fragment speaks of.
     fn next(choice: u32) -> Self {
-        Self { choice, place: None, level: Level::Next }
+        Self { choice, place: None, level: ExtraScope::Next }
     }
 
-    fn item(place: Place) -> Self {
-        Self { choice: 0, place: Some(place), level: Level::Item }
+    fn item(place: BlockKey) -> Self {
+        Self { choice: 0, place: Some(place), level: ExtraScope::Item }
     }
 
-    fn block(choice: u32, place: Place) -> Self {
-        Self { choice, place: Some(place), level: Level::Block }
+    fn block(choice: u32, place: BlockKey) -> Self {
+        Self { choice, place: Some(place), level: ExtraScope::Block }
     }
 }
 
 /// Passes on what only the protocol knows. A null says nothing.
 #[inline(always)]
 fn foreign<'a>(
-    subject: Subject,
+    subject: ExtraSubject,
     path: &'static str,
     key: &'a str,
     value: Value<'a>,
@@ -240,19 +243,19 @@ fn foreign<'a>(
 /// Takes the value as written: a node would have to be laid down for it in every loop over members.
 #[inline(never)]
 fn put_foreign<'a>(
-    subject: Subject,
+    subject: ExtraSubject,
     path: &'static str,
     key: &'a str,
     value: &'a str,
     sink: &mut FragmentSink<'_>,
 ) {
-    let Subject { choice, place, level } = subject;
-    sink.put(Fragment { choice, place, part: Part::Foreign { level, path, key, value } });
+    let ExtraSubject { choice, place, level } = subject;
+    sink.put(Fragment { choice, place, part: FragmentKind::Foreign { level, path, key, value } });
 }
 
 /// Whether the value is of that kind, or null. What stands where another kind belongs is passed on.
 #[inline]
-fn is_kind(value: Value<'_>, kind: Kind) -> bool {
+fn is_kind(value: Value<'_>, kind: JsonKind) -> bool {
     value.is_null() || value.kind() == kind
 }
 
@@ -288,8 +291,8 @@ fn counts<const COUNT: usize>(object: Value<'_>, names: [&str; COUNT]) -> [Optio
 
 /// Reports an error of the upstream's, in a protocol that knows these words for errors. Null, `""`, `false` and
 /// `{}` are no error.
-fn error(error: Value<'_>, words: &'static Words, sink: &mut FragmentSink<'_>) -> bool {
-    report(error, Context { words, ..Context::default() }, sink)
+fn error(error: Value<'_>, words: &'static ErrorClassNames, sink: &mut FragmentSink<'_>) -> bool {
+    report(error, ErrorContext { words, ..ErrorContext::default() }, sink)
 }
 
 /// Looks a provider's word up in a table of `(word, reason)`; an unknown word is [`FinishReason::Other`].

@@ -9,13 +9,14 @@ mod request;
 #[cfg(feature = "exchange")]
 pub(crate) use request::chat_of_prompt;
 
-use super::call::{CallObject, CallWords, Portion};
+use super::call::{CallObject, CallPortion, CallWords};
 use super::{
-    Context, ErrorCoding, Evidence, Input, Protocol, Subject, finish_reason, foreign, is_usual, report,
+    DetectionEvidence, ErrorCoding, ErrorContext, ExtraSubject, Protocol, ProtocolFrame, finish_reason,
+    foreign, is_usual, report,
 };
-use crate::event::{AttachmentKind, Counters, FinishReason};
-use crate::fragment::{Arguments, Channel, Fragment, FragmentSink, Level, Part};
-use crate::json::{Kind, Node as Value};
+use crate::event::{AttachmentKind, FinishReason, TokenCounts};
+use crate::fragment::{ExtraScope, Fragment, FragmentArguments, FragmentKind, FragmentSink, TextChannel};
+use crate::json::{JsonKind, TapeNode as Value};
 
 /// Ollama /api/chat and /api/generate.
 pub static PROTOCOL: Protocol = Protocol {
@@ -60,20 +61,20 @@ const FINISH: &[(&str, FinishReason)] = &[
 const CHAT: &str = "chat";
 const GENERATE: &str = "generate";
 
-fn recognise(input: &Input<'_>) -> Option<Evidence> {
+fn recognise(input: &ProtocolFrame<'_>) -> Option<DetectionEvidence> {
     let body = input.value;
     let is_kind = |key, kind| body.get(key).is_some_and(|value| value.kind() == kind);
-    if !is_kind("model", Kind::String) {
+    if !is_kind("model", JsonKind::String) {
         return None;
     }
     // What says that it goes on or is over comes late, and may have been cut off.
-    Evidence::of(is_kind("done", Kind::Bool), || {
-        is_kind("created_at", Kind::String)
-            && (is_kind("message", Kind::Object) || is_kind("response", Kind::String))
+    DetectionEvidence::of(is_kind("done", JsonKind::Bool), || {
+        is_kind("created_at", JsonKind::String)
+            && (is_kind("message", JsonKind::Object) || is_kind("response", JsonKind::String))
     })
 }
 
-fn decode(input: &Input<'_>, sink: &mut FragmentSink<'_>) {
+fn decode(input: &ProtocolFrame<'_>, sink: &mut FragmentSink<'_>) {
     let body = input.value;
     let (mut thinking, mut response, mut message) = (None, None, None);
     let (mut logprobs, mut failure) = (None, None);
@@ -92,36 +93,42 @@ fn decode(input: &Input<'_>, sink: &mut FragmentSink<'_>) {
             "prompt_eval_count" => counts[0] = Some(value),
             "eval_count" => counts[1] = Some(value),
             key if VOLATILE.contains(&key) => {}
-            _ => foreign(Subject::ANSWER, "", key, value, sink),
+            _ => foreign(ExtraSubject::ANSWER, "", key, value, sink),
         }
     }
     if let model @ Some(_) = model.and_then(Value::filled) {
         let word = if response.is_some() { GENERATE } else { CHAT };
-        sink.put(Fragment::new(Part::Start { id: None, model, word }));
+        sink.put(Fragment::new(FragmentKind::Start { id: None, model, word }));
     }
     decode_usage(counts.map(|count| count.and_then(Value::count)), sink);
     if let Some(entries) = logprobs.filter(|entries| entries.elements().next().is_some()) {
-        let (level, kind, word) = (Level::Choice, AttachmentKind::Logprobs, "logprobs");
-        sink.put(Fragment::new(Part::Attach { level, on: "", kind, word, value: entries.pass_raw() }));
+        let (level, kind, word) = (ExtraScope::Choice, AttachmentKind::Logprobs, "logprobs");
+        sink.put(Fragment::new(FragmentKind::Attach {
+            level,
+            on: "",
+            kind,
+            word,
+            value: entries.pass_raw(),
+        }));
     }
-    text(Channel::REASONING, "thinking", thinking, sink);
-    text(Channel::Text, "response", response, sink);
+    text(TextChannel::REASONING, "thinking", thinking, sink);
+    text(TextChannel::Text, "response", response, sink);
     if let Some(message) = message {
         decode_message(message, sink);
     }
     if let Some(failure) = failure {
-        report(failure, Context { beside: Some(body), ..Context::default() }, sink);
+        report(failure, ErrorContext { beside: Some(body), ..ErrorContext::default() }, sink);
     }
     if is_done {
         let mapped = reason.map_or(FinishReason::Stop, |word| finish_reason(word, FINISH));
-        sink.put(Fragment::new(Part::Finish { reason: mapped, raw: reason }));
-        sink.put(Fragment::new(Part::Done));
+        sink.put(Fragment::new(FragmentKind::Finish { reason: mapped, raw: reason }));
+        sink.put(Fragment::new(FragmentKind::Done));
     }
 }
 
-fn text(channel: Channel, word: &str, value: Option<Value<'_>>, sink: &mut FragmentSink<'_>) {
+fn text(channel: TextChannel, word: &str, value: Option<Value<'_>>, sink: &mut FragmentSink<'_>) {
     if let Some(text) = value.and_then(Value::pass_filled) {
-        sink.put(Fragment::new(Part::Text { channel, word, text }));
+        sink.put(Fragment::new(FragmentKind::Text { channel, word, text }));
     }
 }
 
@@ -137,17 +144,17 @@ fn decode_message(message: Value<'_>, sink: &mut FragmentSink<'_>) {
             // Pictures that the model has made.
             "images" => {
                 images = Some(value);
-                if value.kind() != Kind::Array {
-                    foreign(Subject::choice(0), "message.", key, value, sink);
+                if value.kind() != JsonKind::Array {
+                    foreign(ExtraSubject::choice(0), "message.", key, value, sink);
                 }
             }
-            _ => foreign(Subject::choice(0), "message.", key, value, sink),
+            _ => foreign(ExtraSubject::choice(0), "message.", key, value, sink),
         }
     }
-    text(Channel::REASONING, "thinking", thinking, sink);
-    text(Channel::Text, "content", content, sink);
+    text(TextChannel::REASONING, "thinking", thinking, sink);
+    text(TextChannel::Text, "content", content, sink);
     for image in images.iter().flat_map(|images| images.elements()) {
-        sink.put(Fragment::new(Part::Opaque { word: "images", value: image.pass_raw() }));
+        sink.put(Fragment::new(FragmentKind::Opaque { word: "images", value: image.pass_raw() }));
     }
     for call in calls.iter().flat_map(|calls| calls.elements()) {
         decode_call(call, sink);
@@ -165,18 +172,18 @@ const CALL: CallWords = CallWords {
 fn decode_call(call: Value<'_>, sink: &mut FragmentSink<'_>) {
     let call = CallObject::read(call, &CALL, |path, key, value| {
         if key != "index" {
-            foreign(Subject::next(0), path, key, value, sink);
+            foreign(ExtraSubject::next(0), path, key, value, sink);
         }
     });
-    let arguments = Some(call.told(Portion::Whole).unwrap_or(Arguments::Value("{}")));
+    let arguments = Some(call.told(CallPortion::Whole).unwrap_or(FragmentArguments::Value("{}")));
     let CallObject { id, name, kind, .. } = call;
-    sink.put(Fragment::new(Part::Call { id, name, kind, word: "tool_calls", arguments }));
-    sink.put(Fragment::new(Part::End));
+    sink.put(Fragment::new(FragmentKind::Call { id, name, kind, word: "tool_calls", arguments }));
+    sink.put(Fragment::new(FragmentKind::End));
 }
 
 /// The counters stand among the other members, so their object is made here.
 fn decode_usage([input, output]: [Option<u64>; 2], sink: &mut FragmentSink<'_>) {
-    let counters = Counters { input_tokens: input, output_tokens: output, ..Counters::default() };
+    let counters = TokenCounts { input_tokens: input, output_tokens: output, ..TokenCounts::default() };
     let raw = match (input, output) {
         (None, None) => return,
         (Some(input), None) => format!("{{\"prompt_eval_count\":{input}}}"),
@@ -185,5 +192,5 @@ fn decode_usage([input, output]: [Option<u64>; 2], sink: &mut FragmentSink<'_>) 
             format!("{{\"prompt_eval_count\":{input},\"eval_count\":{output}}}")
         }
     };
-    sink.put(Fragment::new(Part::Usage { word: "", counters, raw: &raw, read: None }));
+    sink.put(Fragment::new(FragmentKind::Usage { word: "", counters, raw: &raw, read: None }));
 }

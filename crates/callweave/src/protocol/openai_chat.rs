@@ -3,15 +3,17 @@
 mod encode;
 mod request;
 
-use super::call::{CallObject, CallWords, Portion, arguments, is_blank};
+use super::call::{CallObject, CallPortion, CallWords, arguments, is_blank};
 use super::error::{typed_code, write_typed};
 use super::{
-    Context, ErrorCoding, Evidence, Input, Protocol, Subject, choice_number, counts, error, finish_reason,
-    foreign, is_kind, is_usual, report,
+    DetectionEvidence, ErrorCoding, ErrorContext, ExtraSubject, Protocol, ProtocolFrame, choice_number,
+    counts, error, finish_reason, foreign, is_kind, is_usual, report,
 };
-use crate::event::{AttachmentKind, CallKind, Counters, FinishReason, ReasoningForm};
-use crate::fragment::{Arguments, Channel, Fragment, FragmentSink, Level, Part, Place, ReadUsage};
-use crate::json::{Kind, Node as Value, Str};
+use crate::event::{AttachmentKind, CallKind, FinishReason, ReasoningForm, TokenCounts};
+use crate::fragment::{
+    BlockKey, ExtraScope, Fragment, FragmentArguments, FragmentKind, FragmentSink, TextChannel, UsageReader,
+};
+use crate::json::{JsonKind, Str, TapeNode as Value};
 use crate::upstream::ErrorClass;
 
 /// OpenAI Chat Completions and compatible servers.
@@ -162,7 +164,7 @@ pub(super) mod words {
 }
 
 /// A row of [`REASONING`].
-pub(super) struct ReasoningWord {
+pub(super) struct ReasoningMember {
     pub(super) word: &'static str,
     /// The type of the entry of `reasoning_details`, or none.
     pub(super) detail: &'static str,
@@ -175,12 +177,12 @@ const fn reasoning(
     detail: &'static str,
     has_reasoning_content: bool,
     has_reasoning: bool,
-) -> ReasoningWord {
-    ReasoningWord { word, detail, has_reasoning_content, has_reasoning }
+) -> ReasoningMember {
+    ReasoningMember { word, detail, has_reasoning_content, has_reasoning }
 }
 
 /// In which members the same thoughts are told, and what such a block is called.
-pub(super) const REASONING: &[ReasoningWord] = &[
+pub(super) const REASONING: &[ReasoningMember] = &[
     reasoning("reasoning_content", "", true, false),
     reasoning("reasoning", "", false, true),
     reasoning("reasoning_content+reasoning", "", true, true),
@@ -195,23 +197,25 @@ pub(super) const REASONING: &[ReasoningWord] = &[
     reasoning(words::DETAIL_ENCRYPTED, words::DETAIL_ENCRYPTED, false, false),
 ];
 
-fn recognise(input: &Input<'_>) -> Option<Evidence> {
+fn recognise(input: &ProtocolFrame<'_>) -> Option<DetectionEvidence> {
     let body = input.value;
     let object = body.get("object").and_then(Value::str);
     let choices = body.get("choices").map(Value::kind);
     let is_strong = object.is_some_and(|object| object.written().starts_with("chat.completion"))
-        || choices == Some(Kind::Array);
-    Evidence::of(is_strong, || {
+        || choices == Some(JsonKind::Array);
+    DetectionEvidence::of(is_strong, || {
         object.is_some_and(|object| object.is("error"))
-            || choices == Some(Kind::Null)
-            || body.get("error").is_some_and(|error| matches!(error.kind(), Kind::Object | Kind::String))
+            || choices == Some(JsonKind::Null)
+            || body
+                .get("error")
+                .is_some_and(|error| matches!(error.kind(), JsonKind::Object | JsonKind::String))
             || (body.get("detail").is_some() && body.members().count() == 1)
-            || body.get("message").is_some_and(|message| message.kind() == Kind::String)
-            || body.get("base_resp").is_some_and(|status| status.kind() == Kind::Object)
+            || body.get("message").is_some_and(|message| message.kind() == JsonKind::String)
+            || body.get("base_resp").is_some_and(|status| status.kind() == JsonKind::Object)
     })
 }
 
-fn decode(input: &Input<'_>, sink: &mut FragmentSink<'_>) {
+fn decode(input: &ProtocolFrame<'_>, sink: &mut FragmentSink<'_>) {
     let body = input.value;
     let (mut id, mut model, mut object) = (None, None, None);
     let (mut choices, mut usage, mut groq) = (None, None, None);
@@ -225,11 +229,13 @@ fn decode(input: &Input<'_>, sink: &mut FragmentSink<'_>) {
             "object" => {
                 object = value.str();
                 if !is_usual(value, &[CHAT, CHAT_CHUNK, TEXT_COMPLETION, "error"]) {
-                    foreign(Subject::ANSWER, "", key, value, sink);
+                    foreign(ExtraSubject::ANSWER, "", key, value, sink);
                 }
             }
-            "choices" if is_kind(value, Kind::Array) => choices = Some(value),
-            "usage" if is_kind(value, Kind::Object) => usage = Some(value).filter(|value| !value.is_null()),
+            "choices" if is_kind(value, JsonKind::Array) => choices = Some(value),
+            "usage" if is_kind(value, JsonKind::Object) => {
+                usage = Some(value).filter(|value| !value.is_null())
+            }
             // Some say only that there is one, and the words beside it.
             "error" => failure = Some(value).filter(|value| value.bool() != Some(true)),
             "base_resp" if has_failed(value) => refusal = Some(value),
@@ -237,17 +243,17 @@ fn decode(input: &Input<'_>, sink: &mut FragmentSink<'_>) {
             "message" | "detail" if value.get("role").or(value.get("content")).is_none() => {
                 *(if key == "message" { &mut message } else { &mut detail }) = Some(value);
             }
-            "citations" if is_kind(value, Kind::Array) => citations = Some(value),
-            "x_groq" if is_kind(value, Kind::Object) => {
+            "citations" if is_kind(value, JsonKind::Array) => citations = Some(value),
+            "x_groq" if is_kind(value, JsonKind::Object) => {
                 for (key, value) in value.members() {
                     match key {
-                        "usage" if is_kind(value, Kind::Object) => groq = Some(value),
-                        _ => foreign(Subject::ANSWER, "x_groq.", key, value, sink),
+                        "usage" if is_kind(value, JsonKind::Object) => groq = Some(value),
+                        _ => foreign(ExtraSubject::ANSWER, "x_groq.", key, value, sink),
                     }
                 }
             }
             key if VOLATILE.contains(&key) => {}
-            _ => foreign(Subject::ANSWER, "", key, value, sink),
+            _ => foreign(ExtraSubject::ANSWER, "", key, value, sink),
         }
     }
     // A bare `{"message": …}` or `{"detail": …}` body is how some servers report an error.
@@ -255,17 +261,17 @@ fn decode(input: &Input<'_>, sink: &mut FragmentSink<'_>) {
     let is_words = has_words && failure.is_none() && choices.is_none();
     if has_words && !is_words {
         for (key, value) in [("message", message), ("detail", detail)] {
-            value.into_iter().for_each(|value| foreign(Subject::ANSWER, "", key, value, sink));
+            value.into_iter().for_each(|value| foreign(ExtraSubject::ANSWER, "", key, value, sink));
         }
     }
     let is_completion = object.is_some_and(|object| object.is(TEXT_COMPLETION));
     let word = if is_completion { TEXT_COMPLETION } else { CHAT };
     if choices.is_some() || id.is_some() || model.is_some() {
-        sink.put(Fragment::new(Part::Start { id, model, word }));
+        sink.put(Fragment::new(FragmentKind::Start { id, model, word }));
     }
     if let Some(citations) = citations {
         for citation in citations.elements() {
-            attach(0, Level::Answer, AttachmentKind::Annotation, words::CITATIONS, citation, sink);
+            attach(0, ExtraScope::Answer, AttachmentKind::Annotation, words::CITATIONS, citation, sink);
         }
     }
     if let Some(usage) = groq {
@@ -279,17 +285,18 @@ fn decode(input: &Input<'_>, sink: &mut FragmentSink<'_>) {
     if let Some(choices) = choices {
         for choice in choices.elements() {
             match choice.kind() {
-                Kind::Object => {
-                    told_whole += usize::from(decode_choice(count, choice, is_whole, sink) == Portion::Whole);
+                JsonKind::Object => {
+                    told_whole +=
+                        usize::from(decode_choice(count, choice, is_whole, sink) == CallPortion::Whole);
                 }
-                _ => foreign(Subject::ANSWER, "", "choices", choice, sink),
+                _ => foreign(ExtraSubject::ANSWER, "", "choices", choice, sink),
             }
             count += 1;
         }
     }
     if let Some(failure) = failure {
         // Some put the code, the type or the status beside the words.
-        let context = Context { words: ERRORS, beside: Some(body), ..Context::default() };
+        let context = ErrorContext { words: ERRORS, beside: Some(body), ..ErrorContext::default() };
         report(failure, context, sink);
     }
     if let Some(refusal) = refusal {
@@ -300,20 +307,20 @@ fn decode(input: &Input<'_>, sink: &mut FragmentSink<'_>) {
     }
     // A whole body has all there is.
     if count > 0 && told_whole == count || is_whole && choices.is_some() {
-        sink.put(Fragment::new(Part::Done));
+        sink.put(Fragment::new(FragmentKind::Done));
     }
 }
 
 /// Something that hangs on the choice or the answer.
 fn attach(
     choice: u32,
-    level: Level,
+    level: ExtraScope,
     kind: AttachmentKind,
     word: &str,
     value: Value<'_>,
     sink: &mut FragmentSink<'_>,
 ) {
-    let part = Part::Attach { level, on: "", kind, word, value: value.pass_raw() };
+    let part = FragmentKind::Attach { level, on: "", kind, word, value: value.pass_raw() };
     sink.put(Fragment::new(part).in_choice(choice));
 }
 
@@ -323,13 +330,18 @@ fn has_failed(status: Value<'_>) -> bool {
 }
 
 /// A choice; tells whether this is all of it.
-fn decode_choice(position: usize, choice: Value<'_>, is_whole: bool, sink: &mut FragmentSink<'_>) -> Portion {
+fn decode_choice(
+    position: usize,
+    choice: Value<'_>,
+    is_whole: bool,
+    sink: &mut FragmentSink<'_>,
+) -> CallPortion {
     // Most choices begin with their number.
     let index = choice.members().find(|(key, _)| *key == "index").map(|(_, index)| index);
     let number = choice_number(index, position);
     let (mut delta, mut message, mut spoken, mut finish, mut failure) = (None, None, None, None, None);
     let (mut has_delta, mut has_message, mut has_finish) = (false, false, false);
-    sink.put(Fragment::new(Part::Choice).in_choice(number));
+    sink.put(Fragment::new(FragmentKind::Choice).in_choice(number));
     for (key, value) in choice.members() {
         match key {
             "delta" => has_delta = !value.is_null(),
@@ -339,40 +351,40 @@ fn decode_choice(position: usize, choice: Value<'_>, is_whole: bool, sink: &mut 
         }
         match key {
             "index" => {}
-            "delta" if is_kind(value, Kind::Object) => delta = Some(value).filter(|_| has_delta),
-            "message" if is_kind(value, Kind::Object) => message = Some(value).filter(|_| has_message),
-            "finish_reason" if is_kind(value, Kind::String) => finish = value.str(),
+            "delta" if is_kind(value, JsonKind::Object) => delta = Some(value).filter(|_| has_delta),
+            "message" if is_kind(value, JsonKind::Object) => message = Some(value).filter(|_| has_message),
+            "finish_reason" if is_kind(value, JsonKind::String) => finish = value.str(),
             "error" => failure = Some(value),
-            "text" if is_kind(value, Kind::String) => spoken = Some(value),
+            "text" if is_kind(value, JsonKind::String) => spoken = Some(value),
             "logprobs" => logprobs(number, value, sink),
-            "usage" if is_kind(value, Kind::Object) => decode_usage(words::CHOICE_USAGE, value, sink),
+            "usage" if is_kind(value, JsonKind::Object) => decode_usage(words::CHOICE_USAGE, value, sink),
             key if VOLATILE.contains(&key) => {}
-            _ => foreign(Subject::choice(number), "", key, value, sink),
+            _ => foreign(ExtraSubject::choice(number), "", key, value, sink),
         }
     }
     // The text of the older completions. Beside a `delta` (Together) it tells the same thing twice.
     let is_told = |message: Value<'_>| message.get("content").is_some_and(|content| !is_blank(content));
     if let Some(spoken) = spoken.filter(|_| !delta.into_iter().chain(message).any(is_told)) {
-        text(number, Channel::Text, words::TEXT, spoken, Portion::Piece, sink);
+        text(number, TextChannel::Text, words::TEXT, spoken, CallPortion::Piece, sink);
     }
     match (delta, message) {
         // So does a cumulative `message` beside `delta` (Perplexity), but not beside one that says nothing.
         (Some(delta), message) if message.is_none() || says_something(delta) => {
-            decode_message(number, delta, Portion::Piece, sink);
+            decode_message(number, delta, CallPortion::Piece, sink);
         }
         // Alone in a chunk it is another word for `delta`.
-        (None, Some(message)) if !is_whole => decode_message(number, message, Portion::Piece, sink),
-        (_, Some(message)) => decode_message(number, message, Portion::Whole, sink),
+        (None, Some(message)) if !is_whole => decode_message(number, message, CallPortion::Piece, sink),
+        (_, Some(message)) => decode_message(number, message, CallPortion::Whole, sink),
         (_, None) => {}
     }
     if let Some(word) = finish {
         let reason = finish_reason(word, FINISH);
-        sink.put(Fragment::new(Part::Finish { reason, raw: Some(word) }).in_choice(number));
+        sink.put(Fragment::new(FragmentKind::Finish { reason, raw: Some(word) }).in_choice(number));
     }
     if let Some(failure) = failure {
         error(failure, ERRORS, sink);
     }
-    if has_message && has_finish && !has_delta { Portion::Whole } else { Portion::Piece }
+    if has_message && has_finish && !has_delta { CallPortion::Whole } else { CallPortion::Piece }
 }
 
 /// Whether a `delta` holds more than a role.
@@ -382,16 +394,16 @@ fn says_something(delta: Value<'_>) -> bool {
 
 fn text(
     choice: u32,
-    channel: Channel,
+    channel: TextChannel,
     word: &str,
     value: Value<'_>,
-    portion: Portion,
+    portion: CallPortion,
     sink: &mut FragmentSink<'_>,
 ) {
     if let Some(text) = value.pass_filled() {
         let part = match portion {
-            Portion::Piece => Part::Text { channel, word, text },
-            Portion::Whole => Part::Restate { channel, word, text, is_recap: true },
+            CallPortion::Piece => FragmentKind::Text { channel, word, text },
+            CallPortion::Whole => FragmentKind::Restate { channel, word, text, is_recap: true },
         };
         sink.put(Fragment::new(part).in_choice(choice));
     }
@@ -399,16 +411,16 @@ fn text(
 
 fn logprobs(choice: u32, value: Value<'_>, sink: &mut FragmentSink<'_>) {
     let put = |word, entries, sink: &mut FragmentSink<'_>| {
-        attach(choice, Level::Choice, AttachmentKind::Logprobs, word, entries, sink);
+        attach(choice, ExtraScope::Choice, AttachmentKind::Logprobs, word, entries, sink);
     };
     match value.kind() {
-        Kind::Null => {}
-        Kind::Object => {
+        JsonKind::Null => {}
+        JsonKind::Object => {
             for (key, entries) in value.members() {
                 match entries.kind() {
-                    Kind::Array if entries.elements().next().is_none() => {}
-                    Kind::Array => put(key, entries, sink),
-                    _ => foreign(Subject::choice(choice), "logprobs.", key, entries, sink),
+                    JsonKind::Array if entries.elements().next().is_none() => {}
+                    JsonKind::Array => put(key, entries, sink),
+                    _ => foreign(ExtraSubject::choice(choice), "logprobs.", key, entries, sink),
                 }
             }
         }
@@ -418,7 +430,7 @@ fn logprobs(choice: u32, value: Value<'_>, sink: &mut FragmentSink<'_>) {
 
 /// A `delta` or a `message`: what stands beside the content first, then thoughts, text and calls, whatever the order
 /// of the members.
-fn decode_message(choice: u32, message: Value<'_>, portion: Portion, sink: &mut FragmentSink<'_>) {
+fn decode_message(choice: u32, message: Value<'_>, portion: CallPortion, sink: &mut FragmentSink<'_>) {
     let (mut content, mut refusal, mut calls, mut legacy, mut executed) = (None, None, None, None, None);
     let (mut details, mut reasoning_content, mut reasoning, mut signature) = (None, None, None, None);
     let mut has_opaque = false;
@@ -426,33 +438,33 @@ fn decode_message(choice: u32, message: Value<'_>, portion: Portion, sink: &mut 
         match key {
             "role" if is_usual(value, &["assistant"]) => {}
             "content" => content = Some(value),
-            "refusal" if is_kind(value, Kind::String) => refusal = Some(value),
-            "tool_calls" if is_list(value) || value.kind() == Kind::Object => calls = Some(value),
-            "function_call" if is_kind(value, Kind::Object) => legacy = Some(value),
+            "refusal" if is_kind(value, JsonKind::String) => refusal = Some(value),
+            "tool_calls" if is_list(value) || value.kind() == JsonKind::Object => calls = Some(value),
+            "function_call" if is_kind(value, JsonKind::Object) => legacy = Some(value),
             "executed_tools" if is_list(value) => executed = Some(value),
             "reasoning_details" if is_list(value) => details = Some(value),
-            "reasoning_content" if is_kind(value, Kind::String) => reasoning_content = filled(value),
-            "reasoning" if is_kind(value, Kind::String) => reasoning = filled(value),
-            "annotations" if is_kind(value, Kind::Array) => {
+            "reasoning_content" if is_kind(value, JsonKind::String) => reasoning_content = filled(value),
+            "reasoning" if is_kind(value, JsonKind::String) => reasoning = filled(value),
+            "annotations" if is_kind(value, JsonKind::Array) => {
                 for annotation in value.elements() {
                     let kind = AttachmentKind::Annotation;
-                    attach(choice, Level::Choice, kind, words::ANNOTATIONS, annotation, sink);
+                    attach(choice, ExtraScope::Choice, kind, words::ANNOTATIONS, annotation, sink);
                 }
             }
-            "thought_signature" if is_kind(value, Kind::String) => {
+            "thought_signature" if is_kind(value, JsonKind::String) => {
                 signature = Some(value).filter(|value| value.filled().is_some());
             }
             key if words::OPAQUE.contains(&key) => has_opaque = true,
             key if VOLATILE.contains(&key) => {}
-            _ => foreign(Subject::choice(choice), "message.", key, value, sink),
+            _ => foreign(ExtraSubject::choice(choice), "message.", key, value, sink),
         }
     }
     if details.or(reasoning_content).or(reasoning).is_some() {
         decode_thoughts(choice, details, reasoning_content, reasoning, portion, sink);
     }
     if let Some(value) = signature {
-        let (level, kind) = (Level::Block, AttachmentKind::Signature);
-        let part = Part::Attach {
+        let (level, kind) = (ExtraScope::Block, AttachmentKind::Signature);
+        let part = FragmentKind::Attach {
             level,
             on: "reasoning",
             kind,
@@ -465,7 +477,7 @@ fn decode_message(choice: u32, message: Value<'_>, portion: Portion, sink: &mut 
         decode_content(choice, content, portion, sink);
     }
     if let Some(refusal) = refusal {
-        text(choice, Channel::Refusal, words::REFUSAL, refusal, portion, sink);
+        text(choice, TextChannel::Refusal, words::REFUSAL, refusal, portion, sink);
     }
     if has_opaque {
         decode_opaque(choice, message, sink);
@@ -476,7 +488,7 @@ fn decode_message(choice: u32, message: Value<'_>, portion: Portion, sink: &mut 
     // A list of calls, or the only one.
     if let Some(calls) = calls {
         match calls.kind() {
-            Kind::Object => decode_call(choice, calls, portion, sink),
+            JsonKind::Object => decode_call(choice, calls, portion, sink),
             _ => calls.elements().for_each(|call| decode_call(choice, call, portion, sink)),
         }
     }
@@ -488,67 +500,67 @@ fn decode_message(choice: u32, message: Value<'_>, portion: Portion, sink: &mut 
 /// Members of a message that hold content of no other protocol.
 fn decode_opaque(choice: u32, message: Value<'_>, sink: &mut FragmentSink<'_>) {
     for (word, value) in message.members().filter(|(key, _)| words::OPAQUE.contains(key)) {
-        let alone = Some(value).filter(|value| !matches!(value.kind(), Kind::Array | Kind::Null));
+        let alone = Some(value).filter(|value| !matches!(value.kind(), JsonKind::Array | JsonKind::Null));
         for value in value.elements().chain(alone) {
-            sink.put(Fragment::new(Part::Opaque { word, value: value.pass_raw() }).in_choice(choice));
+            sink.put(Fragment::new(FragmentKind::Opaque { word, value: value.pass_raw() }).in_choice(choice));
         }
     }
 }
 
 /// The only call, as it was told before there were several.
-fn decode_legacy(choice: u32, function: Value<'_>, portion: Portion, sink: &mut FragmentSink<'_>) {
+fn decode_legacy(choice: u32, function: Value<'_>, portion: CallPortion, sink: &mut FragmentSink<'_>) {
     let name = function.get("name").and_then(Value::filled);
     let arguments = function.get("arguments").and_then(|value| arguments(value, portion));
-    let is_empty = matches!(arguments, None | Some(Arguments::Whole(Str::Plain(""))));
+    let is_empty = matches!(arguments, None | Some(FragmentArguments::Whole(Str::Plain(""))));
     let is_call = name.is_some() || !is_empty;
     for (key, value) in function.members() {
-        if key != "arguments" && !(key == "name" && is_kind(value, Kind::String)) {
-            let subject = if is_call { Subject::next(choice) } else { Subject::choice(choice) };
+        if key != "arguments" && !(key == "name" && is_kind(value, JsonKind::String)) {
+            let subject = if is_call { ExtraSubject::next(choice) } else { ExtraSubject::choice(choice) };
             foreign(subject, "", key, value, sink);
         }
     }
     if is_call {
-        let place = Place::at(0).in_space(Place::MIRROR);
+        let place = BlockKey::at(0).in_space(BlockKey::MIRROR);
         let word = words::FUNCTION_CALL;
-        let part = Part::Call { id: None, name, kind: CallKind::Function, word, arguments };
+        let part = FragmentKind::Call { id: None, name, kind: CallKind::Function, word, arguments };
         sink.put(Fragment::new(part).in_choice(choice).at(place));
     }
 }
 
 /// Whether the value is a list of objects, or null.
 fn is_list(value: Value<'_>) -> bool {
-    is_kind(value, Kind::Array) && value.elements().all(|element| is_kind(element, Kind::Object))
+    is_kind(value, JsonKind::Array) && value.elements().all(|element| is_kind(element, JsonKind::Object))
 }
 
 /// Content is a text, or (Mistral) a list of parts.
-fn decode_content(choice: u32, content: Value<'_>, portion: Portion, sink: &mut FragmentSink<'_>) {
-    text(choice, Channel::Text, words::CONTENT, content, portion, sink);
+fn decode_content(choice: u32, content: Value<'_>, portion: CallPortion, sink: &mut FragmentSink<'_>) {
+    text(choice, TextChannel::Text, words::CONTENT, content, portion, sink);
     let alone = match content.kind() {
         // Some templates write a number where its text belongs.
-        Kind::Number | Kind::Bool => {
-            let (channel, word, text) = (Channel::Text, words::CONTENT, Str::Plain(content.pass_raw()));
-            return sink.put(Fragment::new(Part::Text { channel, word, text }).in_choice(choice));
+        JsonKind::Number | JsonKind::Bool => {
+            let (channel, word, text) = (TextChannel::Text, words::CONTENT, Str::Plain(content.pass_raw()));
+            return sink.put(Fragment::new(FragmentKind::Text { channel, word, text }).in_choice(choice));
         }
-        Kind::Object => Some(content),
-        Kind::String | Kind::Array | Kind::Null => None,
+        JsonKind::Object => Some(content),
+        JsonKind::String | JsonKind::Array | JsonKind::Null => None,
     };
     for part in alone.into_iter().chain(content.elements()) {
         let kind = part.get("type").and_then(Value::str).unwrap_or(Str::Plain("text"));
         let told = match (part.kind(), kind.written()) {
-            (Kind::String, _) => {
-                text(choice, Channel::Text, words::CONTENT_TEXT, part, Portion::Piece, sink);
+            (JsonKind::String, _) => {
+                text(choice, TextChannel::Text, words::CONTENT_TEXT, part, CallPortion::Piece, sink);
                 continue;
             }
-            (Kind::Object, "text" | "output_text") if part.get("text").is_some() => "text",
-            (Kind::Object, "refusal") => "refusal",
-            (Kind::Object, "thinking") => "thinking",
-            (Kind::Object, "reference") => {
+            (JsonKind::Object, "text" | "output_text") if part.get("text").is_some() => "text",
+            (JsonKind::Object, "refusal") => "refusal",
+            (JsonKind::Object, "thinking") => "thinking",
+            (JsonKind::Object, "reference") => {
                 let kind = AttachmentKind::Annotation;
-                attach(choice, Level::Choice, kind, words::CONTENT_REFERENCE, part, sink);
+                attach(choice, ExtraScope::Choice, kind, words::CONTENT_REFERENCE, part, sink);
                 continue;
             }
             _ => {
-                let part = Part::Opaque { word: words::CONTENT_PART, value: part.pass_raw() };
+                let part = FragmentKind::Opaque { word: words::CONTENT_PART, value: part.pass_raw() };
                 sink.put(Fragment::new(part).in_choice(choice));
                 continue;
             }
@@ -559,36 +571,46 @@ fn decode_content(choice: u32, content: Value<'_>, portion: Portion, sink: &mut 
 
 /// A part of the content whose text stands in the member `told`.
 fn decode_content_part(choice: u32, part: Value<'_>, told: &str, sink: &mut FragmentSink<'_>) {
-    let spoken = part.get(told).filter(|value| is_kind(*value, Kind::String) || told == "thinking");
+    let spoken = part.get(told).filter(|value| is_kind(*value, JsonKind::String) || told == "thinking");
     for (key, value) in part.members() {
         if key != "type" && (key != told || spoken.is_none()) {
             let has_text =
                 spoken.is_some_and(|spoken| spoken.filled().is_some() || spoken.elements().next().is_some());
-            let subject = if has_text { Subject::next(choice) } else { Subject::choice(choice) };
+            let subject = if has_text { ExtraSubject::next(choice) } else { ExtraSubject::choice(choice) };
             foreign(subject, "", key, value, sink);
         }
     }
     let Some(spoken) = spoken else { return };
     match told {
         "thinking" => decode_thinking(choice, spoken, sink),
-        "refusal" => text(choice, Channel::Refusal, words::CONTENT_REFUSAL, spoken, Portion::Piece, sink),
-        _ => text(choice, Channel::Text, words::CONTENT_TEXT, spoken, Portion::Piece, sink),
+        "refusal" => {
+            text(choice, TextChannel::Refusal, words::CONTENT_REFUSAL, spoken, CallPortion::Piece, sink)
+        }
+        _ => text(choice, TextChannel::Text, words::CONTENT_TEXT, spoken, CallPortion::Piece, sink),
     }
 }
 
 /// Thoughts are a text, or a list of texts.
 fn decode_thinking(choice: u32, thoughts: Value<'_>, sink: &mut FragmentSink<'_>) {
-    if !is_kind(thoughts, Kind::String) && thoughts.kind() != Kind::Array {
-        return foreign(Subject::choice(choice), "message.content.", "thinking", thoughts, sink);
+    if !is_kind(thoughts, JsonKind::String) && thoughts.kind() != JsonKind::Array {
+        return foreign(ExtraSubject::choice(choice), "message.content.", "thinking", thoughts, sink);
     }
-    text(choice, Channel::REASONING, words::CONTENT_THINKING, thoughts, Portion::Piece, sink);
+    text(choice, TextChannel::REASONING, words::CONTENT_THINKING, thoughts, CallPortion::Piece, sink);
     for thought in thoughts.elements() {
-        match thought.get("text").filter(|text| is_kind(*text, Kind::String)) {
+        match thought.get("text").filter(|text| is_kind(*text, JsonKind::String)) {
             Some(value) => {
-                text(choice, Channel::REASONING, words::CONTENT_THINKING_LIST, value, Portion::Piece, sink);
+                text(
+                    choice,
+                    TextChannel::REASONING,
+                    words::CONTENT_THINKING_LIST,
+                    value,
+                    CallPortion::Piece,
+                    sink,
+                );
             }
             None => {
-                let part = Part::Opaque { word: words::CONTENT_THINKING_LIST, value: thought.pass_raw() };
+                let part =
+                    FragmentKind::Opaque { word: words::CONTENT_THINKING_LIST, value: thought.pass_raw() };
                 sink.put(Fragment::new(part).in_choice(choice));
             }
         }
@@ -601,7 +623,7 @@ fn decode_thoughts(
     details: Option<Value<'_>>,
     reasoning_content: Option<Value<'_>>,
     reasoning: Option<Value<'_>>,
-    portion: Portion,
+    portion: CallPortion,
     sink: &mut FragmentSink<'_>,
 ) {
     let told = details.iter().flat_map(|details| details.elements()).filter_map(detail_text);
@@ -612,7 +634,7 @@ fn decode_thoughts(
     // The same thought in another member is the same; another text there is passed on.
     let mut is_told = |key: &'static str, text: Option<Value<'_>>| match (text, best) {
         (Some(text), Some(best)) if is_single && !text.is_same(best) => {
-            foreign(Subject::choice(choice), "message.", key, text, sink);
+            foreign(ExtraSubject::choice(choice), "message.", key, text, sink);
             false
         }
         (text, _) => text.is_some(),
@@ -620,7 +642,7 @@ fn decode_thoughts(
     let has_reasoning_content = is_told("reasoning_content", reasoning_content);
     let has_reasoning = is_told("reasoning", reasoning);
     let word = |detail: &str| {
-        let is_row = |row: &&ReasoningWord| {
+        let is_row = |row: &&ReasoningMember| {
             row.detail == detail
                 && row.has_reasoning_content == has_reasoning_content
                 && row.has_reasoning == has_reasoning
@@ -635,8 +657,10 @@ fn decode_thoughts(
         && let (Some(text), Some(word)) = (best.and_then(Value::pass), word(""))
     {
         let part = match portion {
-            Portion::Piece => Part::Text { channel: Channel::REASONING, word, text },
-            Portion::Whole => Part::Restate { channel: Channel::REASONING, word, text, is_recap: true },
+            CallPortion::Piece => FragmentKind::Text { channel: TextChannel::REASONING, word, text },
+            CallPortion::Whole => {
+                FragmentKind::Restate { channel: TextChannel::REASONING, word, text, is_recap: true }
+            }
         };
         sink.put(Fragment::new(part).in_choice(choice));
     }
@@ -654,7 +678,7 @@ fn filled(value: Value<'_>) -> Option<Value<'_>> {
 
 /// One of OpenRouter's `reasoning_details`. Fragments of one detail share their index and type.
 fn decode_detail(choice: u32, detail: Value<'_>, kind: &str, word: &str, sink: &mut FragmentSink<'_>) {
-    let place = Place::at(detail.get("index").and_then(Value::index).unwrap_or(0));
+    let place = BlockKey::at(detail.get("index").and_then(Value::index).unwrap_or(0));
     let place = place.in_space(DETAIL_SPACE).running();
     let thought = detail_text(detail);
     let attached = |key| detail.get(key).and_then(filled);
@@ -665,16 +689,16 @@ fn decode_detail(choice: u32, detail: Value<'_>, kind: &str, word: &str, sink: &
     let is_empty = thought.is_none() && attachments.iter().all(|(.., value)| value.is_none());
     for (key, value) in detail.members() {
         let is_read = match key {
-            "text" | "summary" | "signature" | "data" => is_kind(value, Kind::String),
+            "text" | "summary" | "signature" | "data" => is_kind(value, JsonKind::String),
             "index" => value.index().is_some() || value.is_null(),
-            "type" => value.kind() == Kind::String,
+            "type" => value.kind() == JsonKind::String,
             _ => false,
         };
         if !is_read {
             let (subject, path) = if is_empty {
-                (Subject::choice(choice), "message.reasoning_details.")
+                (ExtraSubject::choice(choice), "message.reasoning_details.")
             } else {
-                (Subject::next(choice), "")
+                (ExtraSubject::next(choice), "")
             };
             foreign(subject, path, key, value, sink);
         }
@@ -684,17 +708,17 @@ fn decode_detail(choice: u32, detail: Value<'_>, kind: &str, word: &str, sink: &
         words::DETAIL_ENCRYPTED => ReasoningForm::Redacted,
         _ => ReasoningForm::Raw,
     };
-    let channel = Channel::Reasoning(form);
+    let channel = TextChannel::Reasoning(form);
     if let Some(text) = thought.and_then(Value::pass) {
-        sink.put(Fragment::new(Part::Text { channel, word, text }).in_choice(choice).at(place));
+        sink.put(Fragment::new(FragmentKind::Text { channel, word, text }).in_choice(choice).at(place));
     }
     if kind == words::DETAIL_ENCRYPTED && !is_empty {
-        sink.put(Fragment::new(Part::Open { channel, word: kind }).in_choice(choice).at(place));
+        sink.put(Fragment::new(FragmentKind::Open { channel, word: kind }).in_choice(choice).at(place));
     }
     for (word, attachment, value) in attachments {
         if let Some(value) = value {
             let value = value.pass_raw();
-            let part = Part::hung(kind, attachment, word, value);
+            let part = FragmentKind::hung(kind, attachment, word, value);
             sink.put(Fragment::new(part).in_choice(choice).at(place));
         }
     }
@@ -702,31 +726,31 @@ fn decode_detail(choice: u32, detail: Value<'_>, kind: &str, word: &str, sink: &
 
 /// A call that the provider ran itself, with its result.
 fn decode_executed(choice: u32, tool: Value<'_>, sink: &mut FragmentSink<'_>) {
-    let place = Place::at(tool.get("index").and_then(Value::index).unwrap_or(0)).in_space(EXECUTED_SPACE);
+    let place = BlockKey::at(tool.get("index").and_then(Value::index).unwrap_or(0)).in_space(EXECUTED_SPACE);
     let word = words::EXECUTED_TOOLS;
     let name = tool.get("type").and_then(Value::filled);
-    let arguments = tool.get("arguments").and_then(|value| arguments(value, Portion::Whole));
+    let arguments = tool.get("arguments").and_then(|value| arguments(value, CallPortion::Whole));
     let is_over = tool.get("output").is_some_and(|output| !output.is_null());
     for (key, value) in tool.members() {
         if !is_over && !matches!(key, "index" | "type" | "arguments") {
-            foreign(Subject::next(choice), "", key, value, sink);
+            foreign(ExtraSubject::next(choice), "", key, value, sink);
         }
     }
-    let part = Part::Call { id: None, name, kind: CallKind::Builtin, word, arguments };
+    let part = FragmentKind::Call { id: None, name, kind: CallKind::Builtin, word, arguments };
     sink.put(Fragment::new(part).in_choice(choice).at(place));
     if is_over {
-        let part = Part::ToolResult { call: None, word, value: tool.pass_raw() };
+        let part = FragmentKind::ToolResult { call: None, word, value: tool.pass_raw() };
         sink.put(Fragment::new(part).in_choice(choice).at(place));
     }
 }
 
-fn decode_call(choice: u32, call: Value<'_>, portion: Portion, sink: &mut FragmentSink<'_>) {
-    let pass_on = |path, key, value| foreign(Subject::next(choice), path, key, value, sink);
+fn decode_call(choice: u32, call: Value<'_>, portion: CallPortion, sink: &mut FragmentSink<'_>) {
+    let pass_on = |path, key, value| foreign(ExtraSubject::next(choice), path, key, value, sink);
     let call = CallObject::read(call, &CALL, pass_on);
     let arguments = call.told(portion);
     let CallObject { id, name, kind, index, .. } = call;
-    let place = index.and_then(Place::of);
-    let part = Part::Call { id, name, kind, word: words::TOOL_CALLS, arguments };
+    let place = index.and_then(BlockKey::of);
+    let part = FragmentKind::Call { id, name, kind, word: words::TOOL_CALLS, arguments };
     sink.put(Fragment { choice, place, part });
 }
 
@@ -734,11 +758,11 @@ fn decode_usage(word: &str, usage: Value<'_>, sink: &mut FragmentSink<'_>) {
     if usage.members().next().is_none() {
         return;
     }
-    let (read, raw) = (ReadUsage(read_usage), usage.pass_raw());
-    sink.put(Fragment::new(Part::Usage { word, counters: read.of(usage), raw, read: Some(read) }));
+    let (read, raw) = (UsageReader(read_usage), usage.pass_raw());
+    sink.put(Fragment::new(FragmentKind::Usage { word, counters: read.of(usage), raw, read: Some(read) }));
 }
 
-fn read_usage(usage: Value<'_>) -> Counters {
+fn read_usage(usage: Value<'_>) -> TokenCounts {
     let (mut prompt, mut completion) = ([None; 2], [None; 1]);
     let [mut input, mut output, mut total, mut thoughts, mut written] = [None; 5];
     // The first of them that is there counts.
@@ -767,7 +791,7 @@ fn read_usage(usage: Value<'_>) -> Counters {
         // xAI counts its thoughts beside the completion, everybody else inside it.
         output = Some(completion + thoughts);
     }
-    Counters {
+    TokenCounts {
         input_tokens: input,
         output_tokens: output,
         total_tokens: total,

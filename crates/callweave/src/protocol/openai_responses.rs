@@ -9,7 +9,7 @@
 //!
 //! | wire | place |
 //! |---|---|
-//! | an item, or a call, at `output_index` i | `Place::at(i)` |
+//! | an item, or a call, at `output_index` i | `BlockKey::at(i)` |
 //! | its content part c, summary part s, reasoning part c | `.part(CONTENT, c)`, `.part(SUMMARY, s)`, `.part(THOUGHT, c)` |
 
 mod encode;
@@ -17,12 +17,14 @@ mod request;
 
 use super::error::{typed_code, write_typed};
 use super::{
-    Context, ErrorCoding, Evidence, Input, Protocol, Subject, counts, error, finish_reason, foreign,
-    is_usual, report,
+    DetectionEvidence, ErrorCoding, ErrorContext, ExtraSubject, Protocol, ProtocolFrame, counts, error,
+    finish_reason, foreign, is_usual, report,
 };
-use crate::event::{AttachmentKind, CallKind, Counters, FinishReason, ReasoningForm};
-use crate::fragment::{Arguments, Channel, Fragment, FragmentSink, Level, Part, Place};
-use crate::json::{Kind, Mark, Node as Value, Str};
+use crate::event::{AttachmentKind, CallKind, FinishReason, ReasoningForm, TokenCounts};
+use crate::fragment::{
+    BlockKey, ExtraScope, Fragment, FragmentArguments, FragmentKind, FragmentSink, TextChannel,
+};
+use crate::json::{JsonKind, NodeMark, Str, TapeNode as Value};
 use crate::upstream::ErrorClass;
 
 /// OpenAI Responses and compatible servers.
@@ -51,7 +53,7 @@ const FAILURE: ErrorCoding = ErrorCoding {
     })
 };
 
-/// Numbering of events, padding that hides token lengths, coordinates that [`Place`] stands for.
+/// Numbering of events, padding that hides token lengths, coordinates that [`BlockKey`] stands for.
 const VOLATILE: &[&str] = &[
     "sequence_number",
     "obfuscation",
@@ -163,7 +165,7 @@ pub(super) fn tool_name(kind: &str) -> &str {
 
 /// How definite it is what is told of an item.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Telling {
+enum ItemCertainty {
     /// It begins: strings are settled, lists and objects may still fill.
     Begin,
     /// It ends, after deltas that told it already.
@@ -174,22 +176,22 @@ enum Telling {
     Once,
 }
 
-fn recognise(input: &Input<'_>) -> Option<Evidence> {
+fn recognise(input: &ProtocolFrame<'_>) -> Option<DetectionEvidence> {
     let body = input.value;
     let (is_ours, evidence) = match event_name(input) {
         None => {
             let object = body.get("object").and_then(Value::str);
-            (object.is_some_and(|object| object.written().starts_with("response")), Evidence::Strong)
+            (object.is_some_and(|object| object.written().starts_with("response")), DetectionEvidence::Strong)
         }
-        Some("error") => (body.get("sequence_number").is_some(), Evidence::Weak),
-        Some("keepalive") => (true, Evidence::Weak),
-        Some(kind) => (kind.starts_with("response."), Evidence::Strong),
+        Some("error") => (body.get("sequence_number").is_some(), DetectionEvidence::Weak),
+        Some("keepalive") => (true, DetectionEvidence::Weak),
+        Some(kind) => (kind.starts_with("response."), DetectionEvidence::Strong),
     };
     is_ours.then_some(evidence)
 }
 
 /// The event's own name, else the framing's; a whole response has neither.
-fn event_name<'a>(input: &Input<'a>) -> Option<&'a str> {
+fn event_name<'a>(input: &ProtocolFrame<'a>) -> Option<&'a str> {
     let named = input.value.members().find(|(key, _)| *key == "type");
     named
         .and_then(|(_, name)| name.filled())
@@ -197,7 +199,7 @@ fn event_name<'a>(input: &Input<'a>) -> Option<&'a str> {
         .or_else(|| input.event.filter(|_| input.value.get("object").is_none()))
 }
 
-fn decode(input: &Input<'_>, sink: &mut FragmentSink<'_>) {
+fn decode(input: &ProtocolFrame<'_>, sink: &mut FragmentSink<'_>) {
     let body = input.value;
     let Some(name) = event_name(input) else {
         decode_body(body, sink);
@@ -205,7 +207,7 @@ fn decode(input: &Input<'_>, sink: &mut FragmentSink<'_>) {
     };
     match name {
         // Says only that the connection lives.
-        "keepalive" => sink.put(Fragment::new(Part::Progress { word: name, value: None })),
+        "keepalive" => sink.put(Fragment::new(FragmentKind::Progress { word: name, value: None })),
         "error" => decode_error(body, sink),
         _ => decode_event(name, body, sink),
     }
@@ -218,29 +220,30 @@ fn decode_body(body: Value<'_>, sink: &mut FragmentSink<'_>) {
     } else if ["error", "message", "detail"].iter().any(|key| body.get(key).is_some_and(is_told_error)) {
         decode_error(body, sink);
     } else {
-        foreign(Subject::ANSWER, "", "", body, sink);
+        foreign(ExtraSubject::ANSWER, "", "", body, sink);
     }
 }
 
 fn is_told_error(value: Value<'_>) -> bool {
-    matches!(value.kind(), Kind::Object | Kind::Array | Kind::String) && value.get("content").is_none()
+    matches!(value.kind(), JsonKind::Object | JsonKind::Array | JsonKind::String)
+        && value.get("content").is_none()
 }
 
 /// The error stands in `error`, or its members stand in the event itself.
 fn decode_error(body: Value<'_>, sink: &mut FragmentSink<'_>) {
     let Some(nested) =
-        body.get("error").filter(|nested| matches!(nested.kind(), Kind::Object | Kind::String))
+        body.get("error").filter(|nested| matches!(nested.kind(), JsonKind::Object | JsonKind::String))
     else {
         error(body, ERRORS, sink);
         return;
     };
     for (key, value) in body.members() {
         if !matches!(key, "error" | "type") && !VOLATILE.contains(&key) {
-            foreign(Subject::ANSWER, "", key, value, sink);
+            foreign(ExtraSubject::ANSWER, "", key, value, sink);
         }
     }
     // Some put the code or the status beside the words.
-    report(nested, Context { words: ERRORS, beside: Some(body), ..Context::default() }, sink);
+    report(nested, ErrorContext { words: ERRORS, beside: Some(body), ..ErrorContext::default() }, sink);
 }
 
 /// The members of stream events that are told otherwise.
@@ -261,26 +264,26 @@ const READ: &[&str] = &[
 ];
 
 /// What the members of a stream event say, and about which place.
-struct Event<'a> {
+struct ResponsesEvent<'a> {
     body: Value<'a>,
     /// The number of the item, and its name.
-    output: Mark,
-    item_id: Mark,
+    output: NodeMark,
+    item_id: NodeMark,
     content: u64,
     summary: u64,
     /// The piece of a delta, or the whole that a `done` restates.
-    payload: Mark,
+    payload: NodeMark,
     name: Option<Str<'a>>,
-    logprobs: Mark,
+    logprobs: NodeMark,
     /// `item`, `part`, `annotation` or `response`.
-    subject: Mark,
+    subject: NodeMark,
     has_more: bool,
 }
 
-fn read_event(body: Value<'_>) -> Event<'_> {
+fn read_event(body: Value<'_>) -> ResponsesEvent<'_> {
     // All are marked first and read then: a value that is read at once would have to be laid down for every member.
-    let [mut output, mut item_id, mut content, mut summary, mut name] = [Mark::default(); 5];
-    let [mut payload, mut logprobs, mut subject] = [Mark::default(); 3];
+    let [mut output, mut item_id, mut content, mut summary, mut name] = [NodeMark::default(); 5];
+    let [mut payload, mut logprobs, mut subject] = [NodeMark::default(); 3];
     let mut has_more = false;
     for (key, value) in body.members() {
         match key {
@@ -297,7 +300,7 @@ fn read_event(body: Value<'_>) -> Event<'_> {
         }
     }
     let number = |mark| body.marked(mark).and_then(Value::count).unwrap_or(0);
-    Event {
+    ResponsesEvent {
         body,
         output,
         item_id,
@@ -311,52 +314,52 @@ fn read_event(body: Value<'_>) -> Event<'_> {
     }
 }
 
-impl Event<'_> {
+impl ResponsesEvent<'_> {
     /// The item that it speaks of. Asked for only where there is one: what says all of a response has none, and is long.
     #[inline]
-    fn item_place(&self) -> Place {
+    fn item_place(&self) -> BlockKey {
         let body = self.body;
         match body.marked(self.output) {
-            Some(number) => Place::of(number).unwrap_or(Place::at(0)),
+            Some(number) => BlockKey::of(number).unwrap_or(BlockKey::at(0)),
             None => {
                 let own_id = || {
                     body.marked(self.subject).and_then(|subject| subject.get("id")).and_then(Value::filled)
                 };
                 let id = body.marked(self.item_id).and_then(Value::filled).or_else(own_id);
-                id.map_or(anonymous(), |id| Place::named(id.written()))
+                id.map_or(anonymous(), |id| BlockKey::named(id.written()))
             }
         }
     }
 }
 
 /// The item of events that neither number nor name it.
-fn anonymous() -> Place {
-    Place::named("")
+fn anonymous() -> BlockKey {
+    BlockKey::named("")
 }
 
 /// What grows by deltas.
-enum Growing {
+enum GrowingPart {
     /// A part of that group.
-    Text(Channel, &'static str, u8),
+    Text(TextChannel, &'static str, u8),
     Call(CallKind, &'static str),
 }
 
 /// What the events called `response.<subject>.delta` and `.done` tell about.
-fn growing(subject: &str) -> Option<Growing> {
+fn growing(subject: &str) -> Option<GrowingPart> {
     Some(match subject {
-        "output_text" => Growing::Text(Channel::Text, words::OUTPUT_TEXT, CONTENT),
-        "refusal" => Growing::Text(Channel::Refusal, words::REFUSAL, CONTENT),
-        "reasoning_summary_text" => Growing::Text(SUMMARIES, words::SUMMARY_TEXT, SUMMARY),
-        "reasoning_text" => Growing::Text(Channel::REASONING, words::REASONING_TEXT, THOUGHT),
-        "function_call_arguments" => Growing::Call(CallKind::Function, "arguments"),
-        "custom_tool_call_input" => Growing::Call(CallKind::Custom, "input"),
-        "mcp_call_arguments" => Growing::Call(CallKind::Builtin, "arguments"),
-        "code_interpreter_call_code" => Growing::Call(CallKind::Builtin, "code"),
+        "output_text" => GrowingPart::Text(TextChannel::Text, words::OUTPUT_TEXT, CONTENT),
+        "refusal" => GrowingPart::Text(TextChannel::Refusal, words::REFUSAL, CONTENT),
+        "reasoning_summary_text" => GrowingPart::Text(SUMMARIES, words::SUMMARY_TEXT, SUMMARY),
+        "reasoning_text" => GrowingPart::Text(TextChannel::REASONING, words::REASONING_TEXT, THOUGHT),
+        "function_call_arguments" => GrowingPart::Call(CallKind::Function, "arguments"),
+        "custom_tool_call_input" => GrowingPart::Call(CallKind::Custom, "input"),
+        "mcp_call_arguments" => GrowingPart::Call(CallKind::Builtin, "arguments"),
+        "code_interpreter_call_code" => GrowingPart::Call(CallKind::Builtin, "code"),
         _ => return None,
     })
 }
 
-const SUMMARIES: Channel = Channel::Reasoning(ReasoningForm::Summary);
+const SUMMARIES: TextChannel = TextChannel::Reasoning(ReasoningForm::Summary);
 
 fn decode_event(name: &str, body: Value<'_>, sink: &mut FragmentSink<'_>) {
     let event = read_event(body);
@@ -371,42 +374,42 @@ fn decode_event(name: &str, body: Value<'_>, sink: &mut FragmentSink<'_>) {
         && (delta.is_some() || verb == "done")
     {
         let place = event.item_place();
-        event.tell_beside(Subject::item(place), body, sink);
+        event.tell_beside(ExtraSubject::item(place), body, sink);
         return grow(&growing, place, delta.is_some(), &event, sink);
     }
-    let telling = if verb == "added" { Telling::Begin } else { Telling::End };
+    let telling = if verb == "added" { ItemCertainty::Begin } else { ItemCertainty::End };
     match (subject, verb, body.marked(event.subject)) {
         ("", "created" | "queued" | "in_progress", response) => {
-            event.tell_beside(Subject::ANSWER, body, sink);
+            event.tell_beside(ExtraSubject::ANSWER, body, sink);
             if let Some(response) = response {
                 decode_response(response, Some(verb), sink);
             }
-            sink.put(Fragment::new(Part::Progress { word: name, value: None }));
+            sink.put(Fragment::new(FragmentKind::Progress { word: name, value: None }));
         }
         ("", "completed" | "incomplete" | "failed" | "cancelled", Some(response)) => {
-            event.tell_beside(Subject::ANSWER, body, sink);
+            event.tell_beside(ExtraSubject::ANSWER, body, sink);
             decode_response(response, Some(verb), sink);
         }
         ("output_item", "added" | "done", Some(item)) => {
-            let (item, place) = (Item::read(item), event.item_place());
-            let or = (!event.output.is_set() && telling == Telling::End).then(anonymous);
-            sink.put(Fragment::new(Part::Same { name: item.name(), or }).at(place));
-            event.tell_beside(Subject::next(0), body, sink);
+            let (item, place) = (ResponsesItem::read(item), event.item_place());
+            let or = (!event.output.is_set() && telling == ItemCertainty::End).then(anonymous);
+            sink.put(Fragment::new(FragmentKind::Same { name: item.name(), or }).at(place));
+            event.tell_beside(ExtraSubject::next(0), body, sink);
             decode_item(place, item, telling, sink);
         }
         ("content_part" | "reasoning_part", "added" | "done", Some(part)) => {
             let place = event.item_place();
-            event.tell_beside(Subject::item(place), body, sink);
+            event.tell_beside(ExtraSubject::item(place), body, sink);
             decode_part(place, event.content, part, telling, sink);
         }
         ("reasoning_summary_part", "added" | "done", Some(part)) => {
             let place = event.item_place();
-            event.tell_beside(Subject::item(place), body, sink);
+            event.tell_beside(ExtraSubject::item(place), body, sink);
             decode_summary(place, event.summary, part, telling, sink);
         }
         ("output_text.annotation" | "output_text_annotation", "added", Some(annotation)) => {
             let place = event.item_place();
-            event.tell_beside(Subject::item(place), body, sink);
+            event.tell_beside(ExtraSubject::item(place), body, sink);
             let place = place.part(CONTENT, event.content);
             attach(place, AttachmentKind::Annotation, words::ANNOTATIONS, annotation, sink);
         }
@@ -415,26 +418,26 @@ fn decode_event(name: &str, body: Value<'_>, sink: &mut FragmentSink<'_>) {
         _ => {
             for (key, value) in body.members() {
                 if key != "type" && !VOLATILE.contains(&key) {
-                    sink.put(Fragment::new(Part::Detail { key, value: value.pass_raw() }));
+                    sink.put(Fragment::new(FragmentKind::Detail { key, value: value.pass_raw() }));
                 }
             }
-            let part = Part::Progress { word: name, value: Some("{}") };
+            let part = FragmentKind::Progress { word: name, value: Some("{}") };
             sink.put(Fragment::new(part).at(event.item_place()));
         }
     }
 }
 
-impl Event<'_> {
+impl ResponsesEvent<'_> {
     /// Tells what else the event says, before its content.
     #[inline(always)]
-    fn tell_beside(&self, subject: Subject, body: Value<'_>, sink: &mut FragmentSink<'_>) {
+    fn tell_beside(&self, subject: ExtraSubject, body: Value<'_>, sink: &mut FragmentSink<'_>) {
         if self.has_more {
             Self::tell_more(subject, body, sink);
         }
     }
 
     #[inline(never)]
-    fn tell_more(subject: Subject, body: Value<'_>, sink: &mut FragmentSink<'_>) {
+    fn tell_more(subject: ExtraSubject, body: Value<'_>, sink: &mut FragmentSink<'_>) {
         for (key, value) in body.members() {
             if !READ.contains(&key) && !VOLATILE.contains(&key) {
                 foreign(subject, "", key, value, sink);
@@ -444,15 +447,21 @@ impl Event<'_> {
 }
 
 /// Something that hangs on the block at the place.
-fn attach(place: Place, kind: AttachmentKind, word: &str, value: Value<'_>, sink: &mut FragmentSink<'_>) {
-    let part = Part::hung("", kind, word, value.pass_raw());
+fn attach(place: BlockKey, kind: AttachmentKind, word: &str, value: Value<'_>, sink: &mut FragmentSink<'_>) {
+    let part = FragmentKind::hung("", kind, word, value.pass_raw());
     sink.put(Fragment::new(part).at(place));
 }
 
-fn grow(growing: &Growing, item: Place, is_delta: bool, event: &Event<'_>, sink: &mut FragmentSink<'_>) {
+fn grow(
+    growing: &GrowingPart,
+    item: BlockKey,
+    is_delta: bool,
+    event: &ResponsesEvent<'_>,
+    sink: &mut FragmentSink<'_>,
+) {
     let payload = event.body.marked(event.payload);
     match *growing {
-        Growing::Text(channel, word, group) => {
+        GrowingPart::Text(channel, word, group) => {
             let place = item.part(group, if group == SUMMARY { event.summary } else { event.content });
             // What a `done` lists was told by the deltas.
             if is_delta
@@ -460,42 +469,44 @@ fn grow(growing: &Growing, item: Place, is_delta: bool, event: &Event<'_>, sink:
                     event.body.marked(event.logprobs).filter(|entries| entries.elements().next().is_some())
             {
                 if payload.is_some_and(Value::is_filled) {
-                    sink.put(Fragment::new(Part::Open { channel, word }).at(place));
+                    sink.put(Fragment::new(FragmentKind::Open { channel, word }).at(place));
                 }
                 logprobs(place, entries, sink);
             }
             match payload {
-                Some(text) if !is_delta => restate(channel, word, place, text, Telling::End, sink),
+                Some(text) if !is_delta => restate(channel, word, place, text, ItemCertainty::End, sink),
                 Some(text) => {
                     if let Some(text) = text.pass_filled() {
-                        sink.put(Fragment::new(Part::Text { channel, word, text }).at(place));
+                        sink.put(Fragment::new(FragmentKind::Text { channel, word, text }).at(place));
                     }
                 }
                 None => {}
             }
         }
-        Growing::Call(kind, word) => {
+        GrowingPart::Call(kind, word) => {
             let arguments = match payload {
-                Some(value) if is_delta && value.kind() == Kind::String => value.pass().map(Arguments::Text),
+                Some(value) if is_delta && value.kind() == JsonKind::String => {
+                    value.pass().map(FragmentArguments::Text)
+                }
                 Some(value) => whole_arguments(value),
                 None => None,
             };
-            let part = Part::Call { id: None, name: event.name, kind, word, arguments };
+            let part = FragmentKind::Call { id: None, name: event.name, kind, word, arguments };
             sink.put(Fragment::new(part).at(item));
         }
     }
 }
 
 /// Arguments told whole. An empty text says nothing about what was streamed before.
-fn whole_arguments(value: Value<'_>) -> Option<Arguments<'_>> {
+fn whole_arguments(value: Value<'_>) -> Option<FragmentArguments<'_>> {
     match value.kind() {
-        Kind::Null => None,
-        Kind::String => value.filled().map(Arguments::Whole),
-        _ => Some(Arguments::Value(value.raw())),
+        JsonKind::Null => None,
+        JsonKind::String => value.filled().map(FragmentArguments::Whole),
+        _ => Some(FragmentArguments::Value(value.raw())),
     }
 }
 
-fn logprobs(place: Place, entries: Value<'_>, sink: &mut FragmentSink<'_>) {
+fn logprobs(place: BlockKey, entries: Value<'_>, sink: &mut FragmentSink<'_>) {
     if entries.elements().next().is_some() {
         attach(place, AttachmentKind::Logprobs, words::LOGPROBS, entries, sink);
     }
@@ -504,13 +515,13 @@ fn logprobs(place: Place, entries: Value<'_>, sink: &mut FragmentSink<'_>) {
 /// A response: whole, or as an event of the stream shows it.
 fn decode_response(response: Value<'_>, event: Option<&str>, sink: &mut FragmentSink<'_>) {
     let telling = match event {
-        None => Telling::Once,
-        Some("created" | "queued" | "in_progress") => Telling::Begin,
-        Some(_) => Telling::Recap,
+        None => ItemCertainty::Once,
+        Some("created" | "queued" | "in_progress") => ItemCertainty::Begin,
+        Some(_) => ItemCertainty::Recap,
     };
     let [id, model] =
         response.find_all(["id", "model"]).map(|mark| response.marked(mark).and_then(Value::filled));
-    sink.put(Fragment::new(Part::Start { id, model, word: RESPONSE }));
+    sink.put(Fragment::new(FragmentKind::Start { id, model, word: RESPONSE }));
     let (mut status, mut incomplete) = (None, None);
     let (mut output, mut usage, mut failure, mut thoughts) = (None, None, None, None);
     for (key, value) in response.members() {
@@ -522,7 +533,7 @@ fn decode_response(response: Value<'_>, event: Option<&str>, sink: &mut Fragment
                 for (key, value) in value.members() {
                     match key {
                         "reason" => incomplete = value.filled(),
-                        _ => foreign(Subject::ANSWER, "incomplete_details.", key, value, sink),
+                        _ => foreign(ExtraSubject::ANSWER, "incomplete_details.", key, value, sink),
                     }
                 }
             }
@@ -530,23 +541,23 @@ fn decode_response(response: Value<'_>, event: Option<&str>, sink: &mut Fragment
             "usage" => usage = Some(value),
             "error" => failure = Some(value),
             // A setting everywhere but with mistral.rs, where a text is the thoughts.
-            "reasoning" if value.kind() == Kind::String => {
+            "reasoning" if value.kind() == JsonKind::String => {
                 thoughts = Some(value);
             }
-            _ => foreign(Subject::ANSWER, "", key, value, sink),
+            _ => foreign(ExtraSubject::ANSWER, "", key, value, sink),
         }
     }
     if let Some(thoughts) = thoughts {
-        let place = Place::at(-1);
-        restate(Channel::REASONING, "reasoning", place, thoughts, telling, sink);
-        sink.put(Fragment::new(Part::End).at(place));
+        let place = BlockKey::at(-1);
+        restate(TextChannel::REASONING, "reasoning", place, thoughts, telling, sink);
+        sink.put(Fragment::new(FragmentKind::End).at(place));
     }
     for (position, item) in output.iter().flat_map(|output| output.elements()).enumerate() {
-        let (item, mut place) = (Item::read(item), Place::at(position as i64));
-        if telling == Telling::Recap {
+        let (item, mut place) = (ResponsesItem::read(item), BlockKey::at(position as i64));
+        if telling == ItemCertainty::Recap {
             let or = Some(place);
-            place = place.in_space(Place::RECAP);
-            sink.put(Fragment::new(Part::Same { name: item.name(), or }).at(place));
+            place = place.in_space(BlockKey::RECAP);
+            sink.put(Fragment::new(FragmentKind::Same { name: item.name(), or }).at(place));
         }
         decode_item(place, item, telling, sink);
     }
@@ -556,26 +567,26 @@ fn decode_response(response: Value<'_>, event: Option<&str>, sink: &mut Fragment
     if let Some(failure) = failure {
         error(failure, ERRORS, sink);
     }
-    if telling == Telling::Begin {
+    if telling == ItemCertainty::Begin {
         return;
     }
     let status = status.map(Str::written).or(event);
     if let Some(word) = incomplete.or(status.map(Str::Plain)) {
         let reason = finish_reason(word, FINISH);
-        sink.put(Fragment::new(Part::Finish { reason, raw: Some(word) }));
+        sink.put(Fragment::new(FragmentKind::Finish { reason, raw: Some(word) }));
     }
     // A background response that was asked for too early has its end still before it.
     if !matches!(status, Some("queued" | "in_progress")) {
-        sink.put(Fragment::new(Part::Done));
+        sink.put(Fragment::new(FragmentKind::Done));
     }
 }
 
 /// Members of an item that are told otherwise, or that always say the same.
-fn is_told(kind: &str, telling: Telling, key: &str, value: Value<'_>) -> bool {
+fn is_told(kind: &str, telling: ItemCertainty, key: &str, value: Value<'_>) -> bool {
     match key {
         "id" | "type" | "output_index" | "item_id" => true,
         // Other states (`incomplete`, `failed`, `searching`) are passed on.
-        "status" if telling == Telling::Begin => {
+        "status" if telling == ItemCertainty::Begin => {
             has_status(kind) && is_usual(value, &["in_progress", "completed"])
         }
         "status" => has_status(kind) && is_usual(value, &["completed"]),
@@ -586,7 +597,7 @@ fn is_told(kind: &str, telling: Telling, key: &str, value: Value<'_>) -> bool {
 
 /// An item, and what is asked of all of them.
 #[derive(Clone, Copy)]
-struct Item<'a> {
+struct ResponsesItem<'a> {
     value: Value<'a>,
     kind: &'a str,
     id: Option<Str<'a>>,
@@ -597,7 +608,7 @@ struct Item<'a> {
     encrypted: Option<Value<'a>>,
 }
 
-impl<'a> Item<'a> {
+impl<'a> ResponsesItem<'a> {
     fn read(value: Value<'a>) -> Self {
         let mut item = Self {
             value,
@@ -628,7 +639,12 @@ impl<'a> Item<'a> {
     }
 }
 
-fn decode_item(place: Place, item: Item<'_>, telling: Telling, sink: &mut FragmentSink<'_>) {
+fn decode_item(
+    place: BlockKey,
+    item: ResponsesItem<'_>,
+    telling: ItemCertainty,
+    sink: &mut FragmentSink<'_>,
+) {
     match item.kind {
         "message" if item.is_own => {
             tell_item(item, telling, place, |key| key == "content", sink);
@@ -641,7 +657,7 @@ fn decode_item(place: Place, item: Item<'_>, telling: Telling, sink: &mut Fragme
             tell_item(item, telling, place, is_read, sink);
             if let Some(data) = item.encrypted.filter(|data| data.filled().is_some()) {
                 let (kind, word, value) = (AttachmentKind::Encrypted, words::ENCRYPTED, data.raw());
-                let part = Part::Attach { level: Level::Item, on: "", kind, word, value };
+                let part = FragmentKind::Attach { level: ExtraScope::Item, on: "", kind, word, value };
                 sink.put(Fragment::new(part).at(place));
             }
             for (number, part) in parts(item.summary) {
@@ -656,44 +672,50 @@ fn decode_item(place: Place, item: Item<'_>, telling: Telling, sink: &mut Fragme
         // A compacted conversation, a message of somebody else's, what will be invented yet.
         _ => tell_item(item, telling, place, |_| false, sink),
     }
-    if telling != Telling::Begin {
-        sink.put(Fragment::new(Part::ItemEnd).at(place));
+    if telling != ItemCertainty::Begin {
+        sink.put(Fragment::new(FragmentKind::ItemEnd).at(place));
     }
 }
 
 /// Tells the item, with the members that nobody else reads.
 fn tell_item(
-    item: Item<'_>,
-    telling: Telling,
-    place: Place,
+    item: ResponsesItem<'_>,
+    telling: ItemCertainty,
+    place: BlockKey,
     is_read: impl Fn(&str) -> bool,
     sink: &mut FragmentSink<'_>,
 ) {
     for (key, value) in item.value.members() {
         if !is_told(item.kind, telling, key, value) && !is_read(key) && !is_empty(value) {
-            foreign(Subject::next(0), "", key, value, sink);
+            foreign(ExtraSubject::next(0), "", key, value, sink);
         }
     }
-    sink.put(Fragment::new(Part::Item { id: item.id, word: item.kind }).at(place));
+    sink.put(Fragment::new(FragmentKind::Item { id: item.id, word: item.kind }).at(place));
 }
 
 /// The numbered parts of an item: a list, or (some servers) the only one as a bare text.
 fn parts<'a>(value: Option<Value<'a>>) -> impl Iterator<Item = (u64, Value<'a>)> {
-    let alone = value.filter(|value| value.kind() == Kind::String);
+    let alone = value.filter(|value| value.kind() == JsonKind::String);
     let listed = value.into_iter().flat_map(Value::elements);
     (0..).zip(alone.into_iter().chain(listed))
 }
 
 /// A content part, beginning or whole.
-fn decode_part(place: Place, number: u64, part: Value<'_>, telling: Telling, sink: &mut FragmentSink<'_>) {
+fn decode_part(
+    place: BlockKey,
+    number: u64,
+    part: Value<'_>,
+    telling: ItemCertainty,
+    sink: &mut FragmentSink<'_>,
+) {
     let kind = part.get("type").and_then(Value::str).map_or(words::OUTPUT_TEXT, Str::written);
     let (channel, member) = match kind {
-        words::OUTPUT_TEXT | "text" => (Channel::Text, "text"),
-        words::REFUSAL => (Channel::Refusal, "refusal"),
+        words::OUTPUT_TEXT | "text" => (TextChannel::Text, "text"),
+        words::REFUSAL => (TextChannel::Refusal, "refusal"),
         words::REASONING_TEXT => return decode_thought(place, number, part, telling, sink),
-        _ if telling == Telling::Begin => return,
+        _ if telling == ItemCertainty::Begin => return,
         _ => {
-            let part = Part::Opaque { word: kind, value: part.pass_raw() };
+            let part = FragmentKind::Opaque { word: kind, value: part.pass_raw() };
             sink.put(Fragment::new(part).at(place.part(CONTENT, number)));
             return;
         }
@@ -703,25 +725,37 @@ fn decode_part(place: Place, number: u64, part: Value<'_>, telling: Telling, sin
 }
 
 /// Raw thoughts, beginning or whole.
-fn decode_thought(place: Place, number: u64, part: Value<'_>, telling: Telling, sink: &mut FragmentSink<'_>) {
+fn decode_thought(
+    place: BlockKey,
+    number: u64,
+    part: Value<'_>,
+    telling: ItemCertainty,
+    sink: &mut FragmentSink<'_>,
+) {
     let place = place.part(THOUGHT, number);
-    tell_part(Channel::REASONING, words::REASONING_TEXT, "text", place, part, telling, sink);
+    tell_part(TextChannel::REASONING, words::REASONING_TEXT, "text", place, part, telling, sink);
 }
 
 /// A summary of thoughts, beginning or whole.
-fn decode_summary(place: Place, number: u64, part: Value<'_>, telling: Telling, sink: &mut FragmentSink<'_>) {
+fn decode_summary(
+    place: BlockKey,
+    number: u64,
+    part: Value<'_>,
+    telling: ItemCertainty,
+    sink: &mut FragmentSink<'_>,
+) {
     let place = place.part(SUMMARY, number);
     tell_part(SUMMARIES, words::SUMMARY_TEXT, "text", place, part, telling, sink);
 }
 
 /// A part whose text stands in `member`; what hangs on it and what else it says come before that.
 fn tell_part(
-    channel: Channel,
+    channel: TextChannel,
     word: &str,
     member: &str,
-    place: Place,
+    place: BlockKey,
     part: Value<'_>,
-    telling: Telling,
+    telling: ItemCertainty,
     sink: &mut FragmentSink<'_>,
 ) {
     // A bare text is its own.
@@ -733,43 +767,43 @@ fn tell_part(
             "logprobs" => entries = Some(value),
             _ if key == member => text = value,
             _ if is_empty(value) => {}
-            _ => foreign(Subject::next(0), "", key, value, sink),
+            _ => foreign(ExtraSubject::next(0), "", key, value, sink),
         }
     }
     // An empty text says nothing about what was streamed before.
-    let text = text.filled().filter(|_| telling != Telling::Begin);
+    let text = text.filled().filter(|_| telling != ItemCertainty::Begin);
     match text {
         Some(text) => {
-            let is_recap = telling == Telling::Recap;
-            sink.put(Fragment::new(Part::Restate { channel, word, text, is_recap }).at(place));
+            let is_recap = telling == ItemCertainty::Recap;
+            sink.put(Fragment::new(FragmentKind::Restate { channel, word, text, is_recap }).at(place));
         }
-        None => sink.put(Fragment::new(Part::Open { channel, word }).at(place)),
+        None => sink.put(Fragment::new(FragmentKind::Open { channel, word }).at(place)),
     }
     for annotation in annotations.into_iter().flat_map(Value::elements) {
         attach(place, AttachmentKind::Annotation, words::ANNOTATIONS, annotation, sink);
     }
-    if telling == Telling::Once
+    if telling == ItemCertainty::Once
         && let Some(entries) = entries
     {
         logprobs(place, entries, sink);
     }
-    if telling != Telling::Begin {
-        sink.put(Fragment::new(Part::End).at(place));
+    if telling != ItemCertainty::Begin {
+        sink.put(Fragment::new(FragmentKind::End).at(place));
     }
 }
 
 /// An empty text says nothing about what was streamed before.
 fn restate(
-    channel: Channel,
+    channel: TextChannel,
     word: &str,
-    place: Place,
+    place: BlockKey,
     text: Value<'_>,
-    telling: Telling,
+    telling: ItemCertainty,
     sink: &mut FragmentSink<'_>,
 ) {
     if let Some(text) = text.filled() {
-        let is_recap = telling == Telling::Recap;
-        sink.put(Fragment::new(Part::Restate { channel, word, text, is_recap }).at(place));
+        let is_recap = telling == ItemCertainty::Recap;
+        sink.put(Fragment::new(FragmentKind::Restate { channel, word, text, is_recap }).at(place));
     }
 }
 
@@ -779,8 +813,13 @@ const ARGUMENTS: &[&str] = &["arguments", "input", "code", "action", "actions", 
 const RESULTS: &[&str] = &["output", "outputs", "results", "result", "tools", "error"];
 
 /// A call: of the client's tool, or told of a tool that the provider runs itself.
-fn decode_call(place: Place, item: Item<'_>, telling: Telling, sink: &mut FragmentSink<'_>) {
-    let Item { value: members, kind, id, .. } = item;
+fn decode_call(
+    place: BlockKey,
+    item: ResponsesItem<'_>,
+    telling: ItemCertainty,
+    sink: &mut FragmentSink<'_>,
+) {
+    let ResponsesItem { value: members, kind, id, .. } = item;
     let call = runner(kind, members);
     let (mut call_id, mut name, mut status, mut given) = (None, None, None, None);
     for (key, value) in members.members() {
@@ -802,11 +841,11 @@ fn decode_call(place: Place, item: Item<'_>, telling: Telling, sink: &mut Fragme
     tell_item(item, telling, place, is_read, sink);
     let arguments = given
         .map(|(_, value)| value)
-        .filter(|value| telling != Telling::Begin || value.kind() == Kind::String)
+        .filter(|value| telling != ItemCertainty::Begin || value.kind() == JsonKind::String)
         .and_then(whole_arguments)
         // The name is whole, whatever the arguments will be.
-        .unwrap_or(Arguments::Text(Str::Plain("")));
-    let part = Part::Call {
+        .unwrap_or(FragmentArguments::Text(Str::Plain("")));
+    let part = FragmentKind::Call {
         // The call of a tool that the provider runs has no id but that of its item.
         id: call_id.or(id.filter(|_| call == CallKind::Builtin)),
         name: name.or((!is_named(kind)).then(|| Str::Plain(tool_name(kind)))),
@@ -815,15 +854,15 @@ fn decode_call(place: Place, item: Item<'_>, telling: Telling, sink: &mut Fragme
         arguments: Some(arguments),
     };
     sink.put(Fragment::new(part).at(place));
-    if telling == Telling::Begin {
+    if telling == ItemCertainty::Begin {
         return;
     }
     // Without this word, a call that was cut before its arguments would be one that needs none.
     let is_cut = status.and_then(Value::str).is_some_and(|status| status.is(INCOMPLETE));
-    sink.put(Fragment::new(if is_cut { Part::Cut } else { Part::End }).at(place));
+    sink.put(Fragment::new(if is_cut { FragmentKind::Cut } else { FragmentKind::End }).at(place));
     for (word, value) in members.members().filter(|(key, _)| is_result(key)) {
         if !is_empty(value) {
-            let part = Part::ToolResult { call: call_id.or(id), word, value: value.pass_raw() };
+            let part = FragmentKind::ToolResult { call: call_id.or(id), word, value: value.pass_raw() };
             sink.put(Fragment::new(part).at(place));
         }
     }
@@ -833,18 +872,18 @@ fn decode_call(place: Place, item: Item<'_>, telling: Telling, sink: &mut Fragme
 fn is_arguments(key: &str, value: Value<'_>) -> bool {
     let may_be_text = matches!(key, "arguments" | "input" | "code");
     match value.kind() {
-        Kind::Object | Kind::Array => ARGUMENTS.contains(&key),
-        Kind::String | Kind::Null => may_be_text,
-        Kind::Bool | Kind::Number => false,
+        JsonKind::Object | JsonKind::Array => ARGUMENTS.contains(&key),
+        JsonKind::String | JsonKind::Null => may_be_text,
+        JsonKind::Bool | JsonKind::Number => false,
     }
 }
 
 fn is_empty(value: Value<'_>) -> bool {
     match value.kind() {
-        Kind::Null => true,
-        Kind::String => value.filled().is_none(),
-        Kind::Array => value.elements().next().is_none(),
-        Kind::Object | Kind::Bool | Kind::Number => false,
+        JsonKind::Null => true,
+        JsonKind::String => value.filled().is_none(),
+        JsonKind::Array => value.elements().next().is_none(),
+        JsonKind::Object | JsonKind::Bool | JsonKind::Number => false,
     }
 }
 
@@ -882,16 +921,21 @@ fn is_marked(item: Value<'_>) -> bool {
 }
 
 /// What a hosted tool answered, as an item of its own.
-fn decode_output(place: Place, item: Item<'_>, telling: Telling, sink: &mut FragmentSink<'_>) {
+fn decode_output(
+    place: BlockKey,
+    item: ResponsesItem<'_>,
+    telling: ItemCertainty,
+    sink: &mut FragmentSink<'_>,
+) {
     let call = item.value.get("call_id").and_then(Value::filled);
     tell_item(item, telling, place, |key| RESULTS.contains(&key), sink);
-    if telling == Telling::Begin {
+    if telling == ItemCertainty::Begin {
         return;
     }
     for (word, value) in
         item.value.members().filter(|(key, value)| RESULTS.contains(key) && !is_empty(*value))
     {
-        sink.put(Fragment::new(Part::ToolResult { call, word, value: value.pass_raw() }).at(place));
+        sink.put(Fragment::new(FragmentKind::ToolResult { call, word, value: value.pass_raw() }).at(place));
     }
 }
 
@@ -899,7 +943,7 @@ fn decode_usage(usage: Value<'_>, sink: &mut FragmentSink<'_>) {
     if usage.members().next().is_none() {
         return;
     }
-    let mut counters = Counters::default();
+    let mut counters = TokenCounts::default();
     for (key, value) in usage.members() {
         match key {
             "input_tokens" => counters.input_tokens = value.count(),
@@ -915,5 +959,10 @@ fn decode_usage(usage: Value<'_>, sink: &mut FragmentSink<'_>) {
             _ => {}
         }
     }
-    sink.put(Fragment::new(Part::Usage { word: words::USAGE, counters, raw: usage.pass_raw(), read: None }));
+    sink.put(Fragment::new(FragmentKind::Usage {
+        word: words::USAGE,
+        counters,
+        raw: usage.pass_raw(),
+        read: None,
+    }));
 }

@@ -7,23 +7,23 @@ use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 
 use super::seals::{self, unmarked};
-use super::{CallKind, Kept, Tool, parse_data_url};
+use super::{CallKind, RequestTool, RetainedFields, parse_data_url};
 use crate::json::{Object, Value};
 
 /// Parts in order, and how the wire wrote them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Content {
+pub struct MessageContent {
     /// The parts.
-    pub parts: Vec<Part>,
+    pub parts: Vec<ContentPart>,
     /// How they were written.
-    pub form: Form,
+    pub form: ContentForm,
 }
 
 /// How a wire wrote content that could be written in two ways.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Form {
+pub enum ContentForm {
     /// However the protocol likes.
     #[default]
     Any,
@@ -36,16 +36,16 @@ pub enum Form {
 /// Something that somebody said.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
-pub struct Message {
+pub struct RequestMessage {
     /// Who said it.
     pub role: Role,
     /// What was said.
-    pub content: Content,
+    pub content: MessageContent,
     /// Who exactly, where there are several of a role.
     pub name: Option<String>,
     /// What only the protocol knows.
     #[serde(default)]
-    pub kept: Kept,
+    pub kept: RetainedFields,
 }
 
 /// Who speaks.
@@ -69,23 +69,23 @@ pub enum Role {
 /// A request may have hundreds of thousands of these, so all that most of them do not have is boxed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
-pub struct Part {
+pub struct ContentPart {
     /// What it holds.
-    pub body: Body,
+    pub body: PartKind,
     /// That everything up to here is worth caching.
     pub cache: Option<Box<CacheMark>>,
     /// The provider's signature, to be given back unaltered.
-    pub signature: Option<Box<Seal>>,
+    pub signature: Option<Box<ProviderSeal>>,
     /// What only the protocol knows.
     #[serde(default)]
-    pub kept: Kept,
+    pub kept: RetainedFields,
 }
 
-/// What a [`Part`] holds.
+/// What a [`ContentPart`] holds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
-pub enum Body {
+pub enum PartKind {
     /// Text.
     Text(String),
     /// A refusal.
@@ -93,14 +93,14 @@ pub enum Body {
     /// An image, a sound, a video, a file.
     Media(Box<Media>),
     /// What the model thought.
-    Thought(Box<Thought>),
+    Thought(Box<RequestReasoning>),
     /// What the model called.
-    Call(Box<Call>),
+    Call(Box<RequestCall>),
     /// What came of a call.
     Result(Box<CallResult>),
     /// Tools that are declared in mid-conversation.
-    Tools(Vec<Tool>),
-    /// What only one protocol knows; the wire's word for it. All of it is in [`Part::kept`].
+    Tools(Vec<RequestTool>),
+    /// What only one protocol knows; the wire's word for it. All of it is in [`ContentPart::kept`].
     Opaque(String),
 }
 
@@ -111,7 +111,7 @@ pub struct Media {
     /// Which of these.
     pub kind: MediaKind,
     /// Where it is.
-    pub source: Source,
+    pub source: MediaSource,
     /// Its media type, such as `image/png`, where one is known.
     pub media_type: Option<String>,
     /// Its file name or title.
@@ -139,7 +139,7 @@ pub enum MediaKind {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
-pub enum Source {
+pub enum MediaSource {
     /// Here, in base64.
     Data(String),
     /// Here, as text.
@@ -154,18 +154,18 @@ pub enum Source {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
-pub struct Thought {
+pub struct RequestReasoning {
     /// Its own words.
     pub text: Option<String>,
     /// Its thoughts in short.
     pub summary: Option<Vec<String>>,
     /// Thoughts that only the provider can read.
-    pub encrypted: Option<Box<Seal>>,
+    pub encrypted: Option<Box<ProviderSeal>>,
 }
 
 /// Data that only whoever issued it can check: it goes back there, unaltered, and nowhere else.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Seal {
+pub struct ProviderSeal {
     /// Whose it is: a provider's name, shared by the protocols that the same models speak; empty if nobody said.
     pub issuer: Cow<'static, str>,
     /// The data.
@@ -175,7 +175,7 @@ pub struct Seal {
 /// What the model called.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
-pub struct Call {
+pub struct RequestCall {
     /// Its id, where the wire gives one.
     pub id: Option<String>,
     /// The tool's name.
@@ -183,7 +183,7 @@ pub struct Call {
     /// The group that the tool stands in.
     pub namespace: Option<String>,
     /// The arguments.
-    pub arguments: Arguments,
+    pub arguments: CallArguments,
     /// What kind of tool it is.
     pub kind: CallKind,
 }
@@ -191,7 +191,7 @@ pub struct Call {
 /// What a tool is called with.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Arguments {
+pub enum CallArguments {
     /// As text: JSON as the model wrote it, or free text for a [custom](CallKind::Custom) tool.
     Text(String),
     /// As a value.
@@ -207,7 +207,7 @@ pub struct CallResult {
     /// The tool's name, where the wire gives one.
     pub name: Option<String>,
     /// What the tool said.
-    pub content: Content,
+    pub content: MessageContent,
     /// What the tool said, where the wire has an object for it.
     pub value: Option<Value>,
     /// Whether the tool failed.
@@ -224,15 +224,15 @@ pub struct CacheMark {
     pub ttl: Option<String>,
 }
 
-impl Content {
+impl MessageContent {
     /// One text.
     pub fn text(text: impl Into<String>) -> Self {
-        Self { parts: vec![Part::text(text)], form: Form::Text }
+        Self { parts: vec![ContentPart::text(text)], form: ContentForm::Text }
     }
 
     /// A list of parts.
-    pub fn list(parts: Vec<Part>) -> Self {
-        Self { parts, form: Form::List }
+    pub fn list(parts: Vec<ContentPart>) -> Self {
+        Self { parts, form: ContentForm::List }
     }
 
     /// Whether nothing is there.
@@ -242,7 +242,7 @@ impl Content {
 
     /// The texts, joined.
     pub fn joined(&self, separator: &str) -> String {
-        let mut texts = self.parts.iter().filter_map(Part::as_text);
+        let mut texts = self.parts.iter().filter_map(ContentPart::as_text);
         let mut joined = texts.next().unwrap_or_default().to_owned();
         for text in texts {
             joined.push_str(separator);
@@ -257,77 +257,77 @@ impl Content {
     }
 }
 
-impl Message {
+impl RequestMessage {
     /// What somebody said.
-    pub fn new(role: Role, content: Content) -> Self {
-        Self { role, content, name: None, kept: Kept::default() }
+    pub fn new(role: Role, content: MessageContent) -> Self {
+        Self { role, content, name: None, kept: RetainedFields::default() }
     }
 
     /// A part that stands alone.
-    pub(crate) fn of(role: Role, part: Part) -> Self {
-        Self::new(role, Content { parts: vec![part], form: Form::Any })
+    pub(crate) fn of(role: Role, part: ContentPart) -> Self {
+        Self::new(role, MessageContent { parts: vec![part], form: ContentForm::Any })
     }
 }
 
-impl Body {
+impl PartKind {
     /// A document that is text, as a text; anything else as it is.
     pub(crate) fn document_as_text(self) -> Self {
         match self {
             Self::Media(mut media) => match &mut media.source {
-                Source::Text(text) => Self::Text(std::mem::take(text)),
-                Source::Data(_) | Source::Url(_) | Source::Id(_) => Self::Media(media),
+                MediaSource::Text(text) => Self::Text(std::mem::take(text)),
+                MediaSource::Data(_) | MediaSource::Url(_) | MediaSource::Id(_) => Self::Media(media),
             },
             body => body,
         }
     }
 }
 
-impl From<Media> for Body {
+impl From<Media> for PartKind {
     fn from(media: Media) -> Self {
         Self::Media(Box::new(media))
     }
 }
 
-impl From<Thought> for Body {
-    fn from(thought: Thought) -> Self {
+impl From<RequestReasoning> for PartKind {
+    fn from(thought: RequestReasoning) -> Self {
         Self::Thought(Box::new(thought))
     }
 }
 
-impl From<Call> for Body {
-    fn from(call: Call) -> Self {
+impl From<RequestCall> for PartKind {
+    fn from(call: RequestCall) -> Self {
         Self::Call(Box::new(call))
     }
 }
 
-impl From<CallResult> for Body {
+impl From<CallResult> for PartKind {
     fn from(result: CallResult) -> Self {
         Self::Result(Box::new(result))
     }
 }
 
-impl Part {
+impl ContentPart {
     /// A part.
-    pub fn new(body: impl Into<Body>) -> Self {
-        Self { body: body.into(), cache: None, signature: None, kept: Kept::default() }
+    pub fn new(body: impl Into<PartKind>) -> Self {
+        Self { body: body.into(), cache: None, signature: None, kept: RetainedFields::default() }
     }
 
     /// A text.
     pub fn text(text: impl Into<String>) -> Self {
-        Self::new(Body::Text(text.into()))
+        Self::new(PartKind::Text(text.into()))
     }
 
     /// The text, if it is one.
     pub fn as_text(&self) -> Option<&str> {
         match &self.body {
-            Body::Text(text) | Body::Refusal(text) => Some(text),
+            PartKind::Text(text) | PartKind::Refusal(text) => Some(text),
             _ => None,
         }
     }
 
     /// What only `protocol` knows, with the wire's word for it.
     pub(crate) fn opaque(protocol: &'static str, word: &str, value: Value) -> Self {
-        Self { kept: Kept::whole(protocol, value), ..Self::new(Body::Opaque(word.to_owned())) }
+        Self { kept: RetainedFields::whole(protocol, value), ..Self::new(PartKind::Opaque(word.to_owned())) }
     }
 
     /// Whether nothing but its body is known of it.
@@ -342,26 +342,26 @@ impl Media {
         match parse_data_url(&url) {
             Some((media_type, data)) => {
                 let media_type = Some(media_type.to_owned());
-                Self { media_type, ..Self::new(kind, Source::Data(data.to_owned())) }
+                Self { media_type, ..Self::new(kind, MediaSource::Data(data.to_owned())) }
             }
-            None => Self::new(kind, Source::Url(url)),
+            None => Self::new(kind, MediaSource::Url(url)),
         }
     }
 
     /// Something of that kind.
-    pub fn new(kind: MediaKind, source: Source) -> Self {
+    pub fn new(kind: MediaKind, source: MediaSource) -> Self {
         Self { kind, source, media_type: None, name: None, detail: None }
     }
 }
 
-impl Thought {
+impl RequestReasoning {
     /// Its own words, or else its thoughts in short.
     pub(crate) fn into_text(self) -> Option<String> {
         self.text.or_else(|| Some(self.summary?.join("\n\n")))
     }
 }
 
-impl Arguments {
+impl CallArguments {
     /// The arguments as text: the model's own where it wrote text.
     pub fn into_text(self) -> String {
         match self {
@@ -382,7 +382,7 @@ impl Arguments {
     }
 }
 
-impl Seal {
+impl ProviderSeal {
     /// Data of that issuer, in a box, as everything that bears a seal holds it. A mark on it tells another issuer.
     pub fn new(issuer: &'static str, data: impl Into<String>) -> Box<Self> {
         let data = data.into();

@@ -1,6 +1,6 @@
 //! How hard a model thinks, in words and in tokens: wires know the one or the other.
 
-use super::{Reasoning, Thinking};
+use super::{ReasoningMode, ReasoningSettings};
 use crate::json::Number;
 
 /// Words for effort and the tokens that gateways agree on for them.
@@ -15,8 +15,8 @@ const BUDGETS: &[(&str, u64)] = &[
 ];
 
 /// Takes the effort; a budget says one as well, `high` at most, since only some models know more.
-pub(crate) fn take(reasoning: &mut Reasoning) -> Option<String> {
-    let Reasoning { mode, effort, budget, .. } = reasoning;
+pub(crate) fn take(reasoning: &mut ReasoningSettings) -> Option<String> {
+    let ReasoningSettings { mode, effort, budget, .. } = reasoning;
     if let Some(effort) = effort.take() {
         // Said in words, the mode and the budget say nothing more.
         *mode = None;
@@ -37,20 +37,20 @@ pub(crate) fn take(reasoning: &mut Reasoning) -> Option<String> {
         return Some(word.to_owned());
     }
     // No thinking at all is not what every model of such a wire knows: that is a loss.
-    mode.take_if(|mode| *mode != Thinking::Off).map(|_| "medium".to_owned())
+    mode.take_if(|mode| *mode != ReasoningMode::Off).map(|_| "medium".to_owned())
 }
 
 /// Takes the budget; an effort says one as well.
-pub(crate) fn take_budget(reasoning: &mut Reasoning) -> Option<Number> {
-    let Reasoning { mode, effort, budget, .. } = reasoning;
+pub(crate) fn take_budget(reasoning: &mut ReasoningSettings) -> Option<Number> {
+    let ReasoningSettings { mode, effort, budget, .. } = reasoning;
     let said = effort.take();
     let mode = mode.take();
     budget.take().or_else(|| {
         let word = match (said.as_deref(), mode) {
             (Some(word), _) => word,
-            (None, Some(Thinking::Off)) => "none",
-            (None, Some(Thinking::On)) => "high",
-            (None, Some(Thinking::Adaptive) | None) => return None,
+            (None, Some(ReasoningMode::Off)) => "none",
+            (None, Some(ReasoningMode::On)) => "high",
+            (None, Some(ReasoningMode::Adaptive) | None) => return None,
         };
         let tokens = BUDGETS.iter().find(|(own, _)| *own == word).map_or(2048, |(_, tokens)| *tokens);
         Some(tokens.into())

@@ -1,4 +1,4 @@
-//! Makes a request fit what a provider demands: the passes over a [`Request`], driven by a row of [`Limits`].
+//! Makes a request fit what a provider demands: the passes over a [`Request`], driven by a row of [`ProviderLimits`].
 
 mod pairing;
 mod parts;
@@ -6,10 +6,10 @@ mod tools;
 
 use std::collections::VecDeque;
 
-use super::limits::{System, Teller, USUAL, Word};
+use super::limits::{NameRule, ResultRole, SystemPlacement, USUAL};
 use super::{
-    Body, Call, Content, Form, Format, Limits, Losses, Message, Part, Reasoning, Request, Role, ToolChoice,
-    ToolKind, schema, thinking,
+    ContentForm, ContentPart, LossList, MessageContent, OutputFormat, PartKind, ProviderLimits,
+    ReasoningSettings, Request, RequestCall, RequestMessage, Role, ToolChoice, ToolKind, schema, thinking,
 };
 use crate::json::Number;
 use pairing::pair_results;
@@ -19,9 +19,9 @@ pub(crate) use parts::tell_value;
 /// What the user says where the model speaks first, and may not.
 const FIRST_WORD: &str = "(the conversation begins)";
 
-/// What is to be undone in the answer: see [`Written`](super::Written).
+/// What is to be undone in the answer: see [`WrittenRequest`](super::WrittenRequest).
 #[derive(Default)]
-pub(crate) struct Changes {
+pub(crate) struct ReverseMapping {
     pub(crate) names: Vec<(String, String)>,
     pub(crate) namespaces: Vec<(String, String)>,
     pub(crate) wrapped: Vec<String>,
@@ -31,9 +31,9 @@ pub(crate) struct Changes {
 pub(crate) fn fit(
     request: &mut Request,
     protocol: &str,
-    limits: &Limits,
-    losses: &mut Losses,
-    changes: &mut Changes,
+    limits: &ProviderLimits,
+    losses: &mut LossList,
+    changes: &mut ReverseMapping,
 ) {
     if !limits.takes_groups {
         tools::hoist_tools(request);
@@ -58,7 +58,7 @@ pub(crate) fn fit(
             false if request.instructions.is_empty() => losses.refuse("conversation without a message"),
             false => losses.put("conversation without a message"),
         }
-        request.messages.insert(0, Message::new(Role::User, Content::text(FIRST_WORD)));
+        request.messages.insert(0, RequestMessage::new(Role::User, MessageContent::text(FIRST_WORD)));
     }
     if limits.alternates {
         alternate(request, protocol, limits, losses);
@@ -78,7 +78,7 @@ pub(crate) fn fit(
         }
     }
     losses.at(format_args!(""));
-    if let Some(Format::Schema { schema, strict, .. }) = &mut request.format {
+    if let Some(OutputFormat::Schema { schema, strict, .. }) = &mut request.format {
         schema::fit_answer(schema, limits.schemas, losses);
         if *strict == Some(true) && schema::is_refused(schema, limits.schemas) {
             *strict = Some(false);
@@ -107,11 +107,11 @@ pub(crate) fn fit(
 pub(crate) fn fit_compatible(
     request: &mut Request,
     protocol: &str,
-    limits: &Limits,
-    losses: &mut Losses,
-    changes: &mut Changes,
+    limits: &ProviderLimits,
+    losses: &mut LossList,
+    changes: &mut ReverseMapping,
 ) {
-    if limits.system != System::Merged {
+    if limits.system != SystemPlacement::Merged {
         return;
     }
     if !limits.takes_groups {
@@ -128,31 +128,31 @@ pub(crate) fn fit_compatible(
 
 /// Whether nobody speaks, although somebody must. In its own protocol a request that says nothing stays what it is: the
 /// provider's own error is what its client knows.
-fn is_silent(request: &Request, protocol: &str, limits: &Limits) -> bool {
+fn is_silent(request: &Request, protocol: &str, limits: &ProviderLimits) -> bool {
     if !request.messages.is_empty() || limits.may_keep(request, protocol) {
         return false;
     }
     match request.instructions.is_empty() {
         true => limits.demands_messages && request.protocol != Some(protocol),
         // Above the conversation nobody speaks to the model.
-        false => limits.system == System::Above || limits.keeps_conversations,
+        false => limits.system == SystemPlacement::Above || limits.keeps_conversations,
     }
 }
 
 /// Makes a plain function of every tool that the client runs.
-pub(crate) fn plain_tools(request: &mut Request, changes: &mut Changes) {
+pub(crate) fn plain_tools(request: &mut Request, changes: &mut ReverseMapping) {
     tools::hoist_tools(request);
     tools::flatten_groups(request, &USUAL, changes);
     tools::wrap_free_text(request, &mut changes.wrapped);
     for tool in &mut request.tools {
         if let ToolKind::Function { schema: Some(schema) } = &mut tool.kind {
-            schema::fit(schema, USUAL.schemas, &mut Losses::default());
+            schema::fit(schema, USUAL.schemas, &mut LossList::default());
         }
     }
 }
 
 /// Puts settings into the provider's ranges.
-fn settle(request: &mut Request, limits: &Limits, losses: &mut Losses) {
+fn settle(request: &mut Request, limits: &ProviderLimits, losses: &mut LossList) {
     let mut cap = |number: &mut Option<Number>, most: f64, what: &str| {
         if number.as_ref().and_then(Number::as_f64).is_some_and(|own| own > most) {
             *number = Number::from_f64(most);
@@ -167,7 +167,7 @@ fn settle(request: &mut Request, limits: &Limits, losses: &mut Losses) {
     cap(&mut request.sampling.temperature, limits.most_heat, "temperature");
     cap(&mut request.sampling.top_p, limits.most_likely, "top_p");
     if request.user.as_ref().is_some_and(|user| user.len() > limits.longest_user) {
-        let names = Word { others: "_-.:@", length: (1, limits.longest_user), is_lettered: false };
+        let names = NameRule { others: "_-.:@", length: (1, limits.longest_user), is_lettered: false };
         request.user = request.user.take().map(|user| names.fitted(&user, |_| false));
         losses.put(format!("user longer than {}", limits.longest_user));
     }
@@ -190,17 +190,17 @@ fn settle(request: &mut Request, limits: &Limits, losses: &mut Losses) {
         losses.put(format!("stop beyond {}", limits.most_stops));
     }
     // What the model is to go on from may not end in a blank.
-    if let Some(Message { role: Role::Assistant, content, .. }) = request.messages.last_mut()
+    if let Some(RequestMessage { role: Role::Assistant, content, .. }) = request.messages.last_mut()
         && !limits.takes_blank_text
-        && let Some(Part { body: Body::Text(text), .. }) = content.parts.last_mut()
+        && let Some(ContentPart { body: PartKind::Text(text), .. }) = content.parts.last_mut()
     {
         text.truncate(text.trim_end().len());
     }
 }
 
 /// Models that cannot be told how hard to think refuse the word, be it `none`.
-fn refuse_effort(request: &mut Request, losses: &mut Losses) {
-    let Reasoning { mode, effort, budget, summary, .. } = std::mem::take(&mut request.reasoning);
+fn refuse_effort(request: &mut Request, losses: &mut LossList) {
+    let ReasoningSettings { mode, effort, budget, summary, .. } = std::mem::take(&mut request.reasoning);
     for (what, is_set) in [
         ("thinking", mode.is_some()),
         ("effort", effort.is_some()),
@@ -214,7 +214,7 @@ fn refuse_effort(request: &mut Request, losses: &mut Losses) {
 }
 
 /// Leaves out the forms in which the provider's models do not answer. Text alone is what they answer in anyway.
-fn narrow_modalities(request: &mut Request, limits: &Limits, losses: &mut Losses) {
+fn narrow_modalities(request: &mut Request, limits: &ProviderLimits, losses: &mut LossList) {
     request.modalities.retain(|word| {
         let is_known = word == "text" || limits.modalities.contains(&word.as_str());
         if !is_known {
@@ -248,29 +248,29 @@ fn count_in_integers(request: &mut Request) {
     }
 }
 
-fn calls_mut(request: &mut Request) -> impl Iterator<Item = &mut Call> {
+fn calls_mut(request: &mut Request) -> impl Iterator<Item = &mut RequestCall> {
     let parts = request.messages.iter_mut().flat_map(|message| &mut message.content.parts);
-    parts.filter_map(|part| if let Body::Call(call) = &mut part.body { Some(&mut **call) } else { None })
+    parts.filter_map(|part| if let PartKind::Call(call) = &mut part.body { Some(&mut **call) } else { None })
 }
 
 /// Puts what operators say where the provider takes it. The leading run becomes the instructions, unless every message
 /// may stand for itself; a later message stays in its place, where there is no other way as marked text of the user's.
 /// Hoisting it would change the beginning of the prompt in every turn, and spoil caches.
-fn place_system(request: &mut Request, protocol: &str, limits: &Limits, losses: &mut Losses) {
-    if limits.system != System::Above && !limits.knows_developers {
+fn place_system(request: &mut Request, protocol: &str, limits: &ProviderLimits, losses: &mut LossList) {
+    if limits.system != SystemPlacement::Above && !limits.knows_developers {
         let developers = request.messages.iter_mut().filter(|message| message.role == Role::Developer);
         developers.for_each(|message| message.role = Role::System);
     }
-    let is_operator = |message: &Message| matches!(message.role, Role::System | Role::Developer);
+    let is_operator = |message: &RequestMessage| matches!(message.role, Role::System | Role::Developer);
     let leading = request.messages.iter().take_while(|message| is_operator(message)).count();
     let is_merged = match limits.system {
-        System::Above => true,
+        SystemPlacement::Above => true,
         // One alone, at the beginning, needs no merging.
-        System::Merged => {
+        SystemPlacement::Merged => {
             leading + usize::from(!request.instructions.is_empty()) > 1
                 || request.messages[leading..].iter().any(is_operator)
         }
-        System::Anywhere => false,
+        SystemPlacement::Anywhere => false,
     };
     if !is_merged {
         return;
@@ -287,15 +287,15 @@ fn place_system(request: &mut Request, protocol: &str, limits: &Limits, losses: 
         }
         losses.at(format_args!("messages[{number}]"));
         let mut others = std::mem::take(&mut message.content.parts);
-        let is_text = |part: &mut Part| matches!(part.body, Body::Text(_));
-        let mut texts: Vec<Part> = others.extract_if(.., is_text).collect();
+        let is_text = |part: &mut ContentPart| matches!(part.body, PartKind::Text(_));
+        let mut texts: Vec<ContentPart> = others.extract_if(.., is_text).collect();
         losses.message(protocol, &message);
         if number < leading {
             request.instructions.parts.append(&mut texts);
         } else {
             losses.put("role of a system message");
             for part in &mut texts {
-                if let Body::Text(text) = &mut part.body {
+                if let PartKind::Text(text) = &mut part.body {
                     *text = format!("<system>{text}</system>");
                 }
             }
@@ -306,26 +306,29 @@ fn place_system(request: &mut Request, protocol: &str, limits: &Limits, losses: 
             _ if texts.is_empty() => {}
             Some(last) if number >= leading && last.role == Role::User => {
                 last.content.parts.append(&mut texts);
-                last.content.form = Form::Any;
+                last.content.form = ContentForm::Any;
             }
-            _ => messages.push_back(Message::new(Role::User, Content { parts: texts, form: Form::Any })),
+            _ => messages.push_back(RequestMessage::new(
+                Role::User,
+                MessageContent { parts: texts, form: ContentForm::Any },
+            )),
         }
     }
-    request.instructions.form = Form::Any;
+    request.instructions.form = ContentForm::Any;
     // One text, as templates take it.
-    if limits.system == System::Merged && request.instructions.parts.len() > 1 {
+    if limits.system == SystemPlacement::Merged && request.instructions.parts.len() > 1 {
         let parts = std::mem::take(&mut request.instructions.parts);
         losses.at(format_args!("instructions"));
         parts.iter().for_each(|part| losses.part(protocol, part));
-        let texts: Vec<&str> = parts.iter().filter_map(Part::as_text).collect();
-        request.instructions.parts.push(Part::text(texts.join("\n\n")));
+        let texts: Vec<&str> = parts.iter().filter_map(ContentPart::as_text).collect();
+        request.instructions.parts.push(ContentPart::text(texts.join("\n\n")));
     }
     request.messages = messages.into();
 }
 
 /// Makes one message of what the same one said in a row.
-fn alternate(request: &mut Request, protocol: &str, limits: &Limits, losses: &mut Losses) {
-    let is_result = |part: &&Part| matches!(part.body, Body::Result(_));
+fn alternate(request: &mut Request, protocol: &str, limits: &ProviderLimits, losses: &mut LossList) {
+    let is_result = |part: &&ContentPart| matches!(part.body, PartKind::Result(_));
     // What was seen goes behind what was not, in the same memory.
     let mut messages = VecDeque::from(std::mem::take(&mut request.messages));
     let count = messages.len();
@@ -335,10 +338,10 @@ fn alternate(request: &mut Request, protocol: &str, limits: &Limits, losses: &mu
         let Some(mut message) = messages.pop_front() else { break };
         let unseen = count - number - 1;
         let is_answer = message.role == Role::Tool;
-        if is_answer && limits.results == Teller::User {
+        if is_answer && limits.results == ResultRole::User {
             message.role = Role::User;
         }
-        let is_same = |last: &Message| last.role == message.role && last.role != Role::Tool;
+        let is_same = |last: &RequestMessage| last.role == message.role && last.role != Role::Tool;
         match messages.iter_mut().skip(unseen).next_back().filter(|last| is_same(last)) {
             Some(last) => {
                 losses.at(format_args!("messages[{number}]"));
@@ -352,7 +355,7 @@ fn alternate(request: &mut Request, protocol: &str, limits: &Limits, losses: &mu
                     }
                     last.content.parts.extend(parts);
                 }
-                last.content.form = Form::Any;
+                last.content.form = ContentForm::Any;
                 losses.message(protocol, &message);
             }
             None => {
@@ -367,7 +370,7 @@ fn alternate(request: &mut Request, protocol: &str, limits: &Limits, losses: &mu
 }
 
 /// Puts results behind those that the message begins with, all at once: each on its own would move what follows again.
-fn put_first(waiting: &mut Vec<Part>, at: usize, message: Option<&mut Message>) {
+fn put_first(waiting: &mut Vec<ContentPart>, at: usize, message: Option<&mut RequestMessage>) {
     if let Some(message) = message {
         message.content.parts.splice(at..at, waiting.drain(..));
     }
@@ -375,10 +378,10 @@ fn put_first(waiting: &mut Vec<Part>, at: usize, message: Option<&mut Message>) 
 
 /// Lets the model say a word between results and the user.
 fn bridge_results(request: &mut Request) {
-    let mut messages: Vec<Message> = Vec::with_capacity(request.messages.len());
+    let mut messages: Vec<RequestMessage> = Vec::with_capacity(request.messages.len());
     for message in std::mem::take(&mut request.messages) {
         if message.role == Role::User && messages.last().is_some_and(|last| last.role == Role::Tool) {
-            messages.push(Message::new(Role::Assistant, Content::text("OK.")));
+            messages.push(RequestMessage::new(Role::Assistant, MessageContent::text("OK.")));
         }
         messages.push(message);
     }

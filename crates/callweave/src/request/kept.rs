@@ -8,22 +8,22 @@ use crate::json::{Object, Value};
 ///
 /// It comes back where the same protocol is written, and is lost elsewhere, by name.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Kept(Option<Box<Own>>);
+pub struct RetainedFields(Option<Box<ProtocolFields>>);
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-struct Own {
+struct ProtocolFields {
     #[serde(deserialize_with = "super::known_name")]
     protocol: super::ProtocolName,
     /// Members, in the shape of the wire: members of members stand in objects.
     members: Object,
     /// Usual paths of members that were spelled in another way.
-    spellings: Box<[(Box<str>, Spelling)]>,
+    spellings: Box<[(Box<str>, MemberSpelling)]>,
 }
 
 /// How a member was spelled, where not in the usual way.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Spelling {
+pub(super) enum MemberSpelling {
     /// It has another word.
     #[expect(clippy::box_collection, reason = "it is rare, and there may be two of these for every message")]
     Word(Box<String>),
@@ -37,7 +37,7 @@ pub(super) enum Spelling {
     Malformed,
 }
 
-impl Kept {
+impl RetainedFields {
     /// Members that `protocol` knows.
     pub fn new(protocol: &'static str, members: Object) -> Self {
         Self::spelled(protocol, members, Vec::new())
@@ -46,18 +46,18 @@ impl Kept {
     pub(super) fn spelled(
         protocol: &'static str,
         members: Object,
-        spellings: Vec<(Box<str>, Spelling)>,
+        spellings: Vec<(Box<str>, MemberSpelling)>,
     ) -> Self {
         let is_empty = members.is_empty() && spellings.is_empty();
         let spellings = spellings.into();
-        Self((!is_empty).then(|| Box::new(Own { protocol, members, spellings })))
+        Self((!is_empty).then(|| Box::new(ProtocolFields { protocol, members, spellings })))
     }
 
     /// A whole value that stands where a thing should; what is no object has a place, but no name.
     pub(crate) fn whole(protocol: &'static str, value: Value) -> Self {
         match value {
             Value::Object(members) => {
-                Self(Some(Box::new(Own { protocol, members, spellings: Box::default() })))
+                Self(Some(Box::new(ProtocolFields { protocol, members, spellings: Box::default() })))
             }
             value => Self::new(protocol, Object::from_iter([("", value)])),
         }
@@ -86,15 +86,15 @@ impl Kept {
     /// Paths of what is not what the protocol itself demands.
     pub(super) fn malformed(&self) -> impl Iterator<Item = &str> {
         let spellings = self.0.iter().flat_map(|own| &own.spellings);
-        spellings.filter(|(_, spelling)| *spelling == Spelling::Malformed).map(|(path, _)| &**path)
+        spellings.filter(|(_, spelling)| *spelling == MemberSpelling::Malformed).map(|(path, _)| &**path)
     }
 
     /// The members that were kept and not read: what another protocol cannot say.
     pub(super) fn unread(&self) -> impl Iterator<Item = (&str, &Value)> {
         self.0.iter().flat_map(|own| {
             own.members.iter().filter(|(key, value)| {
-                let is_known = |(path, spelling): &(Box<str>, Spelling)| {
-                    matches!(spelling, Spelling::Known | Spelling::Malformed) && &**path == *key
+                let is_known = |(path, spelling): &(Box<str>, MemberSpelling)| {
+                    matches!(spelling, MemberSpelling::Known | MemberSpelling::Malformed) && &**path == *key
                 };
                 !value.is_null() && !own.spellings.iter().any(is_known)
             })
@@ -136,13 +136,13 @@ impl Kept {
             let Some(place) = descend(object, parent) else { continue };
             let Some(value) = place.remove(last) else { continue };
             match (spelling, value) {
-                (Spelling::Word(word), value) => place.insert(*word, value),
-                (Spelling::Alone, Value::Array(mut list)) if list.len() == 1 => {
+                (MemberSpelling::Word(word), value) => place.insert(*word, value),
+                (MemberSpelling::Alone, Value::Array(mut list)) if list.len() == 1 => {
                     place.insert(last, list.pop())
                 }
-                (Spelling::Alone, value) => place.insert(last, value),
-                (Spelling::Known | Spelling::Malformed, value) => place.insert(last, value),
-                (Spelling::Absent, _) => None,
+                (MemberSpelling::Alone, value) => place.insert(last, value),
+                (MemberSpelling::Known | MemberSpelling::Malformed, value) => place.insert(last, value),
+                (MemberSpelling::Absent, _) => None,
             };
         }
     }

@@ -2,14 +2,14 @@
 
 #[cfg(feature = "exchange")]
 use super::ChoiceForm;
-use super::schema::Rules;
-use super::{Losses, Request};
+use super::schema::SchemaRules;
+use super::{LossList, Request};
 use crate::json::{Object, Value};
 use crate::made_id::{hash, letters};
 
 /// A row: what one provider demands.
 #[derive(Debug)]
-pub(crate) struct Limits {
+pub(crate) struct ProviderLimits {
     /// The provider's name.
     pub(crate) provider: &'static str,
     /// The rows that this one is a variant of, and what the names of the models for which it holds begin with, after any
@@ -18,15 +18,15 @@ pub(crate) struct Limits {
     /// Whether requests in its own protocol are made to fit, too: it follows another's protocol by rules of its own.
     pub(crate) is_particular: bool,
     /// Where operators speak.
-    pub(crate) system: System,
+    pub(crate) system: SystemPlacement,
     /// Whether it knows developers; else they are operators.
     pub(crate) knows_developers: bool,
     /// Who tells results.
-    pub(crate) results: Teller,
+    pub(crate) results: ResultRole,
     /// Whether a result may hold more than text; else images follow all results in a message of the user's.
     pub(crate) takes_rich_results: bool,
     /// Who may show more than text.
-    pub(crate) media: Shows,
+    pub(crate) media: MediaRoles,
     /// How addresses of files begin that only this provider can reach.
     pub(crate) bucket: Option<&'static str>,
     /// Whether a text may be a document.
@@ -38,7 +38,7 @@ pub(crate) struct Limits {
     /// Whether everything that the model said between two turns of others is one message.
     pub(crate) joins_turns: bool,
     /// Whose thoughts may be replayed.
-    pub(crate) thoughts: Thoughts,
+    pub(crate) thoughts: ReplayedReasoning,
     /// Whose signatures of thoughts go back beside the words, through whoever stands before the model.
     pub(crate) replays: Option<&'static str>,
     /// Who signs calls, and not the thoughts before them.
@@ -74,9 +74,9 @@ pub(crate) struct Limits {
     /// Whether the model's own words at the end of a conversation are marked as what it goes on from.
     pub(crate) marks_prefix: bool,
     /// What names of tools look like.
-    pub(crate) tool_names: Word,
+    pub(crate) tool_names: NameRule,
     /// What ids of calls look like.
-    pub(crate) call_ids: Word,
+    pub(crate) call_ids: NameRule,
     /// Whether ids are `functions.NAME:NUMBER`, numbered over the whole conversation.
     pub(crate) numbers_calls: bool,
     /// Whether a call must have a thought before it, be it empty.
@@ -95,7 +95,7 @@ pub(crate) struct Limits {
     /// Whether results name their tool.
     pub(crate) names_results: bool,
     /// Which schemas are written in full, where the wire has two places for them.
-    pub(crate) whole_schemas: WholeSchemas,
+    pub(crate) whole_schemas: FullSchemas,
     /// Whether the model must have spoken before it calls.
     pub(crate) speaks_first: bool,
     /// Whether a blank may end an answer.
@@ -115,12 +115,12 @@ pub(crate) struct Limits {
     /// The greatest part of the likeliest tokens.
     pub(crate) most_likely: f64,
     /// What schemas may say.
-    pub(crate) schemas: &'static Rules,
+    pub(crate) schemas: &'static SchemaRules,
 }
 
 /// Where operators speak.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum System {
+pub(crate) enum SystemPlacement {
     /// Above the conversation, and nowhere else.
     Above,
     /// In one message that leads: templates take no other.
@@ -129,16 +129,16 @@ pub(crate) enum System {
     Anywhere,
 }
 
-impl Limits {
+impl ProviderLimits {
     /// Whether all but users speak in one text: some templates take no list of parts, and some servers refuse one.
     pub(crate) fn wants_one_text(&self) -> bool {
-        self.system == System::Merged
+        self.system == SystemPlacement::Merged
     }
 }
 
 /// Who may show images and the like; of all others they are shown by the user.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Shows {
+pub(crate) enum MediaRoles {
     /// Users and tools.
     User,
     /// Operators, too.
@@ -149,7 +149,7 @@ pub(crate) enum Shows {
 
 /// Whose thoughts may be replayed.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Thoughts {
+pub(crate) enum ReplayedReasoning {
     /// Anybody's, if they are told in words.
     Told,
     /// Nobody's.
@@ -162,7 +162,7 @@ pub(crate) enum Thoughts {
 
 /// Which schemas are written in full.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum WholeSchemas {
+pub(crate) enum FullSchemas {
     None,
     /// Those that the older place, with its few keywords, cannot say.
     Others,
@@ -182,7 +182,7 @@ pub(crate) enum ForcedCalls {
 
 /// Who tells the results of calls.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Teller {
+pub(crate) enum ResultRole {
     /// A role of their own.
     Tool,
     /// The user, before anything else.
@@ -191,7 +191,7 @@ pub(crate) enum Teller {
 
 /// What a name or id looks like: ASCII letters and digits, and what else is allowed.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Word {
+pub(crate) struct NameRule {
     /// Which other characters.
     pub(crate) others: &'static str,
     /// How long at least and at most.
@@ -200,7 +200,7 @@ pub(crate) struct Word {
     pub(crate) is_lettered: bool,
 }
 
-impl Word {
+impl NameRule {
     const ANY: Self = Self { others: "", length: (0, usize::MAX), is_lettered: false };
 
     /// Whether a word can be sent as it is.
@@ -282,21 +282,21 @@ const LONGEST_USER: usize = 64;
 const BEFORE_REASONING: &[&str] = &["gpt-3", "gpt-4", "chatgpt-"];
 
 /// What the rows have in common.
-pub(super) const USUAL: Limits = Limits {
+pub(super) const USUAL: ProviderLimits = ProviderLimits {
     provider: "",
     models: None,
     is_particular: false,
-    system: System::Anywhere,
+    system: SystemPlacement::Anywhere,
     knows_developers: false,
-    results: Teller::Tool,
+    results: ResultRole::Tool,
     takes_rich_results: false,
-    media: Shows::User,
+    media: MediaRoles::User,
     bucket: None,
     takes_documents: false,
     takes_object_results: false,
     alternates: false,
     joins_turns: true,
-    thoughts: Thoughts::Told,
+    thoughts: ReplayedReasoning::Told,
     replays: None,
     signs_calls: None,
     unsigned: None,
@@ -314,8 +314,8 @@ pub(super) const USUAL: Limits = Limits {
     demands_messages: true,
     keeps_conversations: false,
     marks_prefix: false,
-    tool_names: Word { others: "_-", length: (1, 64), is_lettered: false },
-    call_ids: Word::ANY,
+    tool_names: NameRule { others: "_-", length: (1, 64), is_lettered: false },
+    call_ids: NameRule::ANY,
     numbers_calls: false,
     fills_thoughts: false,
     bridges_results: false,
@@ -324,7 +324,7 @@ pub(super) const USUAL: Limits = Limits {
     names_builtins: false,
     names_speakers: false,
     names_results: false,
-    whole_schemas: WholeSchemas::None,
+    whole_schemas: FullSchemas::None,
     speaks_first: false,
     takes_blank_stops: true,
     most_stops: usize::MAX,
@@ -334,17 +334,17 @@ pub(super) const USUAL: Limits = Limits {
     modalities: &[],
     most_heat: f64::MAX,
     most_likely: f64::MAX,
-    schemas: &Rules::OBJECT,
+    schemas: &SchemaRules::OBJECT,
 };
 
-impl Limits {
+impl ProviderLimits {
     /// Servers of OpenAI's Chat that are not OpenAI's own.
     pub(crate) const CHAT: Self = Self {
         provider: "openai-compatible",
         words: COMMON,
-        call_ids: Word { others: "_-.:|", length: (1, 64), is_lettered: false },
+        call_ids: NameRule { others: "_-.:|", length: (1, 64), is_lettered: false },
         names_speakers: true,
-        system: System::Merged,
+        system: SystemPlacement::Merged,
         longest_user: LONGEST_USER,
         modalities: &["image", "audio"],
         ..USUAL
@@ -356,13 +356,13 @@ impl Limits {
     /// Servers of OpenAI's Responses that are not OpenAI's own: most are a Chat server inside, and keep nothing.
     pub(crate) const COMPATIBLE_RESPONSES: Self = Self {
         provider: "responses-compatible",
-        system: System::Merged,
+        system: SystemPlacement::Merged,
         knows_developers: false,
         takes_free_text: false,
         takes_groups: false,
         takes_allowed_tools: false,
         keeps_conversations: false,
-        schemas: &Rules::OBJECT,
+        schemas: &SchemaRules::OBJECT,
         ..Self::OPENAI_RESPONSES
     };
 
@@ -409,13 +409,13 @@ impl Limits {
         takes_free_text: true,
         takes_allowed_tools: true,
         knows_developers: true,
-        system: System::Anywhere,
-        call_ids: Word { others: "_-.:|", length: (1, 40), is_lettered: false },
-        thoughts: Thoughts::Never,
+        system: SystemPlacement::Anywhere,
+        call_ids: NameRule { others: "_-.:|", length: (1, 40), is_lettered: false },
+        thoughts: ReplayedReasoning::Never,
         most_stops: 4,
         tiers: Some(&["auto", "default", "flex", "scale", "priority"]),
         modalities: &["audio"],
-        schemas: &Rules::OPENAI,
+        schemas: &SchemaRules::OPENAI,
         ..Self::CHAT
     };
 
@@ -427,7 +427,7 @@ impl Limits {
         takes_effort: false,
         takes_free_text: false,
         knows_developers: false,
-        system: System::Merged,
+        system: SystemPlacement::Merged,
         ..Self::OPENAI
     };
 
@@ -435,15 +435,15 @@ impl Limits {
         provider: "openai-responses",
         models: None,
         takes_rich_results: true,
-        media: Shows::Operator,
+        media: MediaRoles::Operator,
         joins_turns: false,
-        thoughts: Thoughts::Encrypted("openai"),
+        thoughts: ReplayedReasoning::Encrypted("openai"),
         takes_groups: true,
         names_speakers: false,
         least_tokens: 16,
         keeps_conversations: true,
         modalities: &[],
-        call_ids: Word { others: "_-.:|", length: (1, 64), is_lettered: false },
+        call_ids: NameRule { others: "_-.:|", length: (1, 64), is_lettered: false },
         ..Self::OPENAI
     };
 
@@ -459,20 +459,20 @@ impl Limits {
         takes_documents: true,
         takes_blank_stops: false,
         most_heat: 1.0,
-        system: System::Above,
-        results: Teller::User,
+        system: SystemPlacement::Above,
+        results: ResultRole::User,
         takes_rich_results: true,
         alternates: true,
-        thoughts: Thoughts::Signed("anthropic"),
+        thoughts: ReplayedReasoning::Signed("anthropic"),
         takes_blank_text: false,
         demands_tools: true,
         user_first: true,
         longest_user: 256,
         names_builtins: true,
         max_tokens: Some(8192),
-        tool_names: Word { others: "_-", length: (1, 128), is_lettered: false },
-        call_ids: Word { others: "_-", length: (1, 128), is_lettered: false },
-        schemas: &Rules::ANTHROPIC,
+        tool_names: NameRule { others: "_-", length: (1, 128), is_lettered: false },
+        call_ids: NameRule { others: "_-", length: (1, 128), is_lettered: false },
+        schemas: &SchemaRules::ANTHROPIC,
         ..USUAL
     };
 
@@ -480,9 +480,9 @@ impl Limits {
         provider: "gemini",
         bucket: Some("gs://"),
         most_stops: 5,
-        media: Shows::Anyone,
-        system: System::Above,
-        results: Teller::User,
+        media: MediaRoles::Anyone,
+        system: SystemPlacement::Above,
+        results: ResultRole::User,
         takes_rich_results: true,
         takes_object_results: true,
         alternates: true,
@@ -491,10 +491,10 @@ impl Limits {
         takes_allowed_tools: true,
         demands_ids: false,
         user_first: true,
-        tool_names: Word { others: "_.:-", length: (1, 64), is_lettered: true },
+        tool_names: NameRule { others: "_.:-", length: (1, 64), is_lettered: true },
         names_results: true,
         modalities: &["text", "image", "audio"],
-        schemas: &Rules::GEMINI,
+        schemas: &SchemaRules::GEMINI,
         ..USUAL
     };
 
@@ -505,8 +505,8 @@ impl Limits {
             &["gemini"],
             &["gemini-2.5", "gemini-pro-latest", "gemini-flash-latest", "gemini-flash-lite-latest"],
         )),
-        whole_schemas: WholeSchemas::Others,
-        schemas: &Rules::OBJECT,
+        whole_schemas: FullSchemas::Others,
+        schemas: &SchemaRules::OBJECT,
         ..Self::GEMINI
     };
 
@@ -515,7 +515,7 @@ impl Limits {
         models: Some((&["gemini"], &["gemini-3"])),
         // Base64 of `skip_thought_signature_validator`: a history from elsewhere has no signatures.
         unsigned: Some("c2tpcF90aG91Z2h0X3NpZ25hdHVyZV92YWxpZGF0b3I="),
-        whole_schemas: WholeSchemas::All,
+        whole_schemas: FullSchemas::All,
         ..Self::GEMINI_2_5
     };
 
@@ -525,30 +525,30 @@ impl Limits {
         speaks_first: true,
         most_heat: 1.0,
         takes_documents: true,
-        system: System::Above,
-        results: Teller::User,
+        system: SystemPlacement::Above,
+        results: ResultRole::User,
         takes_rich_results: true,
         takes_object_results: true,
         alternates: true,
-        thoughts: Thoughts::Signed("anthropic"),
+        thoughts: ReplayedReasoning::Signed("anthropic"),
         takes_blank_text: false,
         demands_tools: true,
         user_first: true,
-        call_ids: Word { others: "_-", length: (1, 64), is_lettered: false },
+        call_ids: NameRule { others: "_-", length: (1, 64), is_lettered: false },
         ..USUAL
     };
 
     pub(crate) const OLLAMA: Self = Self {
         provider: "ollama",
-        media: Shows::Anyone,
+        media: MediaRoles::Anyone,
         takes_rich_results: true,
         names_results: true,
         demands_ids: false,
         demands_calls: false,
         // Without messages a model is loaded.
         demands_messages: false,
-        tool_names: Word::ANY,
-        schemas: &Rules::OLLAMA,
+        tool_names: NameRule::ANY,
+        schemas: &SchemaRules::OLLAMA,
         ..USUAL
     };
 
@@ -557,7 +557,7 @@ impl Limits {
         takes_blank_text: false,
         most_stops: 5,
         most_likely: 0.99,
-        schemas: &Rules::DEMANDED,
+        schemas: &SchemaRules::DEMANDED,
         ..USUAL
     };
 
@@ -572,8 +572,8 @@ impl Limits {
         alternates: true,
         bridges_results: true,
         marks_prefix: true,
-        thoughts: Thoughts::Never,
-        call_ids: Word { others: "", length: (9, 9), is_lettered: false },
+        thoughts: ReplayedReasoning::Never,
+        call_ids: NameRule { others: "", length: (9, 9), is_lettered: false },
         words: &[
             ("max_completion_tokens", Some("max_tokens")),
             ("seed", Some("random_seed")),
@@ -586,7 +586,7 @@ impl Limits {
             ("verbosity", None),
         ],
         names_results: true,
-        schemas: &Rules::DEMANDED,
+        schemas: &SchemaRules::DEMANDED,
         ..USUAL
     };
 
@@ -605,7 +605,7 @@ impl Limits {
         models: Some((ANY_CHAT, &["kimi-", "moonshot-"])),
         words: COMMON,
         numbers_calls: true,
-        schemas: &Rules::MOONSHOT,
+        schemas: &SchemaRules::MOONSHOT,
         fills_thoughts: true,
         ..USUAL
     };
@@ -616,7 +616,7 @@ impl Limits {
     pub(crate) const GROQ: Self = Self {
         provider: "groq",
         is_particular: true,
-        thoughts: Thoughts::Never,
+        thoughts: ReplayedReasoning::Never,
         words: NEWER_MAX_TOKENS,
         ..USUAL
     };
@@ -624,7 +624,7 @@ impl Limits {
     pub(crate) const CEREBRAS: Self = Self {
         provider: "cerebras",
         is_particular: true,
-        thoughts: Thoughts::Never,
+        thoughts: ReplayedReasoning::Never,
         words: NEWER_MAX_TOKENS,
         ..USUAL
     };
@@ -656,15 +656,15 @@ impl Limits {
     /// Whose signatures and encrypted thoughts its answers bear.
     pub(super) fn issuer(&self) -> Option<&'static str> {
         match self.thoughts {
-            Thoughts::Signed(issuer) | Thoughts::Encrypted(issuer) => Some(issuer),
-            Thoughts::Told | Thoughts::Never => self.replays.or(self.signs_calls),
+            ReplayedReasoning::Signed(issuer) | ReplayedReasoning::Encrypted(issuer) => Some(issuer),
+            ReplayedReasoning::Told | ReplayedReasoning::Never => self.replays.or(self.signs_calls),
         }
     }
 
     /// Whether it takes several system messages, developers and tools that are no functions, which not every server of its
     /// protocol does.
     pub(crate) fn takes_uncommon(&self) -> bool {
-        self.system != System::Merged
+        self.system != SystemPlacement::Merged
     }
 
     /// Whether it takes a choice of tools in that form.
@@ -681,7 +681,7 @@ impl Limits {
     /// Puts this provider's words into a body.
     ///
     /// A member that it does not know is left out if the client did not write it for this protocol.
-    pub(crate) fn respell(&self, body: &mut Object, is_own: bool, losses: &mut Losses) {
+    pub(crate) fn respell(&self, body: &mut Object, is_own: bool, losses: &mut LossList) {
         losses.at(format_args!(""));
         for (usual, own) in self.words {
             if own.is_none() && is_own && !self.is_particular {
@@ -706,18 +706,18 @@ impl Limits {
 }
 
 /// The rows that hold for models of certain names.
-static VARIANTS: &[Limits] = &[
-    Limits::CLAUDE_CHAT,
-    Limits::GEMINI_CHAT,
-    Limits::OPENAI,
-    Limits::OPENAI_BEFORE_REASONING,
-    Limits::OPENAI_RESPONSES_BEFORE_REASONING,
-    Limits::GEMINI_2_5,
-    Limits::GEMINI_3,
-    Limits::MISTRAL,
-    Limits::DEEPSEEK,
-    Limits::MOONSHOT,
-    Limits::XAI,
+static VARIANTS: &[ProviderLimits] = &[
+    ProviderLimits::CLAUDE_CHAT,
+    ProviderLimits::GEMINI_CHAT,
+    ProviderLimits::OPENAI,
+    ProviderLimits::OPENAI_BEFORE_REASONING,
+    ProviderLimits::OPENAI_RESPONSES_BEFORE_REASONING,
+    ProviderLimits::GEMINI_2_5,
+    ProviderLimits::GEMINI_3,
+    ProviderLimits::MISTRAL,
+    ProviderLimits::DEEPSEEK,
+    ProviderLimits::MOONSHOT,
+    ProviderLimits::XAI,
 ];
 
 #[cfg(test)]
@@ -726,7 +726,7 @@ mod tests {
 
     #[test]
     fn words_are_made_to_fit_and_stay_apart() {
-        let names = Limits::CHAT.tool_names;
+        let names = ProviderLimits::CHAT.tool_names;
         assert_eq!(names.fitted("files.read", |_| false), "files_read");
         let long = "a".repeat(70);
         let (one, other) =
@@ -735,7 +735,7 @@ mod tests {
         assert!(names.fits(&one) && names.fits(&other));
         assert_ne!(names.fitted("files.read", |name| name == "files_read"), "files_read");
 
-        let ids = Limits::MISTRAL.call_ids;
+        let ids = ProviderLimits::MISTRAL.call_ids;
         assert_eq!(ids.fitted("abcDEF123", |_| false), "abcDEF123");
         assert!(ids.fits(&ids.fitted("call_1", |_| false)));
         assert_ne!(ids.fitted("call_1", |_| false), ids.fitted("call_2", |_| false));

@@ -5,7 +5,10 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::seals::issuer_name;
-use super::{Body, Content, Kept, Message, Part, Request, Tool, ToolChoice, ToolKind};
+use super::{
+    ContentPart, MessageContent, PartKind, Request, RequestMessage, RequestTool, RetainedFields, ToolChoice,
+    ToolKind,
+};
 
 /// Something that a request asks for and the written body does not say.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -33,7 +36,7 @@ const NAMED: usize = 256;
 
 /// Losses as they are found.
 #[derive(Default)]
-pub(crate) struct Losses {
+pub(crate) struct LossList {
     all: Vec<Loss>,
     /// How many more were found, and whether something malformed is among them.
     unnamed: usize,
@@ -42,7 +45,7 @@ pub(crate) struct Losses {
     place: String,
 }
 
-impl Losses {
+impl LossList {
     /// Says where the next losses are.
     pub(crate) fn at(&mut self, place: fmt::Arguments<'_>) {
         use fmt::Write;
@@ -88,7 +91,7 @@ impl Losses {
     }
 
     /// Names what a part has left after it was written.
-    pub(crate) fn part(&mut self, protocol: &str, part: &Part) {
+    pub(crate) fn part(&mut self, protocol: &str, part: &ContentPart) {
         if part.cache.is_some() {
             self.put("cache mark");
         }
@@ -99,7 +102,7 @@ impl Losses {
     }
 
     /// Names what only another protocol knows.
-    pub(crate) fn kept(&mut self, protocol: &str, kept: &Kept) {
+    pub(crate) fn kept(&mut self, protocol: &str, kept: &RetainedFields) {
         let Some(own) = kept.protocol().filter(|own| *own != protocol) else { return };
         for path in kept.malformed() {
             self.refuse(format!("malformed {path} of {own}"));
@@ -110,7 +113,7 @@ impl Losses {
     }
 
     /// Names what a message has left after it was written.
-    pub(crate) fn message(&mut self, protocol: &str, message: &Message) {
+    pub(crate) fn message(&mut self, protocol: &str, message: &RequestMessage) {
         if message.name.is_some() {
             self.put("name of a speaker");
         }
@@ -118,17 +121,17 @@ impl Losses {
         self.content(protocol, &message.content);
     }
 
-    fn content(&mut self, protocol: &str, content: &Content) {
+    fn content(&mut self, protocol: &str, content: &MessageContent) {
         for part in &content.parts {
             match &part.body {
-                Body::Text(_) => self.put("text"),
-                Body::Refusal(_) => self.put("refusal"),
-                Body::Media(media) => self.put(format!("{:?}", media.kind).to_lowercase()),
-                Body::Thought(_) => self.put("reasoning"),
-                Body::Call(call) => self.put(format!("{:?} call", call.kind).to_lowercase()),
-                Body::Result(result) => self.put(format!("{:?} result", result.kind).to_lowercase()),
-                Body::Tools(_) => self.put("tools declared in mid-conversation"),
-                Body::Opaque(_) => {
+                PartKind::Text(_) => self.put("text"),
+                PartKind::Refusal(_) => self.put("refusal"),
+                PartKind::Media(media) => self.put(format!("{:?}", media.kind).to_lowercase()),
+                PartKind::Thought(_) => self.put("reasoning"),
+                PartKind::Call(call) => self.put(format!("{:?} call", call.kind).to_lowercase()),
+                PartKind::Result(result) => self.put(format!("{:?} result", result.kind).to_lowercase()),
+                PartKind::Tools(_) => self.put("tools declared in mid-conversation"),
+                PartKind::Opaque(_) => {
                     if part.kept.protocol().is_some_and(|own| own != protocol) {
                         self.opaque(part);
                     }
@@ -140,14 +143,14 @@ impl Losses {
     }
 
     /// Names a part that only another protocol knows.
-    pub(crate) fn opaque(&mut self, part: &Part) {
-        if let (Body::Opaque(word), Some(own)) = (&part.body, part.kept.protocol()) {
+    pub(crate) fn opaque(&mut self, part: &ContentPart) {
+        if let (PartKind::Opaque(word), Some(own)) = (&part.body, part.kept.protocol()) {
             self.put(format!("{word} of {own}"));
         }
     }
 
     /// Names what a tool has left after it was written.
-    pub(crate) fn tool(&mut self, protocol: &str, tool: &Tool) {
+    pub(crate) fn tool(&mut self, protocol: &str, tool: &RequestTool) {
         if tool.strict == Some(true) {
             self.put("strict tool");
         }
@@ -246,7 +249,7 @@ mod tests {
 
     #[test]
     fn of_very_many_losses_the_last_one_tells_how_many_more_there_are() {
-        let mut losses = Losses::default();
+        let mut losses = LossList::default();
         for number in 0..1000 {
             losses.at(format_args!("messages[{number}]"));
             losses.put("name");

@@ -2,18 +2,18 @@
 
 use crate::json::{Array, Number, Object, Value};
 
-use super::kept::Spelling;
-use super::{Kept, Role};
+use super::kept::MemberSpelling;
+use super::{RetainedFields, Role};
 
 /// The members of an object while they are taken. A path such as `reasoning.effort` names a member of a member. What is
 /// not of the kind that is asked for stays, as null does.
-pub(crate) struct Members {
+pub(crate) struct RequestMembers {
     object: Object,
-    spellings: Vec<(Box<str>, Spelling)>,
+    spellings: Vec<(Box<str>, MemberSpelling)>,
     is_any_case: bool,
 }
 
-impl Members {
+impl RequestMembers {
     pub(crate) fn new(object: Object) -> Self {
         Self { object, spellings: Vec::new(), is_any_case: false }
     }
@@ -56,32 +56,32 @@ impl Members {
             && let Some(value) = object.remove(word)
         {
             object.insert(last, value);
-            self.spellings.push((usual.into(), Spelling::Word(Box::new(word.to_owned()))));
+            self.spellings.push((usual.into(), MemberSpelling::Word(Box::new(word.to_owned()))));
         }
     }
 
     /// Notes that a member that is usually there is not.
     pub(crate) fn note_absence(&mut self, path: &str) {
         if self.peek(path).is_none() {
-            self.spellings.push((path.into(), Spelling::Absent));
+            self.spellings.push((path.into(), MemberSpelling::Absent));
         }
     }
 
     /// Notes that a member is the only element of what is usually a list.
     pub(crate) fn note_alone(&mut self, path: &str) {
-        self.spellings.push((path.into(), Spelling::Alone));
+        self.spellings.push((path.into(), MemberSpelling::Alone));
     }
 
     /// Notes that a member stays as it is although it was read.
     pub(crate) fn note_read(&mut self, path: &str) {
         if self.peek(path).is_some() {
-            self.spellings.push((path.into(), Spelling::Known));
+            self.spellings.push((path.into(), MemberSpelling::Known));
         }
     }
 
     /// Notes that a member is not what the protocol itself demands, be it missing. It stays as it is.
     pub(crate) fn note_malformed(&mut self, path: &str) {
-        self.spellings.push((path.into(), Spelling::Malformed));
+        self.spellings.push((path.into(), MemberSpelling::Malformed));
     }
 
     /// The keys of what was not taken.
@@ -150,7 +150,8 @@ impl Members {
                 }
                 let Some(value) = object.remove(&word) else { return };
                 object.insert(key, value);
-                self.spellings.push((path.get(..end).unwrap_or(path).into(), Spelling::Word(Box::new(word))));
+                self.spellings
+                    .push((path.get(..end).unwrap_or(path).into(), MemberSpelling::Word(Box::new(word))));
             }
             start = end + 1;
             let Some(inner) = object.get_mut(key).and_then(Value::as_object_mut) else { return };
@@ -251,8 +252,8 @@ impl Members {
     }
 
     /// What was not taken.
-    pub(crate) fn rest(self, protocol: &'static str) -> Kept {
-        Kept::spelled(protocol, self.object, self.spellings)
+    pub(crate) fn rest(self, protocol: &'static str) -> RetainedFields {
+        RetainedFields::spelled(protocol, self.object, self.spellings)
     }
 
     /// All that is there now, as an object, as it was spelled.
@@ -308,15 +309,15 @@ fn snake(key: &str) -> String {
 mod tests {
     use super::*;
 
-    fn members(text: &str) -> Members {
-        Members::new(text.parse().expect("an object"))
+    fn members(text: &str) -> RequestMembers {
+        RequestMembers::new(text.parse().expect("an object"))
     }
 
     #[test]
     fn what_is_not_taken_comes_back() {
         let whole: Object =
             r#"{"a": {"b": 1, "c": {"d": "x"}}, "e": null, "n": {}}"#.parse().expect("an object");
-        let mut members = Members::new(whole.clone());
+        let mut members = RequestMembers::new(whole.clone());
         assert_eq!(members.string("a.c.d").as_deref(), Some("x"));
         assert_eq!(members.number("e"), None);
         let mut written: Object = r#"{"a": {"c": {"d": "x"}}}"#.parse().expect("an object");
@@ -328,7 +329,7 @@ mod tests {
     fn other_spellings_come_back() {
         let whole: Object =
             r#"{"inline_data": {"mime_type": "x", "other_thing": 1}}"#.parse().expect("an object");
-        let mut members = Members::any_case(whole.clone());
+        let mut members = RequestMembers::any_case(whole.clone());
         assert_eq!(members.string("inlineData.mimeType").as_deref(), Some("x"));
         let mut written: Object = r#"{"inlineData": {"mimeType": "x"}}"#.parse().expect("an object");
         members.rest("own").restore("own", &mut written);

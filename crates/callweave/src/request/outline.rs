@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use super::{Request, RequestCoding, RequestOptions, seals};
 use crate::error::{Error, ErrorKind, Result};
-use crate::json::{Kind, Node, Object, Tape, Value};
+use crate::json::{JsonKind, Object, Tape, TapeNode, Value};
 use crate::protocol::Protocol;
 
 /// The body of a request as text: what stands outside its conversation can be had without reading that, and most
@@ -28,9 +28,9 @@ use crate::protocol::Protocol;
 /// ```
 #[doc(hidden)]
 #[derive(Clone, Copy)]
-pub struct Outline<'t> {
+pub struct RequestOutline<'t> {
     coding: &'t RequestCoding,
-    node: Node<'t>,
+    node: TapeNode<'t>,
 }
 
 /// How much stands in a request.
@@ -60,19 +60,19 @@ pub(crate) enum ChoiceForm {
 }
 
 /// The ids of the calls in a message, or of one that is an item of its own.
-pub(crate) fn call_ids_of(message: Node<'_>, put: &mut impl FnMut(&str)) {
-    let mut put_id = |node: Node<'_>, key: &str| {
-        if let Some(id) = node.get(key).and_then(Node::str).filter(|id| !id.written().is_empty()) {
+pub(crate) fn call_ids_of(message: TapeNode<'_>, put: &mut impl FnMut(&str)) {
+    let mut put_id = |node: TapeNode<'_>, key: &str| {
+        if let Some(id) = node.get(key).and_then(TapeNode::str).filter(|id| !id.written().is_empty()) {
             put(&id.to_cow());
         }
     };
     put_id(message, "call_id");
-    for (key, list) in message.members().filter(|(_, list)| list.kind() == Kind::Array) {
+    for (key, list) in message.members().filter(|(_, list)| list.kind() == JsonKind::Array) {
         match key {
             "tool_calls" => list.elements().for_each(|call| put_id(call, "id")),
             "content" => {
-                let is_call = |part: &Node<'_>| {
-                    part.get("type").and_then(Node::str).is_some_and(|kind| kind.is("tool_use"))
+                let is_call = |part: &TapeNode<'_>| {
+                    part.get("type").and_then(TapeNode::str).is_some_and(|kind| kind.is("tool_use"))
                 };
                 list.elements().filter(is_call).for_each(|call| put_id(call, "id"));
             }
@@ -93,7 +93,7 @@ const MESSAGES: &[&str] = &["messages", "input", "contents"];
 /// Members that hold declarations of tools.
 const TOOLS: &[&str] = &["tools", "functions"];
 
-impl<'t> Outline<'t> {
+impl<'t> RequestOutline<'t> {
     /// Everything but the conversation and the tools.
     pub fn settings(&self) -> Result<Request> {
         let is_setting = |key: &&str| !CONVERSATION.contains(key) && !TOOLS.contains(key);
@@ -127,11 +127,11 @@ impl<'t> Outline<'t> {
                 // What stands above the conversation has parts and no messages.
                 let has_messages = MESSAGES.contains(&key);
                 let messages =
-                    value.elements().chain(Some(value).filter(|value| value.kind() == Kind::Object));
+                    value.elements().chain(Some(value).filter(|value| value.kind() == JsonKind::Object));
                 for message in messages {
                     size.messages += usize::from(has_messages);
                     size.parts += usize::from(!has_messages);
-                    for part in lists_in(message).flat_map(Node::elements) {
+                    for part in lists_in(message).flat_map(TapeNode::elements) {
                         size.parts += 1 + lists_in(part).map(|list| list.elements().count()).sum::<usize>();
                     }
                 }
@@ -157,14 +157,14 @@ impl<'t> Outline<'t> {
     /// developers, no tools but functions, no newer names, no `functions` of the older form.
     #[cfg(feature = "exchange")]
     pub(crate) fn is_common(&self) -> bool {
-        let is = |node: Node<'_>, key: &str, words: &[&str]| {
-            let text = node.get(key).and_then(Node::str);
+        let is = |node: TapeNode<'_>, key: &str, words: &[&str]| {
+            let text = node.get(key).and_then(TapeNode::str);
             text.is_some_and(|text| words.iter().any(|word| text.is(word)))
         };
         let mut operators = 0;
         for (key, value) in self.node.members() {
             match key {
-                "instructions" => operators += usize::from(value.kind() != Kind::Null),
+                "instructions" => operators += usize::from(value.kind() != JsonKind::Null),
                 "messages" | "input" => {
                     for (number, message) in value.elements().enumerate() {
                         let is_system = is(message, "role", &["system"]);
@@ -196,7 +196,7 @@ impl<'t> Outline<'t> {
         match () {
             () if is(&["allowed_tools"]) => ChoiceForm::Allowed,
             () if is(&["required", "any"]) => ChoiceForm::Required,
-            () if choice.kind() == Kind::Object && is(&["function", "custom"]) => ChoiceForm::Named,
+            () if choice.kind() == JsonKind::Object && is(&["function", "custom"]) => ChoiceForm::Named,
             () => ChoiceForm::Free,
         }
     }
@@ -208,7 +208,7 @@ impl<'t> Outline<'t> {
 
     /// Whether tools are declared in the older form alone: Chat's `functions`.
     pub fn has_older_tools(&self) -> bool {
-        let has = |key: &str| self.node.get(key).is_some_and(|own| own.kind() == Kind::Array);
+        let has = |key: &str| self.node.get(key).is_some_and(|own| own.kind() == JsonKind::Array);
         has("functions") && !has("tools")
     }
 
@@ -230,10 +230,10 @@ impl<'t> Outline<'t> {
 impl Protocol {
     /// Looks at the body of a request without taking it apart.
     #[doc(hidden)]
-    pub fn outline_request<'t>(&'t self, body: Node<'t>) -> Result<Outline<'t>> {
+    pub fn outline_request<'t>(&'t self, body: TapeNode<'t>) -> Result<RequestOutline<'t>> {
         let coding = self.request_coding()?;
         match body.kind() {
-            Kind::Object => Ok(Outline { coding, node: body }),
+            JsonKind::Object => Ok(RequestOutline { coding, node: body }),
             _ => Err(no_object()),
         }
     }
@@ -264,7 +264,7 @@ impl Protocol {
     }
 }
 
-/// The body of a request with another model named in these [places](Outline::models).
+/// The body of a request with another model named in these [places](RequestOutline::models).
 #[doc(hidden)]
 pub fn renamed(body: &str, places: &[Range<usize>], model: &str) -> String {
     let model = Value::from(model).to_string();
@@ -280,8 +280,8 @@ pub fn renamed(body: &str, places: &[Range<usize>], model: &str) -> String {
 }
 
 /// The lists that are members of a value.
-fn lists_in(node: Node<'_>) -> impl Iterator<Item = Node<'_>> {
-    node.members().map(|(_, value)| value).filter(|value| value.kind() == Kind::Array)
+fn lists_in(node: TapeNode<'_>) -> impl Iterator<Item = TapeNode<'_>> {
+    node.members().map(|(_, value)| value).filter(|value| value.kind() == JsonKind::Array)
 }
 
 fn no_object() -> Error {
@@ -294,9 +294,9 @@ mod tests {
     use crate::protocol::{
         ANTHROPIC_MESSAGES, GEMINI_GENERATE_CONTENT, OLLAMA, OPENAI_CHAT, OPENAI_RESPONSES,
     };
-    use crate::request::{Content, Kept};
+    use crate::request::{MessageContent, RetainedFields};
 
-    fn outlined<T>(protocol: &Protocol, body: &str, look: impl FnOnce(Outline<'_>) -> T) -> T {
+    fn outlined<T>(protocol: &Protocol, body: &str, look: impl FnOnce(RequestOutline<'_>) -> T) -> T {
         let mut tape = Tape::new();
         look(protocol.outline_request(tape.parse(body).expect("JSON")).expect("an object"))
     }
@@ -335,9 +335,9 @@ mod tests {
             let [settings, whole] = read.map(|request| Request {
                 messages: Vec::new(),
                 tools: Vec::new(),
-                instructions: Content::default(),
+                instructions: MessageContent::default(),
                 // Where it tells that a list was empty.
-                kept: Kept::default(),
+                kept: RetainedFields::default(),
                 ..request.expect("a request")
             });
             assert_eq!(settings, whole, "{body}");

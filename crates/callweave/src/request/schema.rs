@@ -6,7 +6,7 @@
 use std::collections::HashSet;
 use std::rc::Rc;
 
-use super::Losses;
+use super::LossList;
 use crate::json::{Array, Object, Value};
 
 /// Keywords that hold schemas by name.
@@ -32,7 +32,7 @@ macro_rules! union {
 
 /// What a provider's schemas may say.
 #[derive(Debug)]
-pub(crate) struct Rules {
+pub(crate) struct SchemaRules {
     /// The keywords that are known; all, if none are listed.
     keywords: Option<&'static [&'static str]>,
     /// Whether the root must be an object, and no union.
@@ -54,7 +54,7 @@ pub(crate) struct Rules {
     types_branches: bool,
 }
 
-impl Rules {
+impl SchemaRules {
     pub(super) const OBJECT: Self = Self {
         keywords: None,
         is_object: true,
@@ -135,14 +135,14 @@ impl Rules {
 const MOST_REFERENCES: usize = 1000;
 
 /// The references that led to a schema.
-type Way = Option<Rc<Step>>;
+type ReferencePath = Option<Rc<SchemaStep>>;
 
-struct Step {
+struct SchemaStep {
     reference: String,
-    before: Way,
+    before: ReferencePath,
 }
 
-fn leads_through(way: &Way, reference: &str) -> bool {
+fn leads_through(way: &ReferencePath, reference: &str) -> bool {
     let mut at = way;
     while let Some(step) = at {
         if step.reference == reference {
@@ -154,7 +154,7 @@ fn leads_through(way: &Way, reference: &str) -> bool {
 }
 
 /// Whether a schema says what the provider refuses where arguments must fit it.
-pub(super) fn is_refused(schema: &Value, rules: &Rules) -> bool {
+pub(super) fn is_refused(schema: &Value, rules: &SchemaRules) -> bool {
     let mut open = vec![schema];
     while let Some(value) = open.pop() {
         let Some(node) = value.as_object() else { continue };
@@ -193,7 +193,7 @@ fn demands_all(node: &Object) -> bool {
 }
 
 /// Makes the schema of an answer one that the provider accepts. What it refuses to check, the model can still read.
-pub(super) fn fit_answer(schema: &mut Value, rules: &Rules, losses: &mut Losses) {
+pub(super) fn fit_answer(schema: &mut Value, rules: &SchemaRules, losses: &mut LossList) {
     fit(schema, rules, losses);
     if rules.strict_refuses.is_empty() {
         return;
@@ -239,7 +239,7 @@ fn describe(node: &mut Object, line: &str) {
 }
 
 /// Makes the schema of a tool's arguments one that the provider accepts.
-pub(super) fn fit_arguments(schema: &mut Option<Value>, rules: &Rules, losses: &mut Losses) {
+pub(super) fn fit_arguments(schema: &mut Option<Value>, rules: &SchemaRules, losses: &mut LossList) {
     if schema.is_none() && rules.is_demanded {
         *schema = Some(Value::object([("type", "object".into()), ("properties", Object::new().into())]));
     }
@@ -288,20 +288,20 @@ fn merge_branches(root: &mut Object, union: &str) {
 
 /// The schema as Gemini's older members take it, if that says all that the schema says.
 pub(crate) fn in_open_api(schema: &Value) -> Option<Value> {
-    let mut losses = Losses::default();
+    let mut losses = LossList::default();
     let mut narrow = schema.clone();
-    fit(&mut narrow, &Rules::GEMINI, &mut losses);
+    fit(&mut narrow, &SchemaRules::GEMINI, &mut losses);
     losses.is_empty().then_some(narrow)
 }
 
 /// Makes a schema one that the provider accepts.
-pub(super) fn fit(schema: &mut Value, rules: &Rules, losses: &mut Losses) {
+pub(super) fn fit(schema: &mut Value, rules: &SchemaRules, losses: &mut LossList) {
     if let Some(root) = schema.as_object_mut().filter(|root| rules.is_open_api && !is_typed(root)) {
         root.insert("type", "object");
     }
     let definitions = if rules.is_open_api { schema.clone() } else { Value::Null };
     let mut references = 0;
-    let mut open: Vec<(&mut Value, Way)> = vec![(schema, None)];
+    let mut open: Vec<(&mut Value, ReferencePath)> = vec![(schema, None)];
     while let Some((value, mut way)) = open.pop() {
         if rules.is_open_api && value.is_boolean() {
             *value = Object::new().into();
@@ -406,10 +406,10 @@ fn follow(
     value: &mut Value,
     reference: &str,
     definitions: &Value,
-    way: Way,
+    way: ReferencePath,
     references: usize,
-    losses: &mut Losses,
-) -> Way {
+    losses: &mut LossList,
+) -> ReferencePath {
     let Some(node) = value.as_object_mut() else { return way };
     node.remove("$ref");
     let found = reference.strip_prefix('#').and_then(|pointer| definitions.pointer(pointer));
@@ -426,16 +426,16 @@ fn follow(
         }
         _ => losses.put("reference of a schema that leads nowhere"),
     }
-    Some(Rc::new(Step { reference: reference.to_owned(), before: way }))
+    Some(Rc::new(SchemaStep { reference: reference.to_owned(), before: way }))
 }
 
 /// Puts what all of several schemas say into one.
 fn join_all_of(
     value: &mut Value,
     definitions: &Value,
-    way: &mut Way,
+    way: &mut ReferencePath,
     references: &mut usize,
-    losses: &mut Losses,
+    losses: &mut LossList,
 ) {
     while let Some(Value::Array(branches)) = value.as_object_mut().and_then(|node| node.remove("allOf")) {
         for mut branch in branches {
@@ -473,7 +473,7 @@ fn name_type(node: &mut Object) {
     };
 }
 
-fn to_open_api(node: &mut Object, losses: &mut Losses) {
+fn to_open_api(node: &mut Object, losses: &mut LossList) {
     if let Some(constant) = node.remove("const") {
         node.insert("enum", Array::from(vec![constant]));
     }
@@ -498,7 +498,7 @@ fn to_open_api(node: &mut Object, losses: &mut Losses) {
 }
 
 /// There are no tuples: every element may be any of theirs.
-fn join_tuple(node: &mut Object, losses: &mut Losses) {
+fn join_tuple(node: &mut Object, losses: &mut LossList) {
     let listed = match node.get("items") {
         Some(Value::Array(_)) => "items",
         _ => "prefixItems",
@@ -527,7 +527,7 @@ fn is_typed(node: &Object) -> bool {
 }
 
 /// Every value has a type here; where any would do, it is a text.
-fn type_values(node: &mut Object, losses: &mut Losses) {
+fn type_values(node: &mut Object, losses: &mut LossList) {
     if is_typed(node) {
         return;
     }

@@ -21,8 +21,11 @@ pub(crate) use mark::is_marked;
 pub(super) use mark::{issuer_name, unmarked};
 pub use store::{TurnCache, TurnKey, TurnStore};
 
-use super::limits::Thoughts;
-use super::{Body, Call, Kept, Limits, Losses, Part, Request, Role, Seal, Thought};
+use super::limits::ReplayedReasoning;
+use super::{
+    ContentPart, LossList, PartKind, ProviderLimits, ProviderSeal, Request, RequestCall, RequestReasoning,
+    RetainedFields, Role,
+};
 use crate::json::{Object, Value};
 
 /// What stands between an id and what it carries.
@@ -37,37 +40,37 @@ pub(super) fn may_ride_in(text: &str) -> bool {
 
 /// What rides in an id.
 #[derive(Debug)]
-pub(super) struct Seals(pub(super) Vec<Carried>);
+pub(super) struct SealsInId(pub(super) Vec<CarriedSeal>);
 
 #[derive(Debug)]
-pub(super) struct Carried {
+pub(super) struct CarriedSeal {
     pub(super) issuer: String,
-    pub(super) what: Sealed,
+    pub(super) what: SealedKind,
     pub(super) data: String,
 }
 
 /// What is sealed.
 #[derive(Debug, PartialEq)]
-pub(super) enum Sealed {
+pub(super) enum SealedKind {
     /// The call itself.
     Call,
     /// A thought before it, of which the client has the words.
-    Thought(Fingerprint),
+    Thought(SealFingerprint),
     /// A thought that is the seal itself, with the id of its item.
     Encrypted(String),
 }
 
 /// Tells texts apart.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Fingerprint(u64);
+pub(super) struct SealFingerprint(u64);
 
-impl Default for Fingerprint {
+impl Default for SealFingerprint {
     fn default() -> Self {
         Self(0xcbf2_9ce4_8422_2325)
     }
 }
 
-impl Fingerprint {
+impl SealFingerprint {
     pub(super) fn of(text: &str) -> Self {
         let mut fingerprint = Self::default();
         fingerprint.push(text);
@@ -81,16 +84,16 @@ impl Fingerprint {
     }
 }
 
-impl Seals {
+impl SealsInId {
     pub(super) fn into_id(self, id: &str) -> String {
         let all: Value = self
             .0
             .into_iter()
-            .map(|Carried { issuer, what, data }| {
+            .map(|CarriedSeal { issuer, what, data }| {
                 let (word, about) = match what {
-                    Sealed::Call => ("call", String::new()),
-                    Sealed::Thought(Fingerprint(hash)) => ("thought", format!("{hash:x}")),
-                    Sealed::Encrypted(id) => ("encrypted", id),
+                    SealedKind::Call => ("call", String::new()),
+                    SealedKind::Thought(SealFingerprint(hash)) => ("thought", format!("{hash:x}")),
+                    SealedKind::Encrypted(id) => ("encrypted", id),
                 };
                 Value::from_iter([word.to_owned(), issuer, about, data])
             })
@@ -107,12 +110,12 @@ impl Seals {
             let member = |at: usize| seal.as_array()?.get(at)?.as_str().map(str::to_owned);
             let (about, issuer, data) = (member(2)?, member(1)?, member(3)?);
             let what = match member(0)?.as_str() {
-                "call" => Sealed::Call,
-                "thought" => Sealed::Thought(Fingerprint(u64::from_str_radix(&about, 16).ok()?)),
-                "encrypted" => Sealed::Encrypted(about),
+                "call" => SealedKind::Call,
+                "thought" => SealedKind::Thought(SealFingerprint(u64::from_str_radix(&about, 16).ok()?)),
+                "encrypted" => SealedKind::Encrypted(about),
                 _ => return None,
             };
-            Some(Carried { issuer, what, data })
+            Some(CarriedSeal { issuer, what, data })
         });
         let seals = seals.collect::<Option<_>>()?;
         id.truncate(at);
@@ -153,40 +156,49 @@ pub(super) fn issuer_of(data: &str) -> &'static str {
 }
 
 /// Takes all that rides in the ids of a request, and puts it where it belongs if `issuer` is to get it back.
-pub(super) fn unload(request: &mut Request, protocol: &'static str, limits: &Limits, losses: &mut Losses) {
+pub(super) fn unload(
+    request: &mut Request,
+    protocol: &'static str,
+    limits: &ProviderLimits,
+    losses: &mut LossList,
+) {
     let issuer = limits.issuer();
     drop_unresolved(request, limits, losses);
     for at in 0..request.messages.len() {
         let (before, rest) = request.messages.split_at_mut(at);
         let Some(message) = rest.first_mut() else { return };
         losses.at(format_args!("messages[{at}]"));
-        if message.content.parts.iter().any(|part| matches!(&part.body, Body::Call(call) if is_loaded(call)))
+        if message
+            .content
+            .parts
+            .iter()
+            .any(|part| matches!(&part.body, PartKind::Call(call) if is_loaded(call)))
         {
             join_thoughts(&mut message.content.parts);
         }
         let mut number = 0;
         while let Some(part) = message.content.parts.get_mut(number) {
             let seals = match &mut part.body {
-                Body::Call(call) => call.id.as_mut().and_then(Seals::take),
-                Body::Result(result) => {
-                    result.id.as_mut().and_then(Seals::take);
+                PartKind::Call(call) => call.id.as_mut().and_then(SealsInId::take),
+                PartKind::Result(result) => {
+                    result.id.as_mut().and_then(SealsInId::take);
                     None
                 }
                 _ => None,
             };
-            for Carried { issuer: own, what, data } in seals.into_iter().flat_map(|seals| seals.0) {
+            for CarriedSeal { issuer: own, what, data } in seals.into_iter().flat_map(|seals| seals.0) {
                 let Some(issuer) = issuer.filter(|issuer| **issuer == own) else {
                     losses.put(format!("signature of {own}"));
                     continue;
                 };
-                let seal = Seal::new(issuer, data);
+                let seal = ProviderSeal::new(issuer, data);
                 match what {
-                    Sealed::Call => message.content.parts[number].signature = Some(seal),
-                    Sealed::Encrypted(id) => {
+                    SealedKind::Call => message.content.parts[number].signature = Some(seal),
+                    SealedKind::Encrypted(id) => {
                         message.content.parts.insert(number, encrypted(seal, id, protocol));
                         number += 1;
                     }
-                    Sealed::Thought(fingerprint) => {
+                    SealedKind::Thought(fingerprint) => {
                         let turn = before.iter_mut().rev().take_while(|other| other.role == Role::Assistant);
                         let earlier = turn.flat_map(|message| message.content.parts.iter_mut().rev());
                         let mut parts = message.content.parts.iter_mut().rev().chain(earlier);
@@ -204,11 +216,12 @@ pub(super) fn unload(request: &mut Request, protocol: &'static str, limits: &Lim
 }
 
 /// Takes away seals that came back under a mark and are not this provider's, and reasoning that it would refuse without.
-fn drop_unresolved(request: &mut Request, limits: &Limits, losses: &mut Losses) {
-    let wants_seals = matches!(limits.thoughts, Thoughts::Signed(_) | Thoughts::Encrypted(_));
-    let is_due = |part: &Part| {
+fn drop_unresolved(request: &mut Request, limits: &ProviderLimits, losses: &mut LossList) {
+    let wants_seals =
+        matches!(limits.thoughts, ReplayedReasoning::Signed(_) | ReplayedReasoning::Encrypted(_));
+    let is_due = |part: &ContentPart| {
         let encrypted = match &part.body {
-            Body::Thought(thought) => thought.encrypted.as_deref(),
+            PartKind::Thought(thought) => thought.encrypted.as_deref(),
             _ => None,
         };
         [part.signature.as_deref(), encrypted].into_iter().flatten().any(mark::is_unresolved)
@@ -223,12 +236,12 @@ fn drop_unresolved(request: &mut Request, limits: &Limits, losses: &mut Losses) 
         let count = message.content.parts.len();
         message.content.parts.retain_mut(|part| {
             let mut lost = part.signature.take_if(|seal| mark::is_unresolved(seal));
-            if let Body::Thought(thought) = &mut part.body {
+            if let PartKind::Thought(thought) = &mut part.body {
                 lost = lost.or(thought.encrypted.take_if(|seal| mark::is_unresolved(seal)));
             }
             let Some(seal) = lost else { return true };
             losses.put(format!("signature of {}", issuer_name(&seal.issuer)));
-            let Body::Thought(thought) = &part.body else { return true };
+            let PartKind::Thought(thought) = &part.body else { return true };
             let is_empty = thought.text.is_none() && thought.summary.as_ref().is_none_or(Vec::is_empty);
             !wants_seals && !is_empty
         });
@@ -236,20 +249,20 @@ fn drop_unresolved(request: &mut Request, limits: &Limits, losses: &mut Losses) 
     });
 }
 
-fn is_loaded(call: &Call) -> bool {
+fn is_loaded(call: &RequestCall) -> bool {
     call.id.as_ref().is_some_and(|id| id.contains(MARK))
 }
 
 /// Makes one thought of those that a client keeps in the pieces in which they came.
-fn join_thoughts(parts: &mut Vec<Part>) {
-    let mut joined: Vec<Part> = Vec::with_capacity(parts.len());
+fn join_thoughts(parts: &mut Vec<ContentPart>) {
+    let mut joined: Vec<ContentPart> = Vec::with_capacity(parts.len());
     for part in parts.drain(..) {
-        if let Body::Thought(thought) = &part.body
-            && let Thought { text: Some(text), summary: None, encrypted: None } = &**thought
+        if let PartKind::Thought(thought) = &part.body
+            && let RequestReasoning { text: Some(text), summary: None, encrypted: None } = &**thought
             && part.is_plain()
             && let Some(last) = joined.last_mut().filter(|last| last.is_plain())
-            && let Body::Thought(thought) = &mut last.body
-            && let Thought { text: Some(before), summary: None, encrypted: None } = &mut **thought
+            && let PartKind::Thought(thought) = &mut last.body
+            && let RequestReasoning { text: Some(before), summary: None, encrypted: None } = &mut **thought
         {
             before.push_str(text);
         } else {
@@ -260,25 +273,25 @@ fn join_thoughts(parts: &mut Vec<Part>) {
 }
 
 /// A thought that only its issuer can read.
-fn encrypted(seal: Box<Seal>, id: String, protocol: &'static str) -> Part {
-    let mut part = Part::new(Body::from(Thought {
+fn encrypted(seal: Box<ProviderSeal>, id: String, protocol: &'static str) -> ContentPart {
+    let mut part = ContentPart::new(PartKind::from(RequestReasoning {
         encrypted: Some(seal),
         summary: Some(Vec::new()),
-        ..Thought::default()
+        ..RequestReasoning::default()
     }));
     if !id.is_empty() {
-        part.kept = Kept::new(protocol, Object::from_iter([("id", id)]));
+        part.kept = RetainedFields::new(protocol, Object::from_iter([("id", id)]));
     }
     part
 }
 
-fn is_thought(part: &Part, fingerprint: Fingerprint) -> bool {
-    let Body::Thought(thought) = &part.body else { return false };
+fn is_thought(part: &ContentPart, fingerprint: SealFingerprint) -> bool {
+    let PartKind::Thought(thought) = &part.body else { return false };
     let summary = thought.summary.as_ref().map(|texts| texts.join("\n\n"));
     [thought.text.as_deref(), summary.as_deref()]
         .into_iter()
         .flatten()
-        .any(|text| Fingerprint::of(text) == fingerprint)
+        .any(|text| SealFingerprint::of(text) == fingerprint)
 }
 
 #[cfg(test)]
@@ -305,20 +318,20 @@ mod tests {
 
     #[test]
     fn what_rides_in_an_id_comes_out_again() {
-        let seal = |what, data: &str| Carried { issuer: "google".into(), what, data: data.into() };
-        let seals = Seals(vec![
-            seal(Sealed::Call, "a+/="),
-            seal(Sealed::Thought(Fingerprint::of("é")), "b"),
-            seal(Sealed::Encrypted("rs_1".into()), "\"c\""),
+        let seal = |what, data: &str| CarriedSeal { issuer: "google".into(), what, data: data.into() };
+        let seals = SealsInId(vec![
+            seal(SealedKind::Call, "a+/="),
+            seal(SealedKind::Thought(SealFingerprint::of("é")), "b"),
+            seal(SealedKind::Encrypted("rs_1".into()), "\"c\""),
         ]);
         let mut id = seals.into_id("call__sealed_1");
         assert!(id.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte)), "{id}");
-        let back = Seals::take(&mut id).expect("what was carried");
+        let back = SealsInId::take(&mut id).expect("what was carried");
         assert_eq!(id, "call__sealed_1");
         assert_eq!(back.0.len(), 3);
         assert_eq!(back.0[0].data, "a+/=");
-        assert_eq!(back.0[1].what, Sealed::Thought(Fingerprint::of("é")));
-        assert!(Seals::take(&mut id).is_none(), "a client's own id stays");
+        assert_eq!(back.0[1].what, SealedKind::Thought(SealFingerprint::of("é")));
+        assert!(SealsInId::take(&mut id).is_none(), "a client's own id stays");
         assert_eq!(id, "call__sealed_1");
     }
 }

@@ -2,14 +2,14 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{CacheMark, CallKind, Kept, Members};
+use super::{CacheMark, CallKind, RequestMembers, RetainedFields};
 use crate::json::{Number, Object, Value};
 
 /// How tokens are chosen, and how many answers there are.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
-pub struct Sampling {
+pub struct SamplingSettings {
     /// How freely.
     pub temperature: Option<Number>,
     /// From the likeliest that make up this much.
@@ -40,9 +40,9 @@ pub struct Sampling {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
-pub struct Reasoning {
+pub struct ReasoningSettings {
     /// Whether it thinks.
-    pub mode: Option<Thinking>,
+    pub mode: Option<ReasoningMode>,
     /// How hard: `none`, `minimal`, `low`, `medium`, `high`, `xhigh`, `max`.
     pub effort: Option<String>,
     /// How long, in tokens.
@@ -57,7 +57,7 @@ pub struct Reasoning {
 /// Whether a model thinks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Thinking {
+pub enum ReasoningMode {
     /// It does not.
     Off,
     /// It does.
@@ -70,7 +70,7 @@ pub enum Thinking {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
-pub struct Compaction {
+pub struct CompactionSettings {
     /// From how many tokens on; when the provider likes, if none.
     pub threshold: Option<Number>,
 }
@@ -78,7 +78,7 @@ pub struct Compaction {
 /// What the model may call.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
-pub struct Tool {
+pub struct RequestTool {
     /// Its name.
     pub name: String,
     /// What it is for.
@@ -91,10 +91,10 @@ pub struct Tool {
     pub cache: Option<Box<CacheMark>>,
     /// What only the protocol knows.
     #[serde(default)]
-    pub kept: Kept,
+    pub kept: RetainedFields,
 }
 
-/// Kinds of [`Tool`]s.
+/// Kinds of [`RequestTool`]s.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -107,17 +107,17 @@ pub enum ToolKind {
     /// The client runs it; its argument is free text.
     Custom {
         /// The grammar of the text.
-        grammar: Option<Grammar>,
+        grammar: Option<TextGrammar>,
     },
-    /// The provider runs it; the wire's word for it. All about it is in [`Tool::kept`].
+    /// The provider runs it; the wire's word for it. All about it is in [`RequestTool::kept`].
     Builtin(String),
     /// A group of tools under one name.
-    Group(Vec<Tool>),
+    Group(Vec<RequestTool>),
 }
 
 /// What a free text must look like.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Grammar {
+pub struct TextGrammar {
     /// Its language: `lark`, `regex`; `text` for any text.
     pub syntax: String,
     /// The grammar.
@@ -155,7 +155,7 @@ pub enum ToolChoice {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
-pub enum Format {
+pub enum OutputFormat {
     /// Text.
     Text,
     /// Some JSON object.
@@ -173,16 +173,23 @@ pub enum Format {
     },
 }
 
-impl Tool {
+impl RequestTool {
     /// A tool.
     pub fn new(name: impl Into<String>, kind: ToolKind) -> Self {
-        Self { name: name.into(), description: None, kind, strict: None, cache: None, kept: Kept::default() }
+        Self {
+            name: name.into(),
+            description: None,
+            kind,
+            strict: None,
+            cache: None,
+            kept: RetainedFields::default(),
+        }
     }
 }
 
-impl Thinking {
+impl ReasoningMode {
     /// Takes the word for it that several wires share.
-    pub(crate) fn read(members: &mut Members, path: &str) -> Option<Self> {
+    pub(crate) fn read(members: &mut RequestMembers, path: &str) -> Option<Self> {
         let all = [Self::On, Self::Off, Self::Adaptive];
         all.into_iter().find(|mode| members.constant(path, mode.word()))
     }

@@ -6,10 +6,10 @@ mod unwrap;
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
-use super::Written;
-use crate::event::{BlockId, BlockKind, Body, CallKind, DeltaKind, Event, EventSink, Json};
-use carry::Carry;
-use unwrap::Unwrap;
+use super::WrittenRequest;
+use crate::event::{BlockId, BlockKind, CallKind, DeltaKind, Event, EventKind, EventSink, JsonText};
+use carry::SealCarrier;
+use unwrap::InputUnwrapper;
 
 /// A stage that gives calls the names and namespaces that the client knows, and calls of free-text tools their free
 /// text.
@@ -40,21 +40,21 @@ use unwrap::Unwrap;
 /// # Ok::<(), callweave::Error>(())
 /// ```
 #[derive(Debug, Default)]
-pub struct Undo {
+pub struct ReverseMappingStage {
     names: HashMap<String, String>,
     namespaces: HashMap<String, String>,
     wrapped: HashSet<String>,
     issuer: Option<&'static str>,
     signs_calls: bool,
     /// Calls whose free text is unwrapped.
-    open: HashMap<BlockId, Unwrap>,
-    carry: Option<Carry>,
+    open: HashMap<BlockId, InputUnwrapper>,
+    carry: Option<SealCarrier>,
 }
 
-impl Undo {
+impl ReverseMappingStage {
     /// Undoes what writing this request has changed.
-    pub fn new(written: &Written) -> Self {
-        let Written { names, namespaces, wrapped, issuer, signs_calls, .. } = written;
+    pub fn new(written: &WrittenRequest) -> Self {
+        let WrittenRequest { names, namespaces, wrapped, issuer, signs_calls, .. } = written;
         Self { issuer: *issuer, signs_calls: *signs_calls, ..Self::of_tools(names, namespaces, wrapped) }
     }
 
@@ -78,7 +78,7 @@ impl Undo {
     /// come back from every client. Such ids are long. When the request that bears them is written, they are what they
     /// were, and whoever issued the signatures gets them unaltered.
     pub fn carrying_seals(self) -> Self {
-        Self { carry: self.issuer.map(|issuer| Carry::new(issuer, self.signs_calls)), ..self }
+        Self { carry: self.issuer.map(|issuer| SealCarrier::new(issuer, self.signs_calls)), ..self }
     }
 
     /// Takes the next event.
@@ -98,25 +98,27 @@ impl Undo {
         names: &HashMap<String, String>,
         namespaces: &HashMap<String, String>,
         wrapped: &HashSet<String>,
-        open: &mut HashMap<BlockId, Unwrap>,
+        open: &mut HashMap<BlockId, InputUnwrapper>,
         mut event: Event<'_>,
         sink: &mut EventSink<'_>,
     ) {
         match &mut event.body {
-            Body::BlockStart { block, kind: BlockKind::ToolCall { name, call, .. }, members, .. } => {
+            EventKind::BlockStart {
+                block, kind: BlockKind::ToolCall { name, call, .. }, members, ..
+            } => {
                 if *call == CallKind::Function && wrapped.contains(name.as_ref()) {
                     *call = CallKind::Custom;
-                    open.insert(*block, Unwrap::default());
+                    open.insert(*block, InputUnwrapper::default());
                 }
                 if let Some(namespace) = namespaces.get(name.as_ref()) {
                     let own = crate::Value::object([("namespace", namespace.as_str().into())]);
-                    *members = Some(Json::from_value(&own));
+                    *members = Some(JsonText::from_value(&own));
                 }
                 if let Some(own) = names.get(name.as_ref()) {
                     *name = Cow::Owned(own.clone());
                 }
             }
-            Body::Delta { block, kind: DeltaKind::Arguments, text } => {
+            EventKind::Delta { block, kind: DeltaKind::Arguments, text } => {
                 if let Some(unwrap) = open.get_mut(block) {
                     unwrap.push(text);
                     *text = Cow::Owned(unwrap.take());
@@ -125,21 +127,22 @@ impl Undo {
                     }
                 }
             }
-            Body::Correction { block, text } => {
+            EventKind::Correction { block, text } => {
                 if let Some(unwrap) = open.get_mut(block) {
-                    *unwrap = Unwrap::default();
+                    *unwrap = InputUnwrapper::default();
                     unwrap.push(text);
                     unwrap.finish();
                     *text = Cow::Owned(unwrap.take());
                 }
             }
-            Body::BlockEnd { block, .. } => {
+            EventKind::BlockEnd { block, .. } => {
                 let block = *block;
                 if let Some(mut unwrap) = open.remove(&block) {
                     unwrap.finish();
                     let text = unwrap.take();
                     if !text.is_empty() {
-                        let body = Body::Delta { block, kind: DeltaKind::Arguments, text: Cow::Owned(text) };
+                        let body =
+                            EventKind::Delta { block, kind: DeltaKind::Arguments, text: Cow::Owned(text) };
                         sink.put(Event { choice: event.choice, source: event.source, body });
                     }
                 }

@@ -14,15 +14,15 @@ use http::{HeaderMap, HeaderName, HeaderValue, Version};
 use http_body::Body as _;
 use reqwest::{Body, Method, Request, Url};
 
-use crate::exchange::http::{ClientRoute, HttpWire};
-use crate::exchange::store::Scope;
-use crate::exchange::{self, HttpRequest, Incoming, Policy, RequestLimits, UpstreamFault};
+use crate::exchange::http::{ClientEndpoint, HttpWire};
+use crate::exchange::store::StoreScope;
+use crate::exchange::{self, ExchangePolicy, HttpRequest, IncomingHead, RequestLimits, UpstreamFault};
 use crate::protocol::Protocol;
 
 /// The place that a request for a model's response is sent to.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Endpoint {
-    pub(super) route: ClientRoute,
+pub(super) struct RequestEndpoint {
+    pub(super) route: ClientEndpoint,
     /// The path before the version.
     base_path: String,
 }
@@ -30,7 +30,7 @@ pub(super) struct Endpoint {
 /// Names of vendors that may stand before a path in place of a version.
 const VENDORS: &[&str] = &["anthropic", "openai"];
 
-impl Endpoint {
+impl RequestEndpoint {
     /// The endpoint of a request, if it asks a model.
     pub(super) fn find(method: &Method, url: &Url) -> Option<Self> {
         if *method == Method::POST { Self::at(url.path()) } else { None }
@@ -40,7 +40,8 @@ impl Endpoint {
     fn at(path: &str) -> Option<Self> {
         let path = path.trim_end_matches('/');
         let mut places = path.match_indices('/').map(|(at, _)| path.split_at(at));
-        let (base, end, route) = places.find_map(|(base, end)| Some((base, end, ClientRoute::find(end)?)))?;
+        let (base, end, route) =
+            places.find_map(|(base, end)| Some((base, end, ClientEndpoint::find(end)?)))?;
         let (parent, last) = base.rsplit_once('/').unwrap_or(("", base));
         let is_version =
             last.strip_prefix('v').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
@@ -67,16 +68,16 @@ impl ClientRequest {
     /// Takes a request apart: for the exchange, and for what is sent in its place.
     pub(super) async fn read(
         mut request: Request,
-        endpoint: Endpoint,
-    ) -> Result<(Self, Incoming), reqwest::Error> {
+        endpoint: RequestEndpoint,
+    ) -> Result<(Self, IncomingHead), reqwest::Error> {
         let body = match request.body_mut().take() {
             Some(body) => read_body(body).await?,
             None => Bytes::new(),
         };
-        let Endpoint { route, base_path } = endpoint;
+        let RequestEndpoint { route, base_path } = endpoint;
         let protocol = route.protocol;
-        let mut incoming =
-            Incoming::new(route, exchange::Body::from_owner(body), random_id()).query(request.url().query());
+        let mut incoming = IncomingHead::new(route, exchange::SharedBytes::from_owner(body), random_id())
+            .query(request.url().query());
         let shown = |value: &HeaderValue| value.to_str().ok().map(str::to_owned);
         incoming.headers = (request.headers().iter())
             .filter_map(|(name, value)| Some((name.as_str().to_owned(), shown(value)?)))
@@ -100,7 +101,7 @@ impl ClientRequest {
     pub(super) fn upstream_request(
         &self,
         outgoing: HttpRequest,
-        policy: &Policy,
+        policy: &ExchangePolicy,
     ) -> Result<Request, UpstreamFault> {
         let is_same = policy.base_url.is_empty() && outgoing.protocol == self.protocol;
         let unusable = |error: &dyn Display| UpstreamFault::unusable(format!("cannot be asked: {error}"));
@@ -138,7 +139,7 @@ impl ClientRequest {
     }
 
     /// The program's URL for the server that it asks itself.
-    fn kept_url(&self, policy: &Policy) -> Url {
+    fn kept_url(&self, policy: &ExchangePolicy) -> Url {
         let mut url = self.url.clone();
         if !keeps_key(policy)
             && let Some(query) = self.url.query()
@@ -150,7 +151,7 @@ impl ClientRequest {
     }
 
     /// The program's headers for the server that it asks itself.
-    fn kept_headers(&self, policy: &Policy) -> HeaderMap {
+    fn kept_headers(&self, policy: &ExchangePolicy) -> HeaderMap {
         let mut headers = self.headers.clone();
         for name in [CONTENT_LENGTH, HOST, TRANSFER_ENCODING] {
             headers.remove(name);
@@ -166,7 +167,7 @@ impl ClientRequest {
 }
 
 /// Whether the upstream gets the program's key.
-fn keeps_key(policy: &Policy) -> bool {
+fn keeps_key(policy: &ExchangePolicy) -> bool {
     policy.api_key.is_none() && policy.forwards_client_key
 }
 
@@ -188,14 +189,14 @@ fn client_key<'r>(headers: &'r HeaderMap, query: Option<&'r str>) -> Option<&'r 
 }
 
 /// The owner of what is kept: a digest of the key by secrets of this process.
-fn scope(key: &str) -> Scope {
+fn scope(key: &str) -> StoreScope {
     static SECRETS: LazyLock<[RandomState; 4]> =
         LazyLock::new(|| std::array::from_fn(|_| RandomState::new()));
     let mut digest = [0; 32];
     for (bytes, secret) in digest.chunks_exact_mut(8).zip(SECRETS.iter()) {
         bytes.copy_from_slice(&secret.hash_one(key).to_be_bytes());
     }
-    Scope(digest)
+    StoreScope(digest)
 }
 
 /// Digits that no other request has.
@@ -230,7 +231,7 @@ mod tests {
     use super::*;
 
     fn found(path: &str) -> Option<(&'static str, String)> {
-        Endpoint::at(path).map(|endpoint| (endpoint.route.protocol.name, endpoint.base_path))
+        RequestEndpoint::at(path).map(|endpoint| (endpoint.route.protocol.name, endpoint.base_path))
     }
 
     #[test]
@@ -281,7 +282,7 @@ mod tests {
     fn a_key_has_its_own_scope() {
         assert_eq!(scope("one"), scope("one"));
         assert_ne!(scope("one"), scope("two"));
-        assert_ne!(scope("one"), Scope::default());
+        assert_ne!(scope("one"), StoreScope::default());
         assert_ne!(random_id(), random_id());
     }
 }

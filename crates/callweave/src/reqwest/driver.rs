@@ -18,8 +18,10 @@ use tokio::time::{Sleep, sleep};
 use tower_service::Service;
 
 use super::ResponseFuture;
-use super::client_request::{ClientRequest, Endpoint};
-use crate::exchange::{Engine, Exchange, Next, Outgoing, Refusal, ResponseHead, UpstreamFault};
+use super::client_request::{ClientRequest, RequestEndpoint};
+use crate::exchange::{
+    Exchange, ExchangeEngine, NextStep, OutgoingRequest, ResponseHead, UpstreamFault, UpstreamRefusal,
+};
 use crate::protocol::{OPENAI_CHAT, Protocol};
 use crate::upstream::UpstreamError;
 
@@ -30,7 +32,7 @@ const LAST_BYTES: Duration = Duration::from_millis(50);
 
 /// Whether a service was asked for its readiness.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Readiness {
+pub(super) enum ServiceReadiness {
     Ready,
     Unknown,
 }
@@ -38,8 +40,8 @@ pub(super) enum Readiness {
 /// Executes a request: with an exchange if it asks a model, and else as it is.
 pub(super) fn execute<S>(
     inner: S,
-    readiness: Readiness,
-    engine: Arc<Engine>,
+    readiness: ServiceReadiness,
+    engine: Arc<ExchangeEngine>,
     request: Request,
 ) -> ResponseFuture<S::Error>
 where
@@ -47,21 +49,21 @@ where
     S::Error: Into<Box<dyn StdError + Send + Sync>> + Send,
     S::Future: Send,
 {
-    let mut upstream = Upstream { service: inner, readiness, state: State::Idle };
-    match Endpoint::find(request.method(), request.url()) {
+    let mut upstream = UpstreamConnection { service: inner, readiness, state: DriverState::Idle };
+    match RequestEndpoint::find(request.method(), request.url()) {
         Some(endpoint) => Box::pin(respond(upstream, engine, request, endpoint)),
         None => Box::pin(async move {
-            upstream.state = State::Due(Box::new(request));
+            upstream.state = DriverState::Due(Box::new(request));
             poll_fn(|context| upstream.poll_response(context)).await
         }),
     }
 }
 
 async fn respond<S>(
-    upstream: Upstream<S>,
-    engine: Arc<Engine>,
+    upstream: UpstreamConnection<S>,
+    engine: Arc<ExchangeEngine>,
     request: Request,
-    endpoint: Endpoint,
+    endpoint: RequestEndpoint,
 ) -> Result<Response, S::Error>
 where
     S: Service<Request, Response = Response> + Send + 'static,
@@ -80,12 +82,18 @@ where
         Ok(exchange) => exchange,
         Err(error) => return Ok(refused(protocol, &error, url)),
     };
-    let mut driver =
-        Driver { exchange, engine, client, upstream: Mutex::new(upstream), timer: None, is_begun: false };
+    let mut driver = ExchangeDriver {
+        exchange,
+        engine,
+        client,
+        upstream: Mutex::new(upstream),
+        timer: None,
+        is_begun: false,
+    };
     poll_fn(|context| driver.poll_begin(context)).await?;
     let head = driver.exchange.head().clone();
     driver.is_begun = true;
-    if driver.exchange.next() != Next::Over {
+    if driver.exchange.next() != NextStep::Over {
         return Ok(response(head, url, Body::wrap(driver)));
     }
     poll_fn(|context| driver.poll_drain(context)).await;
@@ -115,12 +123,12 @@ fn refused(client: &Protocol, error: &UpstreamError<'static>, url: Url) -> Respo
 }
 
 /// An exchange that is under way.
-struct Driver<S: Service<Request>> {
+struct ExchangeDriver<S: Service<Request>> {
     exchange: Exchange,
-    engine: Arc<Engine>,
+    engine: Arc<ExchangeEngine>,
     client: ClientRequest,
     /// Never locked: bodies must be `Sync`, but futures and services are only `Send`.
-    upstream: Mutex<Upstream<S>>,
+    upstream: Mutex<UpstreamConnection<S>>,
     /// Runs while the next call, or the end of a body, is waited for.
     timer: Option<Pin<Box<Sleep>>>,
     /// Whether the program has the status and the headers.
@@ -128,27 +136,27 @@ struct Driver<S: Service<Request>> {
 }
 
 /// The upstream's side of an exchange.
-struct Upstream<S: Service<Request>> {
+struct UpstreamConnection<S: Service<Request>> {
     service: S,
-    readiness: Readiness,
-    state: State<S::Future>,
+    readiness: ServiceReadiness,
+    state: DriverState<S::Future>,
 }
 
-enum State<F> {
+enum DriverState<F> {
     /// Nothing was sent, or the last response is not needed.
     Idle,
     /// A request is sent when the service is ready.
     Due(Box<Request>),
     Sending(Pin<Box<F>>),
     /// The body of an error is read.
-    Refused(Box<Refusal>, Body),
+    Refused(Box<UpstreamRefusal>, Body),
     Reading(Body),
 }
 
 /// An event of the upstream.
-enum Heard<E> {
+enum UpstreamEvent<E> {
     Accepted(HeaderMap),
-    Refused(Refusal),
+    Refused(UpstreamRefusal),
     Bytes(Bytes),
     End,
     Lost(UpstreamFault),
@@ -156,7 +164,7 @@ enum Heard<E> {
     Failed(E),
 }
 
-impl<S> Driver<S>
+impl<S> ExchangeDriver<S>
 where
     S: Service<Request, Response = Response>,
     S::Error: Into<Box<dyn StdError + Send + Sync>>,
@@ -174,17 +182,17 @@ where
     fn poll_advance(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
         let upstream = self.upstream.get_mut().unwrap_or_else(PoisonError::into_inner);
         let grace = match self.exchange.next() {
-            Next::Over => return Poll::Ready(Ok(())),
-            Next::Interrupt => {
+            NextStep::Over => return Poll::Ready(Ok(())),
+            NextStep::Interrupt => {
                 self.settle();
                 return Poll::Ready(Ok(()));
             }
-            Next::Send => {
-                upstream.state = State::Idle;
+            NextStep::Send => {
+                upstream.state = DriverState::Idle;
                 self.send();
                 return Poll::Ready(Ok(()));
             }
-            Next::Read(grace) => grace,
+            NextStep::Read(grace) => grace,
         };
         let Poll::Ready(heard) = upstream.poll_next(context) else {
             let Some(grace) = grace else { return Poll::Pending };
@@ -195,15 +203,15 @@ where
             return Poll::Ready(Ok(()));
         };
         match heard {
-            Heard::Accepted(headers) => {
+            UpstreamEvent::Accepted(headers) => {
                 self.exchange.accept(headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes())));
             }
-            Heard::Refused(refusal) => self.exchange.refuse(&refusal),
-            Heard::Bytes(bytes) => self.exchange.push(&bytes),
-            Heard::End => self.exchange.finish(),
-            Heard::Lost(fault) => self.exchange.fail(&fault),
-            Heard::Failed(error) if !self.is_begun => return Poll::Ready(Err(error)),
-            Heard::Failed(error) => {
+            UpstreamEvent::Refused(refusal) => self.exchange.refuse(&refusal),
+            UpstreamEvent::Bytes(bytes) => self.exchange.push(&bytes),
+            UpstreamEvent::End => self.exchange.finish(),
+            UpstreamEvent::Lost(fault) => self.exchange.fail(&fault),
+            UpstreamEvent::Failed(error) if !self.is_begun => return Poll::Ready(Err(error)),
+            UpstreamEvent::Failed(error) => {
                 let what = format!("did not answer: {}", innermost(&*error.into()));
                 self.exchange.fail(&UpstreamFault::lost(what));
             }
@@ -215,23 +223,23 @@ where
     /// Closes an upstream that is not needed any more, before the program reads on; and stops the timer if no next call
     /// is waited for.
     fn settle(&mut self) {
-        if self.exchange.next() == Next::Interrupt {
+        if self.exchange.next() == NextStep::Interrupt {
             let upstream = self.upstream.get_mut().unwrap_or_else(PoisonError::into_inner);
-            upstream.state = State::Idle;
+            upstream.state = DriverState::Idle;
             self.exchange.interrupt();
         }
-        if !matches!(self.exchange.next(), Next::Read(Some(_))) {
+        if !matches!(self.exchange.next(), NextStep::Read(Some(_))) {
             self.timer = None;
         }
     }
 
     /// Makes the request that is due.
     fn send(&mut self) {
-        let Some(Outgoing::Request(outgoing)) = self.exchange.take_outgoing() else { return };
+        let Some(OutgoingRequest::Request(outgoing)) = self.exchange.take_outgoing() else { return };
         self.report_losses();
         let upstream = self.upstream.get_mut().unwrap_or_else(PoisonError::into_inner);
         match self.client.upstream_request(outgoing, self.engine.policy()) {
-            Ok(request) => upstream.state = State::Due(Box::new(request)),
+            Ok(request) => upstream.state = DriverState::Due(Box::new(request)),
             Err(fault) => self.exchange.fail(&fault),
         }
     }
@@ -251,9 +259,9 @@ where
     /// ends with its end marker, and the end of the body follows at once, or never.
     fn poll_drain(&mut self, context: &mut Context<'_>) -> Poll<()> {
         let upstream = self.upstream.get_mut().unwrap_or_else(PoisonError::into_inner);
-        while self.exchange.error().is_none() && matches!(upstream.state, State::Reading(_)) {
+        while self.exchange.error().is_none() && matches!(upstream.state, DriverState::Reading(_)) {
             match upstream.poll_next(context) {
-                Poll::Ready(Heard::Bytes(_)) => {}
+                Poll::Ready(UpstreamEvent::Bytes(_)) => {}
                 Poll::Ready(_) => break,
                 Poll::Pending => {
                     let timer = self.timer.get_or_insert_with(|| Box::pin(sleep(LAST_BYTES)));
@@ -262,38 +270,38 @@ where
                 }
             }
         }
-        upstream.state = State::Idle;
+        upstream.state = DriverState::Idle;
         Poll::Ready(())
     }
 }
 
-impl<S: Service<Request, Response = Response>> Upstream<S> {
+impl<S: Service<Request, Response = Response>> UpstreamConnection<S> {
     /// Sends the request that is due, and waits for the head of its response.
     fn poll_response(&mut self, context: &mut Context<'_>) -> Poll<Result<Response, S::Error>> {
-        if matches!(self.state, State::Due(_)) {
-            if self.readiness == Readiness::Unknown {
+        if matches!(self.state, DriverState::Due(_)) {
+            if self.readiness == ServiceReadiness::Unknown {
                 ready!(self.service.poll_ready(context))?;
             }
-            self.readiness = Readiness::Unknown;
-            if let State::Due(request) = std::mem::replace(&mut self.state, State::Idle) {
-                self.state = State::Sending(Box::pin(self.service.call(*request)));
+            self.readiness = ServiceReadiness::Unknown;
+            if let DriverState::Due(request) = std::mem::replace(&mut self.state, DriverState::Idle) {
+                self.state = DriverState::Sending(Box::pin(self.service.call(*request)));
             }
         }
         match &mut self.state {
-            State::Sending(sending) => sending.as_mut().poll(context),
+            DriverState::Sending(sending) => sending.as_mut().poll(context),
             _ => Poll::Pending,
         }
     }
 
     /// The next event.
-    fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Heard<S::Error>> {
+    fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<UpstreamEvent<S::Error>> {
         loop {
             match &mut self.state {
-                State::Idle => return Poll::Ready(Heard::End),
-                State::Due(_) | State::Sending(_) => match ready!(self.poll_response(context)) {
+                DriverState::Idle => return Poll::Ready(UpstreamEvent::End),
+                DriverState::Due(_) | DriverState::Sending(_) => match ready!(self.poll_response(context)) {
                     Err(error) => {
-                        self.state = State::Idle;
-                        return Poll::Ready(Heard::Failed(error));
+                        self.state = DriverState::Idle;
+                        return Poll::Ready(UpstreamEvent::Failed(error));
                     }
                     Ok(response) => {
                         if let Some(heard) = self.take_response(response) {
@@ -301,7 +309,7 @@ impl<S: Service<Request, Response = Response>> Upstream<S> {
                         }
                     }
                 },
-                State::Refused(refusal, body) => {
+                DriverState::Refused(refusal, body) => {
                     let fault = match ready!(poll_data(body, context)) {
                         Some(Ok(bytes)) => {
                             let room = MAX_ERROR_BODY - refusal.body.len();
@@ -317,18 +325,20 @@ impl<S: Service<Request, Response = Response>> Upstream<S> {
                     if fault.is_some() {
                         (refusal.body, refusal.fault) = (Vec::new(), fault);
                     }
-                    let State::Refused(refusal, _) = std::mem::replace(&mut self.state, State::Idle) else {
+                    let DriverState::Refused(refusal, _) =
+                        std::mem::replace(&mut self.state, DriverState::Idle)
+                    else {
                         continue;
                     };
-                    return Poll::Ready(Heard::Refused(*refusal));
+                    return Poll::Ready(UpstreamEvent::Refused(*refusal));
                 }
-                State::Reading(body) => {
+                DriverState::Reading(body) => {
                     return Poll::Ready(match ready!(poll_data(body, context)) {
-                        Some(Ok(bytes)) => Heard::Bytes(bytes),
-                        Some(Err(fault)) => Heard::Lost(fault),
+                        Some(Ok(bytes)) => UpstreamEvent::Bytes(bytes),
+                        Some(Err(fault)) => UpstreamEvent::Lost(fault),
                         None => {
-                            self.state = State::Idle;
-                            Heard::End
+                            self.state = DriverState::Idle;
+                            UpstreamEvent::End
                         }
                     });
                 }
@@ -337,30 +347,30 @@ impl<S: Service<Request, Response = Response>> Upstream<S> {
     }
 
     /// Takes the head of a response. The body of an error is read before it is an event.
-    fn take_response(&mut self, mut response: Response) -> Option<Heard<S::Error>> {
+    fn take_response(&mut self, mut response: Response) -> Option<UpstreamEvent<S::Error>> {
         let (status, headers) = (response.status(), std::mem::take(response.headers_mut()));
         let coding = headers.get(CONTENT_ENCODING).filter(|coding| *coding != "identity");
         if let Some(coding) = coding {
-            self.state = State::Idle;
+            self.state = DriverState::Idle;
             let coding = coding.to_str().unwrap_or("a coding that cannot be read").to_owned();
             let what = format!(
                 "compressed its answer ({coding}), which was not asked for: the feature of reqwest for it is off"
             );
-            return Some(Heard::Lost(UpstreamFault::unusable(what)));
+            return Some(UpstreamEvent::Lost(UpstreamFault::unusable(what)));
         }
         if status.is_success() {
-            self.state = State::Reading(response.into());
-            return Some(Heard::Accepted(headers));
+            self.state = DriverState::Reading(response.into());
+            return Some(UpstreamEvent::Accepted(headers));
         }
-        let mut refusal = Refusal::new(status.as_u16());
+        let mut refusal = UpstreamRefusal::new(status.as_u16());
         let own = headers.iter().map(|(name, value)| (name.as_str().to_owned(), value.as_bytes().to_vec()));
         refusal.headers = own.collect();
         // A redirect that the client does not follow says nothing else.
         if status.is_redirection() && headers.contains_key(LOCATION) {
-            self.state = State::Idle;
-            return Some(Heard::Refused(refusal));
+            self.state = DriverState::Idle;
+            return Some(UpstreamEvent::Refused(refusal));
         }
-        self.state = State::Refused(Box::new(refusal), response.into());
+        self.state = DriverState::Refused(Box::new(refusal), response.into());
         None
     }
 }
@@ -393,7 +403,7 @@ fn innermost(error: &(dyn StdError + 'static)) -> String {
 }
 
 /// The body of a stream. Its last word says whether it failed, so that reading it never does.
-impl<S> http_body::Body for Driver<S>
+impl<S> http_body::Body for ExchangeDriver<S>
 where
     S: Service<Request, Response = Response>,
     S::Error: Into<Box<dyn StdError + Send + Sync>>,
@@ -411,7 +421,7 @@ where
             if !bytes.is_empty() {
                 return Poll::Ready(Some(Ok(Frame::data(bytes.into()))));
             }
-            if driver.exchange.next() == Next::Over {
+            if driver.exchange.next() == NextStep::Over {
                 ready!(driver.poll_drain(context));
                 return Poll::Ready(None);
             }
@@ -422,4 +432,4 @@ where
 }
 
 /// No part of it is pinned in its place: futures are boxed.
-impl<S: Service<Request>> Unpin for Driver<S> {}
+impl<S: Service<Request>> Unpin for ExchangeDriver<S> {}

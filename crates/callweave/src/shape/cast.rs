@@ -3,20 +3,22 @@
 use std::cell::Cell;
 use std::ops::Range;
 
-use super::Known;
-use super::fit::{Hole, HoleKind, Ties};
-use crate::event::{AttachmentKind, CallKind, Counters, FinishReason, Sink};
-use crate::fragment::{Arguments, Channel, Fragment, FragmentSink, Level, Part, Place, ReadUsage};
+use super::KnownFrame;
+use super::fit::{FrameHole, HoleKind, PinnedHoles};
+use crate::event::{AttachmentKind, CallKind, FinishReason, Sink, TokenCounts};
+use crate::fragment::{
+    BlockKey, ExtraScope, Fragment, FragmentArguments, FragmentKind, FragmentSink, TextChannel, UsageReader,
+};
 use crate::json::{Str, with_spare_tape};
 
 /// A fragment that can be told of every frame of the shape. There are many shapes where many streams are open, and so
-/// texts stand together in one, [`Casts::fixed`].
-pub(super) struct Cast {
+/// texts stand together in one, [`FragmentTemplates::fixed`].
+pub(super) struct FragmentTemplate {
     choice: u32,
-    place: Option<Place>,
-    part: CastPart,
+    place: Option<BlockKey>,
+    part: TemplateKind,
     /// The holes that it has in it.
-    ties: Ties,
+    ties: PinnedHoles,
     /// Whether it is no news in a frame that follows another of the same shape, even at another place: so it is about no
     /// place whose number stands in the frame, and about no block.
     pub(super) is_quiet: bool,
@@ -26,31 +28,73 @@ pub(super) struct Cast {
 
 /// The fragments of a frame.
 #[derive(Default)]
-pub(super) struct Casts {
-    list: Vec<Cast>,
+pub(super) struct FragmentTemplates {
+    list: Vec<FragmentTemplate>,
     /// The texts that are the same in every frame.
     fixed: String,
 }
 
 /// Those parts of which frames of a shape may consist.
-enum CastPart {
-    Start { id: Option<Slice>, model: Option<Slice>, word: Slice },
+enum TemplateKind {
+    Start {
+        id: Option<TemplateText>,
+        model: Option<TemplateText>,
+        word: TemplateText,
+    },
     Choice,
-    Open { channel: Channel, word: Slice },
-    Text { channel: Channel, word: Slice, text: Slice },
-    Call { id: Option<Slice>, name: Option<Slice>, kind: CallKind, word: Slice, arguments: Option<Slice> },
-    Attach { level: Level, on: Slice, kind: AttachmentKind, word: Slice, value: Slice },
-    Usage { word: Slice, counters: Box<Counters>, raw: Slice, read: Option<ReadUsage> },
-    Finish { reason: FinishReason, raw: Option<Slice> },
+    Open {
+        channel: TextChannel,
+        word: TemplateText,
+    },
+    Text {
+        channel: TextChannel,
+        word: TemplateText,
+        text: TemplateText,
+    },
+    Call {
+        id: Option<TemplateText>,
+        name: Option<TemplateText>,
+        kind: CallKind,
+        word: TemplateText,
+        arguments: Option<TemplateText>,
+    },
+    Attach {
+        level: ExtraScope,
+        on: TemplateText,
+        kind: AttachmentKind,
+        word: TemplateText,
+        value: TemplateText,
+    },
+    Usage {
+        word: TemplateText,
+        counters: Box<TokenCounts>,
+        raw: TemplateText,
+        read: Option<UsageReader>,
+    },
+    Finish {
+        reason: FinishReason,
+        raw: Option<TemplateText>,
+    },
     End,
-    Progress { word: Slice, value: Option<Slice> },
-    Detail { key: Slice, value: Slice },
-    Foreign { level: Level, path: &'static str, key: Slice, value: Slice },
+    Progress {
+        word: TemplateText,
+        value: Option<TemplateText>,
+    },
+    Detail {
+        key: TemplateText,
+        value: TemplateText,
+    },
+    Foreign {
+        level: ExtraScope,
+        path: &'static str,
+        key: TemplateText,
+        value: TemplateText,
+    },
 }
 
-impl CastPart {
+impl TemplateKind {
     /// The pieces of text in it.
-    fn slices(&mut self) -> [Option<&mut Slice>; 4] {
+    fn slices(&mut self) -> [Option<&mut TemplateText>; 4] {
         match self {
             Self::Start { id, model, word } => [id.as_mut(), model.as_mut(), Some(word), None],
             Self::Choice | Self::End => [None, None, None, None],
@@ -71,10 +115,10 @@ impl CastPart {
 }
 
 /// A piece of a text, or of the arguments of a call.
-pub(super) struct Growth {
+pub(super) struct AppendPattern {
     pub(super) choice: u32,
     /// Where the text stands; none for the arguments of a call.
-    pub(super) at: Option<Option<Place>>,
+    pub(super) at: Option<Option<BlockKey>>,
     /// Which of the casts tells it.
     pub(super) cast: u16,
     /// The hole in which the text stands, if it is not always the same.
@@ -87,20 +131,20 @@ pub(super) struct Growth {
     pub(super) has_members: bool,
     /// The holes of which something else is told: only as long as they hold the same as in the frame before, the text is
     /// all there is to tell. Servers count the seconds in every chunk.
-    pub(super) ties: Ties,
+    pub(super) ties: PinnedHoles,
 }
 
-impl Growth {
+impl AppendPattern {
     /// What all of the casts amount to where the quiet ones are no news, if it is that. The number of a place, if there is a
     /// hole for it, stands in that one.
-    pub(super) fn of(casts: &Casts, holes: &[Hole], place: Option<usize>) -> Option<Self> {
+    pub(super) fn of(casts: &FragmentTemplates, holes: &[FrameHole], place: Option<usize>) -> Option<Self> {
         let casts = &casts.list;
         let mut loud = casts.iter().enumerate().filter(|(_, cast)| !cast.is_steady);
         let (Some((own, cast)), None) = (loud.next(), loud.next()) else { return None };
         // What is said of a block must be said of this one, and not of the next.
-        let is_of_it = |(at, other): (usize, &Cast)| match other.level() {
-            Some(Level::Next) => other.choice == cast.choice && at < own,
-            Some(Level::Block) => {
+        let is_of_it = |(at, other): (usize, &FragmentTemplate)| match other.level() {
+            Some(ExtraScope::Next) => other.choice == cast.choice && at < own,
+            Some(ExtraScope::Block) => {
                 // Places are the same whether or not their numbers stand in the frame, but not for long.
                 let is_there = other.is_placed() == cast.is_placed() && other.place == cast.place;
                 is_there && other.choice == cast.choice
@@ -111,22 +155,22 @@ impl Growth {
             return None;
         }
         let (at, text) = match &cast.part {
-            CastPart::Text { text, .. } => (Some(cast.place), text),
-            CastPart::Call { id: None, name: None, arguments: Some(text), .. } => (None, text),
+            TemplateKind::Text { text, .. } => (Some(cast.place), text),
+            TemplateKind::Call { id: None, name: None, arguments: Some(text), .. } => (None, text),
             _ => return None,
         };
         let hole = match *text {
-            Slice::Hole(hole) => Some(hole),
-            Slice::Fixed { .. } => None,
-            Slice::Around { .. } => return None,
+            TemplateText::Hole(hole) => Some(hole),
+            TemplateText::Fixed { .. } => None,
+            TemplateText::Around { .. } => return None,
         };
         let steady = casts.iter().filter(|cast| cast.is_steady);
-        let ties = steady.fold(Ties::NONE, |ties, cast| ties.and_all(cast.ties));
+        let ties = steady.fold(PinnedHoles::NONE, |ties, cast| ties.and_all(cast.ties));
         // Another place is another block.
         let ties = place.filter(|_| cast.is_placed()).map_or(ties, |hole| ties.and(hole));
         let is_text = |at: usize| hole.is_some_and(|hole| usize::from(hole) == at);
         // What is the same as another, or the text itself, cannot stay while that changes.
-        let is_free = |(at, own): (usize, &Hole)| match own.kind {
+        let is_free = |(at, own): (usize, &FrameHole)| match own.kind {
             HoleKind::SameAs(other) => !ties.has(at) && !ties.has(other.into()),
             _ => !ties.has(at) || !is_text(at),
         };
@@ -134,13 +178,13 @@ impl Growth {
             return None;
         }
         let mut free = holes.iter().enumerate().filter(|(at, _)| !ties.has(*at));
-        let is_text = |(at, own): (usize, &Hole)| is_text(at) && own.kind == HoleKind::Text;
+        let is_text = |(at, own): (usize, &FrameHole)| is_text(at) && own.kind == HoleKind::Text;
         let (first, second, third) = (free.next(), free.next(), free.next());
         let has_text = first.is_some_and(is_text);
         let is_alone = has_text && second.is_none();
         let padding = second.filter(|(_, own)| has_text && third.is_none() && own.kind == HoleKind::Blank);
         let padding = padding.map(|(at, _)| at as u8);
-        let has_members = casts.iter().any(Cast::is_member);
+        let has_members = casts.iter().any(FragmentTemplate::is_member);
         let own = own.try_into().ok()?;
         Some(Self { choice: cast.choice, at, cast: own, hole, is_alone, padding, has_members, ties })
     }
@@ -148,8 +192,8 @@ impl Growth {
 
 /// A piece of text in a fragment. Frames that have shapes are short.
 #[derive(Clone, Copy)]
-enum Slice {
-    /// The same in every frame: where it stands in [`Casts::fixed`].
+enum TemplateText {
+    /// The same in every frame: where it stands in [`FragmentTemplates::fixed`].
     Fixed { start: u16, end: u16, is_escaped: bool },
     /// What stands in that hole.
     Hole(u8),
@@ -157,13 +201,13 @@ enum Slice {
     Around { start: u16, end: u16, is_escaped: bool },
 }
 
-impl Slice {
+impl TemplateText {
     fn is_fixed(&self) -> bool {
         matches!(self, Self::Fixed { .. })
     }
 
     /// Says which of the holes a piece of the frame is, if any, and keeps what has none; false if it ends inside one.
-    fn settle(&mut self, data: &str, holes: &[Hole], fixed: &mut String) -> bool {
+    fn settle(&mut self, data: &str, holes: &[FrameHole], fixed: &mut String) -> bool {
         let Self::Around { start, end, is_escaped } = *self else { return true };
         let range = usize::from(start)..usize::from(end);
         if let Some(at) = holes.iter().position(|hole| (hole.start()..hole.end()) == range) {
@@ -179,26 +223,27 @@ impl Slice {
     }
 
     /// The holes that it has in it.
-    fn ties(self, holes: &[Hole]) -> Ties {
+    fn ties(self, holes: &[FrameHole]) -> PinnedHoles {
         match self {
-            Self::Fixed { .. } => Ties::NONE,
-            Self::Hole(at) => Ties::NONE.and(at.into()),
+            Self::Fixed { .. } => PinnedHoles::NONE,
+            Self::Hole(at) => PinnedHoles::NONE.and(at.into()),
             Self::Around { start, end, .. } => {
-                let is_inside = |hole: &Hole| hole.start() < end.into() && usize::from(start) < hole.end();
+                let is_inside =
+                    |hole: &FrameHole| hole.start() < end.into() && usize::from(start) < hole.end();
                 let inside = holes.iter().enumerate().filter(|(_, hole)| is_inside(hole));
-                inside.fold(Ties::NONE, |ties, (at, _)| ties.and(at))
+                inside.fold(PinnedHoles::NONE, |ties, (at, _)| ties.and(at))
             }
         }
     }
 
     /// The text, if it is the same in every frame.
-    fn fixed(self, casts: &Casts) -> Option<Str<'_>> {
+    fn fixed(self, casts: &FragmentTemplates) -> Option<Str<'_>> {
         let Self::Fixed { start, end, is_escaped } = self else { return None };
         let text = &casts.fixed[usize::from(start)..usize::from(end)];
         Some(if is_escaped { Str::Escaped(text) } else { Str::Plain(text) })
     }
 
-    fn str<'f>(self, known: &Known<'f, 'f>) -> Str<'f> {
+    fn str<'f>(self, known: &KnownFrame<'f, 'f>) -> Str<'f> {
         match self {
             Self::Fixed { .. } => self.fixed(&known.shape.casts).unwrap_or(Str::Plain("")),
             Self::Hole(at) => known.pieces[usize::from(at)].str(known.frame),
@@ -206,23 +251,23 @@ impl Slice {
         }
     }
 
-    fn text<'f>(self, known: &Known<'f, 'f>) -> &'f str {
+    fn text<'f>(self, known: &KnownFrame<'f, 'f>) -> &'f str {
         self.str(known).written()
     }
 }
 
 /// Keeps a text that is the same in every frame, if there is room.
-fn keep(text: &str, is_escaped: bool, fixed: &mut String) -> Option<Slice> {
+fn keep(text: &str, is_escaped: bool, fixed: &mut String) -> Option<TemplateText> {
     let start = u16::try_from(fixed.len()).ok()?;
     let end = u16::try_from(fixed.len() + text.len()).ok()?;
     fixed.push_str(text);
-    Some(Slice::Fixed { start, end, is_escaped })
+    Some(TemplateText::Fixed { start, end, is_escaped })
 }
 
-impl<'f> Known<'f, 'f> {
+impl<'f> KnownFrame<'f, 'f> {
     /// What stands where that range of the data stood in the frame that the shape was learned from.
     fn around(&self, range: Range<usize>) -> &'f str {
-        let moved = |at: usize, is_before: fn(&Hole, usize) -> bool| {
+        let moved = |at: usize, is_before: fn(&FrameHole, usize) -> bool| {
             let holes = self.shape.holes.iter().zip(self.pieces);
             let before = holes.take_while(|(hole, _)| is_before(hole, at));
             before.fold(self.from + at, |at, (hole, own)| at + own.len() - (hole.end() - hole.start()))
@@ -235,16 +280,18 @@ impl<'f> Known<'f, 'f> {
     }
 }
 
-impl Casts {
+impl FragmentTemplates {
     /// All of them, in the order in which they are told.
-    pub(super) fn iter(&self) -> impl Iterator<Item = &Cast> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = &FragmentTemplate> {
         self.list.iter()
     }
 
     /// The text of one that is the same in every frame.
     pub(super) fn text(&self, at: u16) -> Str<'_> {
         let text = match &self.list[usize::from(at)].part {
-            CastPart::Text { text, .. } | CastPart::Call { arguments: Some(text), .. } => text.fixed(self),
+            TemplateKind::Text { text, .. } | TemplateKind::Call { arguments: Some(text), .. } => {
+                text.fixed(self)
+            }
             _ => None,
         };
         text.unwrap_or(Str::Plain(""))
@@ -253,14 +300,14 @@ impl Casts {
     /// The data that the shape was learned from have got longer or shorter.
     pub(super) fn stretch(&mut self, moved: impl Fn(usize) -> usize) {
         for slice in self.list.iter_mut().flat_map(|cast| cast.part.slices()).flatten() {
-            if let Slice::Around { start, end, .. } = slice {
+            if let TemplateText::Around { start, end, .. } = slice {
                 [*start, *end] = [*start, *end].map(|at| moved(at.into()) as u16);
             }
         }
     }
 }
 
-impl Cast {
+impl FragmentTemplate {
     /// Whether its place is the one whose number stands in the hole for that.
     fn is_placed(&self) -> bool {
         self.place.is_some_and(|place| place.note.is_some())
@@ -270,58 +317,64 @@ impl Cast {
     #[inline(always)]
     pub(super) fn tell<'f>(
         &'f self,
-        frame: &Known<'f, 'f>,
+        frame: &KnownFrame<'f, 'f>,
         number: Option<i64>,
         sink: &mut FragmentSink<'_>,
     ) {
-        let str = |slice: &Slice| slice.str(frame);
-        let may_be = |slice: &Option<Slice>| slice.map(|slice| slice.str(frame));
-        let text = |slice: &Slice| slice.text(frame);
+        let str = |slice: &TemplateText| slice.str(frame);
+        let may_be = |slice: &Option<TemplateText>| slice.map(|slice| slice.str(frame));
+        let text = |slice: &TemplateText| slice.text(frame);
         let part = match &self.part {
-            CastPart::Text { channel, word, text: own } => {
-                Part::Text { channel: *channel, word: text(word), text: str(own) }
+            TemplateKind::Text { channel, word, text: own } => {
+                FragmentKind::Text { channel: *channel, word: text(word), text: str(own) }
             }
-            CastPart::Call { id, name, kind, word, arguments } => Part::Call {
+            TemplateKind::Call { id, name, kind, word, arguments } => FragmentKind::Call {
                 id: may_be(id),
                 name: may_be(name),
                 kind: *kind,
                 word: text(word),
-                arguments: may_be(arguments).map(Arguments::Text),
+                arguments: may_be(arguments).map(FragmentArguments::Text),
             },
-            CastPart::Start { id, model, word } => {
-                Part::Start { id: may_be(id), model: may_be(model), word: text(word) }
+            TemplateKind::Start { id, model, word } => {
+                FragmentKind::Start { id: may_be(id), model: may_be(model), word: text(word) }
             }
-            CastPart::Choice => Part::Choice,
-            CastPart::Open { channel, word } => Part::Open { channel: *channel, word: text(word) },
-            CastPart::Attach { level, on, kind, word, value } => Part::Attach {
+            TemplateKind::Choice => FragmentKind::Choice,
+            TemplateKind::Open { channel, word } => {
+                FragmentKind::Open { channel: *channel, word: text(word) }
+            }
+            TemplateKind::Attach { level, on, kind, word, value } => FragmentKind::Attach {
                 level: *level,
                 on: text(on),
                 kind: *kind,
                 word: text(word),
                 value: text(value),
             },
-            CastPart::Usage { word, counters, raw, read } => {
+            TemplateKind::Usage { word, counters, raw, read } => {
                 let written = text(raw);
                 let counters = match read {
-                    Some(ReadUsage(read)) if !raw.is_fixed() => {
+                    Some(UsageReader(read)) if !raw.is_fixed() => {
                         with_spare_tape(|tape| tape.parse(written).map_or(**counters, read))
                     }
                     _ => **counters,
                 };
-                Part::Usage { word: text(word), counters, raw: written, read: *read }
+                FragmentKind::Usage { word: text(word), counters, raw: written, read: *read }
             }
-            CastPart::Finish { reason, raw } => Part::Finish { reason: *reason, raw: may_be(raw) },
-            CastPart::End => Part::End,
-            CastPart::Progress { word, value } => {
-                Part::Progress { word: text(word), value: value.as_ref().map(text) }
+            TemplateKind::Finish { reason, raw } => {
+                FragmentKind::Finish { reason: *reason, raw: may_be(raw) }
             }
-            CastPart::Detail { key, value } => Part::Detail { key: text(key), value: text(value) },
-            CastPart::Foreign { level, path, key, value } => {
-                Part::Foreign { level: *level, path, key: text(key), value: text(value) }
+            TemplateKind::End => FragmentKind::End,
+            TemplateKind::Progress { word, value } => {
+                FragmentKind::Progress { word: text(word), value: value.as_ref().map(text) }
+            }
+            TemplateKind::Detail { key, value } => {
+                FragmentKind::Detail { key: text(key), value: text(value) }
+            }
+            TemplateKind::Foreign { level, path, key, value } => {
+                FragmentKind::Foreign { level: *level, path, key: text(key), value: text(value) }
             }
         };
         let place = match (self.place, number) {
-            (Some(place), Some(index)) if self.is_placed() => Some(Place { index, ..place }),
+            (Some(place), Some(index)) if self.is_placed() => Some(BlockKey { index, ..place }),
             (place, _) => place,
         };
         sink.put(Fragment { choice: self.choice, place, part });
@@ -330,34 +383,34 @@ impl Cast {
     /// Whether it is news only once, as long as it says the same. Counts are not: they may come too late, each time.
     fn lasts(&self) -> bool {
         match &self.part {
-            CastPart::Start { .. } | CastPart::Choice => true,
-            CastPart::Foreign { key, .. } => key.is_fixed(),
+            TemplateKind::Start { .. } | TemplateKind::Choice => true,
+            TemplateKind::Foreign { key, .. } => key.is_fixed(),
             _ => false,
         }
     }
 
     /// Whether it is about a block.
     fn is_member(&self) -> bool {
-        matches!(self.level(), Some(Level::Block | Level::Next))
+        matches!(self.level(), Some(ExtraScope::Block | ExtraScope::Next))
     }
 
     /// What it is about that only the protocol knows.
-    fn level(&self) -> Option<Level> {
+    fn level(&self) -> Option<ExtraScope> {
         match &self.part {
-            CastPart::Foreign { level, .. } => Some(*level),
+            TemplateKind::Foreign { level, .. } => Some(*level),
             _ => None,
         }
     }
 
     /// Whether both speak of the same member, so that each makes news of the other.
-    fn disputes(&self, other: &Self, casts: &Casts) -> bool {
+    fn disputes(&self, other: &Self, casts: &FragmentTemplates) -> bool {
         match (&self.part, &other.part) {
-            (CastPart::Start { .. }, CastPart::Start { .. }) => true,
+            (TemplateKind::Start { .. }, TemplateKind::Start { .. }) => true,
             (
-                CastPart::Foreign { path, key, .. },
-                CastPart::Foreign { path: other_path, key: other_key, .. },
+                TemplateKind::Foreign { path, key, .. },
+                TemplateKind::Foreign { path: other_path, key: other_key, .. },
             ) => {
-                let written = |key: &Slice| key.fixed(casts).map(Str::written);
+                let written = |key: &TemplateText| key.fixed(casts).map(Str::written);
                 path == other_path && key.is_fixed() && written(key) == written(other_key)
             }
             _ => false,
@@ -367,18 +420,18 @@ impl Cast {
 
 thread_local! {
     /// Memory for casts, since many are made and few kept.
-    static ROOM: Cell<Casts> = const { Cell::new(Casts { list: Vec::new(), fixed: String::new() }) };
+    static ROOM: Cell<FragmentTemplates> = const { Cell::new(FragmentTemplates { list: Vec::new(), fixed: String::new() }) };
 }
 
 /// Makes casts of the fragments of a frame, while they are told.
-pub(crate) struct Recorder<'d> {
+pub(crate) struct TemplateRecorder<'d> {
     data: &'d str,
-    casts: Casts,
+    casts: FragmentTemplates,
     /// Whether something came that has no cast.
     has_failed: bool,
 }
 
-impl<'d> Recorder<'d> {
+impl<'d> TemplateRecorder<'d> {
     /// Of a frame, which is not longer than a slice can tell.
     pub(super) fn new(data: &'d str) -> Self {
         // A thread that ends has no room.
@@ -387,9 +440,13 @@ impl<'d> Recorder<'d> {
 
     /// The casts of a frame that has those holes, if everything has one. The number of a place, if there is a hole for it,
     /// stands in that one and has that note.
-    pub(super) fn finish(&mut self, holes: &[Hole], place: Option<(usize, u32)>) -> Option<Casts> {
-        let Casts { list, fixed } = &mut self.casts;
-        let mut settle = |cast: &mut Cast| {
+    pub(super) fn finish(
+        &mut self,
+        holes: &[FrameHole],
+        place: Option<(usize, u32)>,
+    ) -> Option<FragmentTemplates> {
+        let FragmentTemplates { list, fixed } = &mut self.casts;
+        let mut settle = |cast: &mut FragmentTemplate| {
             let mut slices = cast.part.slices().into_iter().flatten();
             slices.all(|slice| slice.settle(self.data, holes, fixed))
         };
@@ -397,16 +454,18 @@ impl<'d> Recorder<'d> {
             return None;
         }
         // No more memory than there is in them: many streams are open at the same time.
-        let mut casts = Casts { list: Vec::with_capacity(list.len()), fixed: fixed.as_str().into() };
+        let mut casts =
+            FragmentTemplates { list: Vec::with_capacity(list.len()), fixed: fixed.as_str().into() };
         casts.list.append(list);
         for at in 0..casts.list.len() {
             let cast = &mut casts.list[at];
             let slices = cast.part.slices().into_iter().flatten();
-            cast.ties = slices.fold(Ties::NONE, |ties, slice| ties.and_all(slice.ties(holes)));
-            let is_placed = |own: Place, note: u32| own.note.is_some_and(|own| u32::from(own.get()) == note);
+            cast.ties = slices.fold(PinnedHoles::NONE, |ties, slice| ties.and_all(slice.ties(holes)));
+            let is_placed =
+                |own: BlockKey, note: u32| own.note.is_some_and(|own| u32::from(own.get()) == note);
             match (cast.place, place) {
                 (Some(own), Some((hole, note))) if is_placed(own, note) => cast.ties = cast.ties.and(hole),
-                (own, _) => cast.place = own.map(Place::noted_nowhere),
+                (own, _) => cast.place = own.map(BlockKey::noted_nowhere),
             }
             let cast = &casts.list[at];
             if cast.lasts() {
@@ -421,7 +480,7 @@ impl<'d> Recorder<'d> {
     }
 
     /// What stands in the frame is settled when its holes are known.
-    fn str(&mut self, text: Str<'_>) -> Option<Slice> {
+    fn str(&mut self, text: Str<'_>) -> Option<TemplateText> {
         let written = text.written();
         let is_escaped = matches!(text, Str::Escaped(_));
         let own = self.data.as_bytes().as_ptr_range();
@@ -431,84 +490,98 @@ impl<'d> Recorder<'d> {
         }
         let start = its.start as usize - own.start as usize;
         let (start, end) = (u16::try_from(start).ok()?, u16::try_from(start + written.len()).ok()?);
-        Some(Slice::Around { start, end, is_escaped })
+        Some(TemplateText::Around { start, end, is_escaped })
     }
 
-    fn text(&mut self, text: &str) -> Option<Slice> {
+    fn text(&mut self, text: &str) -> Option<TemplateText> {
         self.str(Str::Plain(text))
     }
 
     /// None if the text that there may be has no place.
-    fn may_be(&mut self, text: Option<Str<'_>>) -> Option<Option<Slice>> {
+    fn may_be(&mut self, text: Option<Str<'_>>) -> Option<Option<TemplateText>> {
         match text {
             Some(text) => self.str(text).map(Some),
             None => Some(None),
         }
     }
 
-    fn cast(&mut self, part: Part<'_>) -> Option<CastPart> {
+    fn cast(&mut self, part: FragmentKind<'_>) -> Option<TemplateKind> {
         Some(match part {
-            Part::Start { id, model, word } => {
-                CastPart::Start { id: self.may_be(id)?, model: self.may_be(model)?, word: self.text(word)? }
+            FragmentKind::Start { id, model, word } => TemplateKind::Start {
+                id: self.may_be(id)?,
+                model: self.may_be(model)?,
+                word: self.text(word)?,
+            },
+            FragmentKind::Choice => TemplateKind::Choice,
+            FragmentKind::Open { channel, word } => TemplateKind::Open { channel, word: self.text(word)? },
+            FragmentKind::Text { channel, word, text } => {
+                TemplateKind::Text { channel, word: self.text(word)?, text: self.str(text)? }
             }
-            Part::Choice => CastPart::Choice,
-            Part::Open { channel, word } => CastPart::Open { channel, word: self.text(word)? },
-            Part::Text { channel, word, text } => {
-                CastPart::Text { channel, word: self.text(word)?, text: self.str(text)? }
-            }
-            Part::Call { id, name, kind, word, arguments: arguments @ (None | Some(Arguments::Text(_))) } => {
+            FragmentKind::Call {
+                id,
+                name,
+                kind,
+                word,
+                arguments: arguments @ (None | Some(FragmentArguments::Text(_))),
+            } => {
                 let arguments = arguments.and_then(|arguments| match arguments {
-                    Arguments::Text(text) => Some(text),
+                    FragmentArguments::Text(text) => Some(text),
                     _ => None,
                 });
                 let (id, name) = (self.may_be(id)?, self.may_be(name)?);
-                CastPart::Call { id, name, kind, word: self.text(word)?, arguments: self.may_be(arguments)? }
+                TemplateKind::Call {
+                    id,
+                    name,
+                    kind,
+                    word: self.text(word)?,
+                    arguments: self.may_be(arguments)?,
+                }
             }
-            Part::Attach { level, on, kind, word, value } => {
+            FragmentKind::Attach { level, on, kind, word, value } => {
                 let (on, word, value) = (self.text(on)?, self.text(word)?, self.text(value)?);
-                CastPart::Attach { level, on, kind, word, value }
+                TemplateKind::Attach { level, on, kind, word, value }
             }
-            Part::Usage { word, counters, raw, read } => {
+            FragmentKind::Usage { word, counters, raw, read } => {
                 let (word, counters, raw) = (self.text(word)?, Box::new(counters), self.text(raw)?);
-                CastPart::Usage { word, counters, raw, read }
+                TemplateKind::Usage { word, counters, raw, read }
             }
-            Part::Finish { reason, raw } => CastPart::Finish { reason, raw: self.may_be(raw)? },
-            Part::End => CastPart::End,
-            Part::Progress { word, value } => {
-                CastPart::Progress { word: self.text(word)?, value: self.may_be(value.map(Str::Plain))? }
+            FragmentKind::Finish { reason, raw } => TemplateKind::Finish { reason, raw: self.may_be(raw)? },
+            FragmentKind::End => TemplateKind::End,
+            FragmentKind::Progress { word, value } => {
+                TemplateKind::Progress { word: self.text(word)?, value: self.may_be(value.map(Str::Plain))? }
             }
-            Part::Detail { key, value } => {
-                CastPart::Detail { key: self.text(key)?, value: self.text(value)? }
+            FragmentKind::Detail { key, value } => {
+                TemplateKind::Detail { key: self.text(key)?, value: self.text(value)? }
             }
-            Part::Foreign { level, path, key, value } => {
-                CastPart::Foreign { level, path, key: self.text(key)?, value: self.text(value)? }
+            FragmentKind::Foreign { level, path, key, value } => {
+                TemplateKind::Foreign { level, path, key: self.text(key)?, value: self.text(value)? }
             }
             _ => return None,
         })
     }
 }
 
-impl Drop for Recorder<'_> {
+impl Drop for TemplateRecorder<'_> {
     fn drop(&mut self) {
-        let Casts { mut list, mut fixed } = std::mem::take(&mut self.casts);
+        let FragmentTemplates { mut list, mut fixed } = std::mem::take(&mut self.casts);
         list.clear();
         fixed.clear();
-        let _ = ROOM.try_with(|room| room.set(Casts { list, fixed }));
+        let _ = ROOM.try_with(|room| room.set(FragmentTemplates { list, fixed }));
     }
 }
 
-impl<'f> Sink<Fragment<'f>> for Recorder<'_> {
+impl<'f> Sink<Fragment<'f>> for TemplateRecorder<'_> {
     fn put(&mut self, fragment: Fragment<'f>) {
         if self.has_failed {
             return;
         }
         let Fragment { choice, place, part } = fragment;
         match self.cast(part) {
-            Some(part) => self.casts.list.push(Cast {
+            Some(part) => self.casts.list.push(FragmentTemplate {
                 choice,
                 place,
                 part,
-                ties: Ties::NONE,
+                ties: PinnedHoles::NONE,
                 is_quiet: false,
                 is_steady: false,
             }),
@@ -527,12 +600,12 @@ mod tests {
     #[test]
     fn a_place_follows_its_own_number_only() {
         let data = r#"{"a":7,"b":7}"#;
-        let mut recorder = Recorder::new(data);
+        let mut recorder = TemplateRecorder::new(data);
         for note in [2, 4] {
-            let place = Place { note: NonZero::new(note), ..Place::at(7) };
-            recorder.put(Fragment::new(Part::End).at(place));
+            let place = BlockKey { note: NonZero::new(note), ..BlockKey::at(7) };
+            recorder.put(Fragment::new(FragmentKind::End).at(place));
         }
-        let hole = Hole::new(5, 6, HoleKind::Place);
+        let hole = FrameHole::new(5, 6, HoleKind::Place);
         let casts = recorder.finish(&[hole], Some((0, 2))).expect("all have casts");
         let followed: Vec<_> = casts.iter().map(|cast| (cast.is_placed(), cast.ties.has(0))).collect();
         assert_eq!(followed, [(true, true), (false, false)]);

@@ -6,14 +6,14 @@ use crate::json::{Str, ascii_end, blank_end, digits_alone_end, number_end, strin
 
 /// A place in a frame where its shape does not say what stands there.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Hole {
+pub(super) struct FrameHole {
     /// Where it is in the data of the frame that the shape was learned from. They are short, and shapes are many.
     start: u16,
     end: u16,
     pub(super) kind: HoleKind,
 }
 
-impl Hole {
+impl FrameHole {
     pub(super) const fn new(start: usize, end: usize, kind: HoleKind) -> Self {
         Self { start: start as u16, end: end as u16, kind }
     }
@@ -38,11 +38,11 @@ impl Hole {
     }
 }
 
-/// Some of the first eight holes of a shape, by their numbers: see [`Growth::ties`](super::cast::Growth::ties).
+/// Some of the first eight holes of a shape, by their numbers: see [`AppendPattern::ties`](super::cast::AppendPattern::ties).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Ties(u8);
+pub(super) struct PinnedHoles(u8);
 
-impl Ties {
+impl PinnedHoles {
     pub(super) const NONE: Self = Self(0);
 
     #[inline]
@@ -81,13 +81,13 @@ pub(super) enum HoleKind {
 
 /// Where in a frame the contents of a hole stand. They are UTF-8.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Piece {
+pub(crate) struct HoleSpan {
     pub(super) start: usize,
     pub(super) end: usize,
     has_escapes: bool,
 }
 
-impl Piece {
+impl HoleSpan {
     #[inline(always)]
     pub(super) fn str(self, frame: &[u8]) -> Str<'_> {
         str(frame, self.start, self.end, self.has_escapes)
@@ -135,12 +135,12 @@ fn checked(bytes: &[u8]) -> &str {
 
 /// A shape with one hole, which is a text, as nearly all are in which a block grows: what stands before it and behind it.
 #[derive(Clone, Copy)]
-pub(super) struct Around<'s> {
+pub(super) struct OneHoleTemplate<'s> {
     lead: &'s [u8],
     trail: &'s [u8],
 }
 
-impl<'s> Around<'s> {
+impl<'s> OneHoleTemplate<'s> {
     /// Of a shape whose hole begins and ends there.
     #[inline(always)]
     pub(super) fn of(text: &'s [u8], start: usize, end: usize) -> Option<Self> {
@@ -162,12 +162,13 @@ impl<'s> Around<'s> {
 
 /// The same with blanks behind it, as Anthropic pads its frames: what stands behind those, too.
 #[derive(Clone, Copy)]
-pub(super) struct Padded<'s>(Around<'s>, &'s [u8]);
+pub(super) struct PaddedTemplate<'s>(OneHoleTemplate<'s>, &'s [u8]);
 
-impl<'s> Padded<'s> {
+impl<'s> PaddedTemplate<'s> {
     /// Of a shape whose holes are those two.
-    pub(super) fn of(text: &'s [u8], from: usize, own: Hole, blank: Hole) -> Option<Self> {
-        let around = Around::of(text.get(..from + blank.start())?, from + own.start(), from + own.end())?;
+    pub(super) fn of(text: &'s [u8], from: usize, own: FrameHole, blank: FrameHole) -> Option<Self> {
+        let around =
+            OneHoleTemplate::of(text.get(..from + blank.start())?, from + own.start(), from + own.end())?;
         Some(Self(around, text.get(from + blank.end()..)?))
     }
 
@@ -205,11 +206,11 @@ fn has_same_ends<const LENGTH: usize>(one: &[u8], other: &[u8]) -> bool {
 pub(super) fn fit<const MOST: usize>(
     text: &[u8],
     from: usize,
-    holes: &[Hole],
+    holes: &[FrameHole],
     frame: &[u8],
-    pieces: &mut [Piece; MOST],
+    pieces: &mut [HoleSpan; MOST],
 ) -> Option<usize> {
-    fit_tied(text, from, holes, Ties::NONE, frame, pieces)
+    fit_tied(text, from, holes, PinnedHoles::NONE, frame, pieces)
 }
 
 /// The same with some holes that must hold what they hold in `text`; nothing is put into their pieces.
@@ -217,10 +218,10 @@ pub(super) fn fit<const MOST: usize>(
 pub(super) fn fit_tied<const MOST: usize>(
     text: &[u8],
     from: usize,
-    holes: &[Hole],
-    ties: Ties,
+    holes: &[FrameHole],
+    ties: PinnedHoles,
     frame: &[u8],
-    pieces: &mut [Piece; MOST],
+    pieces: &mut [HoleSpan; MOST],
 ) -> Option<usize> {
     let (mut before, mut at) = (0, 0);
     for (number, hole) in holes.iter().enumerate() {
@@ -238,11 +239,11 @@ pub(super) fn fit_tied<const MOST: usize>(
             HoleKind::Place => (place_end(frame, at)?, false),
             HoleKind::Blank => (blank_end(frame, at), false),
             HoleKind::SameAs(other) => {
-                let Piece { start, end, has_escapes } = pieces[usize::from(other)];
+                let HoleSpan { start, end, has_escapes } = pieces[usize::from(other)];
                 (after(&frame[start..end], frame, at)?, has_escapes)
             }
         };
-        pieces[number] = Piece { start: at, end, has_escapes };
+        pieces[number] = HoleSpan { start: at, end, has_escapes };
         at = end;
     }
     after(&text[before..], frame, at)

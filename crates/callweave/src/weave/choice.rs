@@ -7,39 +7,40 @@ use std::ops::Deref;
 
 use smol_str::SmolStr;
 
-use super::identity::Evidence;
-use super::item::Items;
-use super::members::Members;
-use super::slot::{Call, Content, Cut, Name, Slot};
-use super::{About, Context};
+use super::identity::IdentityEvidence;
+use super::item::ItemTable;
+use super::members::PendingExtra;
+use super::slot::{BlockCut, BlockState, CallState, NameState, StateContent};
+use super::{ExtraTarget, WeaveContext};
 use crate::event::{
-    BlockKind, Body, CallKind, Completion, EventSink, FinishReason, Json, Notice, NoticeCode, Scope,
+    BlockCompletion, BlockKind, CallKind, EventKind, EventScope, EventSink, FinishReason, JsonText, Notice,
+    NoticeCode,
 };
-use crate::fingerprint::{Fingerprint, keyed_digest, keyed_hash};
-use crate::fragment::{Arguments, Channel, Place};
+use crate::fingerprint::{TextFingerprint, keyed_digest, keyed_hash};
+use crate::fragment::{BlockKey, FragmentArguments, TextChannel};
 use crate::json::{Str, compact_into};
-use crate::table::Table;
+use crate::table::OrderedTable;
 
 #[derive(Clone, Default)]
-pub(super) struct Choice {
-    slots: Vec<Slot>,
-    by_place: Table<Place, usize>,
+pub(super) struct ChoiceState {
+    slots: Vec<BlockState>,
+    by_place: OrderedTable<BlockKey, usize>,
     /// Calls by what their ids were.
-    by_id: Table<u64, usize>,
+    by_id: OrderedTable<u64, usize>,
     /// The slots of each numbered or named thing, in order.
-    things: Table<Place, Thing>,
+    things: OrderedTable<BlockKey, BlockGroup>,
     /// Places of things that are also known by another place.
-    aliases: Table<Place, Place>,
+    aliases: OrderedTable<BlockKey, BlockKey>,
     /// A bit for each space that has such places, or another space of that bit: mostly names alone.
     aliased: u64,
     /// The calls whose results come at a place, with what was said of the result before it came.
-    answers: Table<Place, (String, Members)>,
+    answers: OrderedTable<BlockKey, (String, PendingExtra)>,
     /// The texts of ended blocks, and the slot that first held each.
-    texts: Table<Fingerprint, usize>,
+    texts: OrderedTable<TextFingerprint, usize>,
     /// All that ended blocks held, with the lanes of their channels.
-    told: Vec<(Lane, Fingerprint)>,
+    told: Vec<(ChannelKind, TextFingerprint)>,
     /// The place asked for last and its slot: most fragments continue what the one before began.
-    latest: Option<(Place, usize)>,
+    latest: Option<(BlockKey, usize)>,
     /// The open text block that has no place.
     running: Option<usize>,
     /// The call whose arguments are complete and that ends when something else arrives.
@@ -47,7 +48,7 @@ pub(super) struct Choice {
     /// The slot that was spoken of last.
     last: Option<usize>,
     last_call: Option<usize>,
-    items: Items,
+    items: ItemTable,
     /// Calls that got the first piece of their name in this frame.
     named: Vec<usize>,
     /// How many of the first of them have begun.
@@ -61,8 +62,8 @@ pub(super) struct Choice {
 
 /// The blocks of one numbered or named thing.
 #[derive(Clone, Default)]
-struct Thing {
-    slots: Slots,
+struct BlockGroup {
+    slots: BlockNumbers,
     /// How many of the first slots the frame has restated already: a list of many parts must not be looked
     /// through once per part.
     restated: usize,
@@ -72,14 +73,14 @@ struct Thing {
 
 /// The numbers of slots, mostly of one: that needs no memory of its own.
 #[derive(Clone, Default)]
-enum Slots {
+enum BlockNumbers {
     #[default]
     None,
     One([usize; 1]),
     Many(Vec<usize>),
 }
 
-impl Slots {
+impl BlockNumbers {
     fn push(&mut self, at: usize) {
         match self {
             Self::None => *self = Self::One([at]),
@@ -89,7 +90,7 @@ impl Slots {
     }
 }
 
-impl Deref for Slots {
+impl Deref for BlockNumbers {
     type Target = [usize];
 
     fn deref(&self) -> &[usize] {
@@ -103,7 +104,7 @@ impl Deref for Slots {
 
 /// How an answer ends.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Ending {
+pub(super) struct ResponseEnding {
     /// The provider said its last word.
     pub(super) is_done: bool,
     pub(super) has_failed: bool,
@@ -112,48 +113,53 @@ pub(super) struct Ending {
 }
 
 /// A call as a fragment tells of it.
-pub(super) struct Piece<'a> {
-    pub(super) place: Option<Place>,
+pub(super) struct CallPiece<'a> {
+    pub(super) place: Option<BlockKey>,
     pub(super) id: Option<Str<'a>>,
     pub(super) name: Option<Str<'a>>,
     pub(super) kind: CallKind,
     pub(super) word: &'a str,
-    pub(super) arguments: Option<Arguments<'a>>,
+    pub(super) arguments: Option<FragmentArguments<'a>>,
 }
 
-impl Choice {
+impl ChoiceState {
     /// Takes what is told of the item at the place.
     pub(super) fn item(
         &mut self,
-        place: Option<Place>,
+        place: Option<BlockKey>,
         id: Option<Str<'_>>,
         word: &str,
-        context: &mut Context,
+        context: &mut WeaveContext,
         sink: &mut EventSink<'_>,
     ) {
         self.items.tell(place.unwrap_or_default(), id, word, context, sink);
     }
 
     /// Ends the item at the place, and its blocks with it.
-    pub(super) fn end_item(&mut self, place: Option<Place>, context: &mut Context, sink: &mut EventSink<'_>) {
+    pub(super) fn end_item(
+        &mut self,
+        place: Option<BlockKey>,
+        context: &mut WeaveContext,
+        sink: &mut EventSink<'_>,
+    ) {
         let Some(item) = self.items.at(place.unwrap_or_default()) else { return };
         for at in 0..self.slots.len() {
             if self.slots[at].item == Some(item) {
-                self.end_slot(at, Cut::No, context, sink);
+                self.end_slot(at, BlockCut::No, context, sink);
             }
         }
-        context.tell_next(Scope::Item(item), sink);
+        context.tell_next(EventScope::Item(item), sink);
         self.items.end(item, context, sink);
     }
 
     /// The item at the place, as what something is about; else the choice.
-    pub(super) fn item_scope(&self, place: Option<Place>) -> Scope {
+    pub(super) fn item_scope(&self, place: Option<BlockKey>) -> EventScope {
         let item = place.and_then(|place| self.items.at(place));
-        item.map_or(Scope::Choice, Scope::Item)
+        item.map_or(EventScope::Choice, EventScope::Item)
     }
 
     /// The block at the place, as what something is about; else its item or the choice.
-    pub(super) fn about(&self, place: Option<Place>) -> About {
+    pub(super) fn about(&self, place: Option<BlockKey>) -> ExtraTarget {
         match place.and_then(|place| self.at_place(place)) {
             Some(at) => self.slots[at].about(),
             None => self.item_scope(place).into(),
@@ -161,30 +167,30 @@ impl Choice {
     }
 
     /// The members of the block at the place, if it has yet to start.
-    pub(super) fn waiting(&mut self, place: Place) -> Option<&mut Members> {
+    pub(super) fn waiting(&mut self, place: BlockKey) -> Option<&mut PendingExtra> {
         let at = self.at_place(place)?;
         let slot = &mut self.slots[at];
         (slot.block.is_none() && !slot.is_ended).then(|| &mut **slot.members.get_or_insert_default())
     }
 
-    /// What an attachment at the place hangs on; see [`Part::Attach`](crate::fragment::Part::Attach).
+    /// What an attachment at the place hangs on; see [`FragmentKind::Attach`](crate::fragment::FragmentKind::Attach).
     pub(super) fn attachable(
         &mut self,
-        place: Option<Place>,
+        place: Option<BlockKey>,
         on: &str,
-        context: &mut Context,
+        context: &mut WeaveContext,
         sink: &mut EventSink<'_>,
-    ) -> About {
+    ) -> ExtraTarget {
         if place.is_some_and(|place| !place.runs) {
             return self.about(place);
         }
         let is_apt = |at: &usize| {
             let slot = &self.slots[*at];
-            slot.is_running(Channel::REASONING) && slot.word.starts_with(on) && slot.place == place
+            slot.is_running(TextChannel::REASONING) && slot.word.starts_with(on) && slot.place == place
         };
         let at = match self.running.filter(is_apt) {
             Some(at) => at,
-            None => self.running_slot(place, Channel::REASONING, on, context, sink),
+            None => self.running_slot(place, TextChannel::REASONING, on, context, sink),
         };
         self.begin_slot(at, context, sink);
         self.slots[at].about()
@@ -192,10 +198,10 @@ impl Choice {
 
     pub(super) fn open(
         &mut self,
-        place: Option<Place>,
-        channel: Channel,
+        place: Option<BlockKey>,
+        channel: TextChannel,
         word: &str,
-        context: &mut Context,
+        context: &mut WeaveContext,
         sink: &mut EventSink<'_>,
     ) {
         // A block that is over is told again, not anew.
@@ -209,13 +215,13 @@ impl Choice {
 
     /// Gives a slot the members that wait for it and starts its block; of a block that has started, they are
     /// later news.
-    fn begin_slot(&mut self, at: usize, context: &mut Context, sink: &mut EventSink<'_>) {
+    fn begin_slot(&mut self, at: usize, context: &mut WeaveContext, sink: &mut EventSink<'_>) {
         self.claim(at, context, sink);
         self.slots[at].start(context, sink);
     }
 
     /// Gives a slot the members that wait for it.
-    fn claim(&mut self, at: usize, context: &mut Context, sink: &mut EventSink<'_>) {
+    fn claim(&mut self, at: usize, context: &mut WeaveContext, sink: &mut EventSink<'_>) {
         if context.next.is_empty() {
             return;
         }
@@ -232,11 +238,11 @@ impl Choice {
 
     pub(super) fn text(
         &mut self,
-        place: Option<Place>,
-        channel: Channel,
+        place: Option<BlockKey>,
+        channel: TextChannel,
         word: &str,
         text: Str<'_>,
-        context: &mut Context,
+        context: &mut WeaveContext,
         sink: &mut EventSink<'_>,
     ) {
         if text.is_empty() {
@@ -262,7 +268,7 @@ impl Choice {
                     "text came for a block that had been told whole",
                 )
             };
-            return context.emit(Body::Notice(notice), sink);
+            return context.emit(EventKind::Notice(notice), sink);
         }
         let at = self.running_slot(place, channel, word, context, sink);
         self.claim(at, context, sink);
@@ -271,59 +277,59 @@ impl Choice {
 
     /// Where the slot stands to which a piece of the text at a place, or of the arguments of a call, belongs that is told
     /// just as the one before.
-    pub(super) fn running_on(&self, place: Option<Option<Place>>) -> Option<usize> {
+    pub(super) fn running_on(&self, place: Option<Option<BlockKey>>) -> Option<usize> {
         let is_settled = self.ripe.is_empty() && self.named.is_empty();
         let at = self.last.filter(|_| is_settled && (place.is_some() || self.last == self.last_call))?;
         // What tells a text again may have given its place to another one.
-        let is_there = |place: Place| place.runs || self.at_place(place) == Some(at);
+        let is_there = |place: BlockKey| place.runs || self.at_place(place) == Some(at);
         let is_it = place.flatten().is_none_or(is_there) && self.slots[at].goes_on(place);
         is_it.then_some(at)
     }
 
     /// That slot, and the slot of the complete call.
     #[inline(always)]
-    pub(super) fn slot_of_run(&mut self, at: usize) -> (&mut Slot, &mut Option<usize>) {
+    pub(super) fn slot_of_run(&mut self, at: usize) -> (&mut BlockState, &mut Option<usize>) {
         (&mut self.slots[at], &mut self.complete)
     }
 
     /// Takes content that comes whole and is no text.
     fn fixed(
         &mut self,
-        place: Option<Place>,
+        place: Option<BlockKey>,
         kind: BlockKind<'_>,
         word: &str,
-        context: &mut Context,
+        context: &mut WeaveContext,
         sink: &mut EventSink<'_>,
     ) {
         let at = self.slots.len();
         self.arrive(at, context, sink);
         let block = context.next_block();
-        let members = context.take_next(Scope::Block(block));
+        let members = context.take_next(EventScope::Block(block));
         let item = place.and_then(|place| self.items.at(place));
-        let index = place.and_then(Place::number);
+        let index = place.and_then(BlockKey::number);
         let word = Cow::Borrowed(word);
-        context.emit(Body::BlockStart { block, item, kind, word, index, members }, sink);
+        context.emit(EventKind::BlockStart { block, item, kind, word, index, members }, sink);
         for (kind, word, value) in std::mem::take(&mut context.hanging) {
-            let (scope, word, value) = (Scope::Block(block), Cow::Owned(word), Json::trusted(value));
-            context.emit(Body::Attachment { scope, kind, word, value }, sink);
+            let (scope, word, value) = (EventScope::Block(block), Cow::Owned(word), JsonText::trusted(value));
+            context.emit(EventKind::Attachment { scope, kind, word, value }, sink);
         }
-        context.emit(Body::BlockEnd { block, completion: Completion::Whole }, sink);
-        self.slots.push(Slot::fixed(block, item, context.frame));
+        context.emit(EventKind::BlockEnd { block, completion: BlockCompletion::Whole }, sink);
+        self.slots.push(BlockState::fixed(block, item, context.frame));
     }
 
     /// Takes the result of a tool that the provider ran.
     pub(super) fn result(
         &mut self,
-        place: Option<Place>,
+        place: Option<BlockKey>,
         call: Option<Str<'_>>,
         word: &str,
         value: &str,
-        context: &mut Context,
+        context: &mut WeaveContext,
         sink: &mut EventSink<'_>,
     ) {
         let call = call.map(Str::to_cow);
         let call = self.called(place, call.as_deref()).map(|id| Cow::Owned(id.to_owned()));
-        let scope = place.and_then(|place| self.items.at(place)).map_or(Scope::Choice, Scope::Item);
+        let scope = place.and_then(|place| self.items.at(place)).map_or(EventScope::Choice, EventScope::Item);
         // Without id and place nothing says that an equal result is the same one.
         let is_known = call.is_some() || place.is_some();
         let of = || keyed_hash(&(call.as_deref(), place));
@@ -334,33 +340,39 @@ impl Choice {
             members.iter().for_each(|member| context.next.set(member));
             members.clear();
         }
-        self.fixed(place, BlockKind::ToolResult { call, value: Json::trusted(value) }, word, context, sink);
+        self.fixed(
+            place,
+            BlockKind::ToolResult { call, value: JsonText::trusted(value) },
+            word,
+            context,
+            sink,
+        );
     }
 
     /// Takes content that only the protocol knows.
     pub(super) fn opaque(
         &mut self,
-        place: Option<Place>,
+        place: Option<BlockKey>,
         word: &str,
         value: &str,
-        context: &mut Context,
+        context: &mut WeaveContext,
         sink: &mut EventSink<'_>,
     ) {
         if let Some(place) = place
-            && !context.is_news_of(Scope::Choice, keyed_hash(&place), ("opaque", word, value))
+            && !context.is_news_of(EventScope::Choice, keyed_hash(&place), ("opaque", word, value))
         {
             return context.forget_next();
         }
-        self.fixed(place, BlockKind::Opaque { value: Json::trusted(value) }, word, context, sink);
+        self.fixed(place, BlockKind::Opaque { value: JsonText::trusted(value) }, word, context, sink);
     }
 
     pub(super) fn restate(
         &mut self,
-        place: Option<Place>,
-        (channel, word): (Channel, &str),
+        place: Option<BlockKey>,
+        (channel, word): (TextChannel, &str),
         text: Str<'_>,
         is_recap: bool,
-        context: &mut Context,
+        context: &mut WeaveContext,
         sink: &mut EventSink<'_>,
     ) {
         // In memory of its own: what is told again is long, and seldom.
@@ -386,7 +398,7 @@ impl Choice {
     }
 
     /// Steps over the slots that this frame has restated.
-    fn count_restated(&mut self, place: Place, frame: u64) {
+    fn count_restated(&mut self, place: BlockKey, frame: u64) {
         let Some(thing) = self.things.get_mut(&place.thing()) else { return };
         if thing.frame != frame {
             (thing.frame, thing.restated) = (frame, 0);
@@ -399,8 +411,8 @@ impl Choice {
     /// parts as the deltas did, the text decides.
     fn restated(
         &self,
-        place: Place,
-        channel: Channel,
+        place: BlockKey,
+        channel: TextChannel,
         text: &str,
         is_recap: bool,
         frame: u64,
@@ -420,7 +432,7 @@ impl Choice {
             let slots = thing.and_then(|thing| thing.slots.get(thing.restated..)).unwrap_or_default();
             slots.iter().copied().take(MANY).filter(may_be)
         };
-        let print = Fingerprint::of(text);
+        let print = TextFingerprint::of(text);
         let is_equal = |at: &usize| self.slots[*at].told() == print;
         let known = own().find(is_equal).or_else(|| own().find(goes_on));
         let known = known.or(exact.filter(|&at| self.slots[at].has_text()));
@@ -441,15 +453,16 @@ impl Choice {
     }
 
     /// The thing at `place` is the one of that name, or else the one at the other place, if either is known.
-    pub(super) fn unite(&mut self, place: Place, name: Str<'_>, or: Option<Place>) {
+    pub(super) fn unite(&mut self, place: BlockKey, name: Str<'_>, or: Option<BlockKey>) {
         let own = self.canonical(place).thing();
-        let named = (!name.is_empty()).then(|| self.canonical(Place::named(&name.to_cow())).thing());
+        let named = (!name.is_empty()).then(|| self.canonical(BlockKey::named(&name.to_cow())).thing());
         let or = or.map(|or| self.canonical(or).thing());
         // Some give several items the same id: then the position decides which of them a recap speaks of.
         if let Some(or) = or.filter(|or| place.is_loose() && self.items.has_id(*or, &name.to_cow())) {
             return self.alias(own, or);
         }
-        let has_blocks = |thing: &Place| self.things.get(thing).is_some_and(|thing| !thing.slots.is_empty());
+        let has_blocks =
+            |thing: &BlockKey| self.things.get(thing).is_some_and(|thing| !thing.slots.is_empty());
         let known = named.into_iter().chain(or).find(has_blocks);
         let known = known.or(named.filter(|named| self.things.contains(named)));
         match known {
@@ -466,7 +479,7 @@ impl Choice {
         }
     }
 
-    fn alias(&mut self, place: Place, thing: Place) {
+    fn alias(&mut self, place: BlockKey, thing: BlockKey) {
         if place != thing {
             self.aliases.insert(place, thing);
             self.aliased |= bit(place);
@@ -474,8 +487,8 @@ impl Choice {
     }
 
     /// The place by which the thing at `place` was first known.
-    pub(super) fn canonical(&self, place: Place) -> Place {
-        let may_be_alias = |place: Place| self.aliased & bit(place) != 0;
+    pub(super) fn canonical(&self, place: BlockKey) -> BlockKey {
+        let may_be_alias = |place: BlockKey| self.aliased & bit(place) != 0;
         if !may_be_alias(place) {
             return place;
         }
@@ -487,57 +500,61 @@ impl Choice {
                 None => break,
             }
         }
-        Place { part: place.part, runs: place.runs, ..thing }
+        BlockKey { part: place.part, runs: place.runs, ..thing }
     }
 
     /// Takes all the text of a channel: tells what is missing, and a text that does not begin with what
     /// was told as one more.
     fn restate_all(
         &mut self,
-        place: Option<Place>,
-        channel: Channel,
+        place: Option<BlockKey>,
+        channel: TextChannel,
         word: &str,
         text: &str,
-        context: &mut Context,
+        context: &mut WeaveContext,
         sink: &mut EventSink<'_>,
     ) {
         let running = self.running.map(|at| &self.slots[at]).filter(|slot| slot.is_running(channel));
-        let ended = self.told.iter().filter(|(lane, _)| *lane == Lane::of(channel)).map(|(_, told)| *told);
-        let told = ended.chain(running.map(Slot::told));
+        let ended =
+            self.told.iter().filter(|(lane, _)| *lane == ChannelKind::of(channel)).map(|(_, told)| *told);
+        let told = ended.chain(running.map(BlockState::told));
         let missing = told.clone().try_fold(text, |text, told| told.suffix_of(text)).unwrap_or(text);
-        if told.map(Fingerprint::length).sum::<u64>() > 0 && missing.len() == text.len() && !text.is_empty() {
+        if told.map(TextFingerprint::length).sum::<u64>() > 0
+            && missing.len() == text.len()
+            && !text.is_empty()
+        {
             let detail = "a text is told whole after other pieces; it stands behind them";
-            context.emit(Body::Notice(Notice::new(NoticeCode::Other, context.offset, detail)), sink);
+            context.emit(EventKind::Notice(Notice::new(NoticeCode::Other, context.offset, detail)), sink);
         }
         self.text(place, channel, word, Str::Plain(missing), context, sink);
     }
 
     /// The block of an earlier frame that held exactly this text: closing restatements may number their
     /// blocks anew.
-    fn told_before(&self, text: Fingerprint, frame: u64) -> Option<usize> {
+    fn told_before(&self, text: TextFingerprint, frame: u64) -> Option<usize> {
         let at = *self.texts.get(&text)?;
         (self.slots[at].frame < frame).then_some(at)
     }
 
-    fn end_slot(&mut self, at: usize, cut: Cut, context: &mut Context, sink: &mut EventSink<'_>) {
+    fn end_slot(&mut self, at: usize, cut: BlockCut, context: &mut WeaveContext, sink: &mut EventSink<'_>) {
         let slot = &mut self.slots[at];
         if slot.is_ended {
             return;
         }
         slot.end(cut, context, sink);
-        if let Content::Running(channel) = slot.content {
+        if let StateContent::Running(channel) = slot.content {
             self.texts.get_or_insert_with(slot.told(), || at);
-            self.told.push((Lane::of(channel), slot.told()));
+            self.told.push((ChannelKind::of(channel), slot.told()));
         }
     }
 
     /// The open slot for running text, made if need be.
     fn running_slot(
         &mut self,
-        place: Option<Place>,
-        channel: Channel,
+        place: Option<BlockKey>,
+        channel: TextChannel,
         word: &str,
-        context: &mut Context,
+        context: &mut WeaveContext,
         sink: &mut EventSink<'_>,
     ) -> usize {
         let found = match place {
@@ -566,7 +583,7 @@ impl Choice {
         let at = self.slots.len();
         self.arrive(at, context, sink);
         let item = place.and_then(|place| self.items.at(place));
-        self.add(Slot::running(channel, word, place, item, context.frame));
+        self.add(BlockState::running(channel, word, place, item, context.frame));
         match place {
             Some(place) if !place.runs => {
                 self.slots[at].group = Some(place.group());
@@ -580,7 +597,7 @@ impl Choice {
 
     /// Adds a slot. Most answers have few, and many are read at the same time; but what brings several in one frame
     /// mostly brings more, and is soon over.
-    fn add(&mut self, slot: Slot) {
+    fn add(&mut self, slot: BlockState) {
         let (count, is_full) = (self.slots.len(), self.slots.len() == self.slots.capacity());
         match self.slots.last() {
             None => self.slots.reserve_exact(1),
@@ -591,28 +608,28 @@ impl Choice {
     }
 
     /// The thing at the place.
-    fn thing(&mut self, place: Place) -> &mut Thing {
-        self.things.get_or_insert_with(place.thing(), Thing::default)
+    fn thing(&mut self, place: BlockKey) -> &mut BlockGroup {
+        self.things.get_or_insert_with(place.thing(), BlockGroup::default)
     }
 
     /// Whether all open calls are complete, if any are open.
     pub(super) fn are_open_calls_complete(&self) -> Option<bool> {
         // Without this one some call is not, or none is open.
         if self.complete.is_none() {
-            return self.slots.iter().any(Slot::is_open_call).then_some(false);
+            return self.slots.iter().any(BlockState::is_open_call).then_some(false);
         }
         let mut open = self.slots.iter().filter(|slot| slot.is_open_call());
         Some(open.all(|slot| slot.is_complete_call() && slot.is_named_call()))
     }
 
     /// Something arrived for slot `at`: what waited for "something else" is over.
-    fn arrive(&mut self, at: usize, context: &mut Context, sink: &mut EventSink<'_>) {
+    fn arrive(&mut self, at: usize, context: &mut WeaveContext, sink: &mut EventSink<'_>) {
         self.last = Some(at);
         if let Some(complete) = self.complete.take_if(|complete| *complete != at) {
-            self.end_slot(complete, Cut::No, context, sink);
+            self.end_slot(complete, BlockCut::No, context, sink);
         }
         if let Some(running) = self.running.take_if(|running| *running != at) {
-            self.end_slot(running, Cut::No, context, sink);
+            self.end_slot(running, BlockCut::No, context, sink);
         }
         if !self.ripe.is_empty() {
             self.settle_names(Some(at), context, sink);
@@ -622,7 +639,7 @@ impl Choice {
     /// Starts the calls whose name is sure: it came in an earlier frame and has not grown in this one, or it is that of a
     /// declared tool and begins no other's. Calls begin in the order in which they were named, so it stops at the one
     /// at `before` and at one whose name may still grow.
-    fn settle_names(&mut self, before: Option<usize>, context: &mut Context, sink: &mut EventSink<'_>) {
+    fn settle_names(&mut self, before: Option<usize>, context: &mut WeaveContext, sink: &mut EventSink<'_>) {
         let Self { ripe, slots, .. } = self;
         let mut is_waiting = false;
         ripe.retain(|&at| {
@@ -641,12 +658,17 @@ impl Choice {
         });
     }
 
-    pub(super) fn call(&mut self, piece: &Piece<'_>, context: &mut Context, sink: &mut EventSink<'_>) {
+    pub(super) fn call(
+        &mut self,
+        piece: &CallPiece<'_>,
+        context: &mut WeaveContext,
+        sink: &mut EventSink<'_>,
+    ) {
         // Most only go on with the arguments of the call that was spoken of last.
         let at = match piece {
-            Piece { id: None, name: None, arguments: Some(Arguments::Text(_)), place, .. } => {
-                self.undisturbed(*place, context).filter(|&at| self.slots[at].goes_on(None))
-            }
+            CallPiece {
+                id: None, name: None, arguments: Some(FragmentArguments::Text(_)), place, ..
+            } => self.undisturbed(*place, context).filter(|&at| self.slots[at].goes_on(None)),
             _ => None,
         };
         match (at, piece.arguments) {
@@ -658,13 +680,13 @@ impl Choice {
     /// The slot that was spoken of last, if it stands at that place, and nothing waits that would have to be told before it
     /// is spoken of again. What it put an end to when it was spoken of is over.
     #[inline(always)]
-    fn undisturbed(&self, place: Option<Place>, context: &Context) -> Option<usize> {
+    fn undisturbed(&self, place: Option<BlockKey>, context: &WeaveContext) -> Option<usize> {
         let (latest, at) = self.latest?;
         let is_last = place == Some(latest) && self.last == Some(at);
         (is_last && self.ripe.is_empty() && context.next.is_empty()).then_some(at)
     }
 
-    fn call_in_full(&mut self, piece: &Piece<'_>, context: &mut Context, sink: &mut EventSink<'_>) {
+    fn call_in_full(&mut self, piece: &CallPiece<'_>, context: &mut WeaveContext, sink: &mut EventSink<'_>) {
         let id = piece.id.map(Str::to_cow).filter(|id| !id.is_empty());
         let name = piece.name.map(Str::to_cow).filter(|name| !name.is_empty());
         let digest = id.as_deref().map(keyed_digest);
@@ -679,7 +701,7 @@ impl Choice {
                 let at = self.slots.len();
                 self.arrive(at, context, sink);
                 let item = piece.place.and_then(|place| self.items.at(place));
-                let mut slot = Slot::call(piece.kind, piece.word, piece.place, item, context.frame);
+                let mut slot = BlockState::call(piece.kind, piece.word, piece.place, item, context.frame);
                 slot.is_doubted = self.last_call.is_some() && is_mirror(piece.place);
                 self.add(slot);
                 at
@@ -696,7 +718,7 @@ impl Choice {
                 call.index = call.index.or(place.number());
             }
         }
-        if matches!(piece.arguments, Some(Arguments::Opening { .. }))
+        if matches!(piece.arguments, Some(FragmentArguments::Opening { .. }))
             && let Some(call) = self.slots[at].as_call_mut()
         {
             // Text that came before the announcement could not say who runs the call.
@@ -723,23 +745,23 @@ impl Choice {
     /// A call that begins where a text stood ends the text, and one that is announced ends the call there.
     fn displace(
         &mut self,
-        place: Place,
+        place: BlockKey,
         by: usize,
-        arguments: Option<Arguments<'_>>,
-        context: &mut Context,
+        arguments: Option<FragmentArguments<'_>>,
+        context: &mut WeaveContext,
         sink: &mut EventSink<'_>,
     ) {
-        let is_announced = matches!(arguments, Some(Arguments::Text(Str::Plain(""))));
+        let is_announced = matches!(arguments, Some(FragmentArguments::Text(Str::Plain(""))));
         let ends = |at: &usize| *at != by && (is_announced || self.slots[*at].as_call().is_none());
         if let Some(former) = self.at_place(place).filter(ends) {
-            self.end_slot(former, Cut::No, context, sink);
+            self.end_slot(former, BlockCut::No, context, sink);
         }
     }
 
     /// The slot of the call that the fragment speaks of; none if it is a new one. `by_id` is the one that has the id.
     fn locate(
         &self,
-        piece: &Piece<'_>,
+        piece: &CallPiece<'_>,
         by_id: Option<usize>,
         id: Option<&str>,
         name: Option<&str>,
@@ -751,7 +773,7 @@ impl Choice {
             .filter(|&at| self.slots[at].as_call().is_some());
         let by_id = by_id.map(|at| by_place.filter(|&at| self.slots[at].has_id(id)).unwrap_or(at));
         let item = piece.place.and_then(|place| self.items.open_at(place));
-        let evidence = Evidence {
+        let evidence = IdentityEvidence {
             slots: &self.slots,
             piece,
             id,
@@ -765,7 +787,13 @@ impl Choice {
         evidence.locate()
     }
 
-    fn identify(&mut self, at: usize, id: Cow<'_, str>, context: &mut Context, sink: &mut EventSink<'_>) {
+    fn identify(
+        &mut self,
+        at: usize,
+        id: Cow<'_, str>,
+        context: &mut WeaveContext,
+        sink: &mut EventSink<'_>,
+    ) {
         let slot = &mut self.slots[at];
         let (block, is_ended) = (slot.block, slot.is_ended);
         // The end of an item tells what its call is called from then on.
@@ -778,18 +806,18 @@ impl Choice {
             Some(_) if is_ended => {
                 let detail = format!("the call of {} got its id {id} after it had ended", call.name.as_str());
                 let notice = Notice::new(NoticeCode::LateFragment, context.offset, detail);
-                context.emit(Body::Notice(notice), sink);
+                context.emit(EventKind::Notice(notice), sink);
             }
             Some(block) => {
-                let (scope, id) = (Scope::Block(block), Some(Cow::Borrowed(id.as_ref())));
-                context.emit(Body::Identity { scope, id, model: None }, sink);
+                let (scope, id) = (EventScope::Block(block), Some(Cow::Borrowed(id.as_ref())));
+                context.emit(EventKind::Identity { scope, id, model: None }, sink);
             }
             None => {}
         }
         call.id = Some(id.into());
     }
 
-    fn name(&mut self, at: usize, piece: &str, context: &mut Context, sink: &mut EventSink<'_>) {
+    fn name(&mut self, at: usize, piece: &str, context: &mut WeaveContext, sink: &mut EventSink<'_>) {
         let slot = &mut self.slots[at];
         let has_started = slot.block.is_some();
         let Some(call) = slot.as_call_mut() else { return };
@@ -797,14 +825,14 @@ impl Choice {
             if call.name.as_str() != piece {
                 let detail =
                     format!("the call of {} was renamed to {piece} after it had begun", call.name.as_str());
-                context.emit(Body::Notice(Notice::new(NoticeCode::Other, context.offset, detail)), sink);
+                context.emit(EventKind::Notice(Notice::new(NoticeCode::Other, context.offset, detail)), sink);
             }
             return;
         }
         // A repeated whole name is not doubled, a growing one replaces, a further piece is joined.
         let is_first = call.name.as_str().is_empty();
         match piece.starts_with(call.name.as_str()) {
-            true => call.name = Name::Whole(piece.into()),
+            true => call.name = NameState::Whole(piece.into()),
             false => call.name.grow(piece),
         }
         call.named_in = context.frame;
@@ -816,8 +844,8 @@ impl Choice {
     fn argue(
         &mut self,
         at: usize,
-        arguments: Arguments<'_>,
-        context: &mut Context,
+        arguments: FragmentArguments<'_>,
+        context: &mut WeaveContext,
         sink: &mut EventSink<'_>,
     ) {
         let is_named = self.slots[at].as_call().is_some_and(|call| !call.name.as_str().is_empty());
@@ -837,7 +865,7 @@ impl Choice {
         }
         let slot = &mut self.slots[at];
         match arguments {
-            Arguments::Text(text) if slot.is_ended => {
+            FragmentArguments::Text(text) if slot.is_ended => {
                 // Some servers send the end of a line behind each call, as an escape.
                 if !text.to_cow().trim_ascii().is_empty() {
                     let notice = Notice {
@@ -848,22 +876,22 @@ impl Choice {
                             "arguments came for a call that had ended",
                         )
                     };
-                    context.emit(Body::Notice(notice), sink);
+                    context.emit(EventKind::Notice(notice), sink);
                 }
             }
-            Arguments::Text(text) => {
+            FragmentArguments::Text(text) => {
                 slot.meet_expectation();
                 slot.append(text, context, sink);
             }
-            Arguments::Opening { fallback, expects_text } => slot.open_call(fallback, expects_text),
-            Arguments::Whole(text) => slot.restate(text, context, sink),
-            Arguments::Value(json) => {
+            FragmentArguments::Opening { fallback, expects_text } => slot.open_call(fallback, expects_text),
+            FragmentArguments::Whole(text) => slot.restate(text, context, sink),
+            FragmentArguments::Value(json) => {
                 let mut scratch = context.take_scratch();
                 compact_into(json, &mut scratch);
                 slot.take_value(&scratch, context, sink);
                 context.return_scratch(scratch);
             }
-            Arguments::Leaf { path, value, continues } => {
+            FragmentArguments::Leaf { path, value, continues } => {
                 slot.put_leaf(path, value, continues, context, sink);
             }
         }
@@ -876,9 +904,9 @@ impl Choice {
     /// The provider says that the block at the place is over; without a place, the last call.
     pub(super) fn end(
         &mut self,
-        place: Option<Place>,
-        cut: Cut,
-        context: &mut Context,
+        place: Option<BlockKey>,
+        cut: BlockCut,
+        context: &mut WeaveContext,
         sink: &mut EventSink<'_>,
     ) {
         let at = match place {
@@ -891,13 +919,13 @@ impl Choice {
     }
 
     /// The result of the call of that id will come at the place.
-    pub(super) fn answer(&mut self, place: Place, id: Str<'_>, context: &mut Context) {
+    pub(super) fn answer(&mut self, place: BlockKey, id: Str<'_>, context: &mut WeaveContext) {
         let members = std::mem::take(&mut context.next);
         self.answers.insert(place, (id.to_cow().into_owned(), members));
     }
 
     /// The id of the call that a result answers.
-    fn called<'c>(&'c self, place: Option<Place>, id: Option<&'c str>) -> Option<&'c str> {
+    fn called<'c>(&'c self, place: Option<BlockKey>, id: Option<&'c str>) -> Option<&'c str> {
         let id = id.or_else(|| place.and_then(|place| self.answers.get(&place)).map(|(id, _)| id.as_str()));
         if id.is_some() {
             return id;
@@ -911,23 +939,23 @@ impl Choice {
         self.slots[at?].as_call()?.id.as_deref()
     }
 
-    fn at_place(&self, place: Place) -> Option<usize> {
+    fn at_place(&self, place: BlockKey) -> Option<usize> {
         match self.latest {
-            _ if place == Place::LAST => self.last,
+            _ if place == BlockKey::LAST => self.last,
             Some((latest, at)) if latest == place => Some(at),
             _ => self.by_place.get(&place).copied(),
         }
     }
 
-    fn set_place(&mut self, place: Place, at: usize) {
-        if place != Place::LAST && self.latest != Some((place, at)) {
+    fn set_place(&mut self, place: BlockKey, at: usize) {
+        if place != BlockKey::LAST && self.latest != Some((place, at)) {
             self.latest = Some((place, at));
             self.by_place.insert(place, at);
         }
     }
 
     /// The frame is over: names that did not grow in it are settled, and those that cannot grow.
-    pub(super) fn end_frame(&mut self, context: &mut Context, sink: &mut EventSink<'_>) {
+    pub(super) fn end_frame(&mut self, context: &mut WeaveContext, sink: &mut EventSink<'_>) {
         match self.ripe.is_empty() {
             true => std::mem::swap(&mut self.ripe, &mut self.named),
             false => self.ripe.append(&mut self.named),
@@ -937,11 +965,11 @@ impl Choice {
     }
 
     /// The calls whose name may still grow.
-    pub(super) fn pending(&self) -> impl Iterator<Item = &Call> {
+    pub(super) fn pending(&self) -> impl Iterator<Item = &CallState> {
         let waiting = self.ripe.iter().chain(&self.named).filter_map(|&at| self.slots.get(at));
         waiting
             .filter(|slot| slot.block.is_none() && slot.is_open() && !slot.is_doubted)
-            .filter_map(Slot::as_call)
+            .filter_map(BlockState::as_call)
             .filter(|call| !call.name.as_str().is_empty())
     }
 
@@ -955,7 +983,7 @@ impl Choice {
     fn is_mirrored(&self, at: usize, is_over: bool) -> bool {
         let slot = &self.slots[at];
         let Some(call) = slot.as_call() else { return false };
-        let is_same = |other: &Slot| {
+        let is_same = |other: &BlockState| {
             let has_name = other.as_call().is_some_and(|other| other.name.as_str() == call.name.as_str());
             let is_less = !slot.is_complete_call() && other.is_complete_call();
             has_name && (!is_over || is_less || other.told() == slot.told())
@@ -971,17 +999,19 @@ impl Choice {
     /// The answer is over: everything ends, and the provider's reason is told.
     pub(super) fn finish(
         &mut self,
-        Ending { is_done, has_failed, is_truncated }: Ending,
-        context: &mut Context,
+        ResponseEnding { is_done, has_failed, is_truncated }: ResponseEnding,
+        context: &mut WeaveContext,
         sink: &mut EventSink<'_>,
     ) {
         let said = self.finish.as_ref().map(|(reason, _)| *reason);
         let cut = match said {
-            _ if has_failed => Cut::ByLimit,
-            Some(FinishReason::Length | FinishReason::ContentFilter | FinishReason::Error) => Cut::ByLimit,
-            None if !is_done => Cut::ByLimit,
-            Some(FinishReason::Other) if is_truncated => Cut::ByLimit,
-            _ => Cut::ByEnd,
+            _ if has_failed => BlockCut::ByLimit,
+            Some(FinishReason::Length | FinishReason::ContentFilter | FinishReason::Error) => {
+                BlockCut::ByLimit
+            }
+            None if !is_done => BlockCut::ByLimit,
+            Some(FinishReason::Other) if is_truncated => BlockCut::ByLimit,
+            _ => BlockCut::ByEnd,
         };
         for at in 0..self.slots.len() {
             // What only told again what another one had told is not told.
@@ -1003,8 +1033,8 @@ impl Choice {
         };
         let has_calls = self.slots.iter().any(|slot| slot.as_call().is_some());
         let mut calls =
-            self.slots.iter().filter_map(Slot::as_call).filter(|call| call.kind != CallKind::Builtin);
-        let has_only_complete = has_calls && calls.all(|call| call.completion == Completion::Whole);
+            self.slots.iter().filter_map(BlockState::as_call).filter(|call| call.kind != CallKind::Builtin);
+        let has_only_complete = has_calls && calls.all(|call| call.completion == BlockCompletion::Whole);
         let odd = match said {
             _ if has_failed => None,
             _ if is_limited && has_only_complete => {
@@ -1029,7 +1059,7 @@ impl Choice {
         }
         let finish = self.finish.take();
         let raw = finish.as_ref().and_then(|(_, raw)| raw.as_deref()).map(Cow::Borrowed);
-        context.emit(Body::Finish { reason, raw }, sink);
+        context.emit(EventKind::Finish { reason, raw }, sink);
     }
 }
 
@@ -1037,33 +1067,33 @@ impl Choice {
 const MANY: usize = 8;
 
 /// The bit of the space of a place.
-fn bit(place: Place) -> u64 {
+fn bit(place: BlockKey) -> u64 {
     1 << (place.space % 64)
 }
 
-fn is_mirror(place: Option<Place>) -> bool {
-    place.is_some_and(|place| place.space == Place::MIRROR)
+fn is_mirror(place: Option<BlockKey>) -> bool {
+    place.is_some_and(|place| place.space == BlockKey::MIRROR)
 }
 
 /// A channel, whatever the form of its thoughts.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Lane {
+enum ChannelKind {
     Text,
     Reasoning,
     Refusal,
 }
 
-impl Lane {
-    fn of(channel: Channel) -> Self {
+impl ChannelKind {
+    fn of(channel: TextChannel) -> Self {
         match channel {
-            Channel::Text => Self::Text,
-            Channel::Reasoning(_) => Self::Reasoning,
-            Channel::Refusal => Self::Refusal,
+            TextChannel::Text => Self::Text,
+            TextChannel::Reasoning(_) => Self::Reasoning,
+            TextChannel::Refusal => Self::Refusal,
         }
     }
 }
 
-impl std::fmt::Debug for Content {
+impl std::fmt::Debug for StateContent {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Running(channel) => channel.fmt(f),
@@ -1079,11 +1109,17 @@ mod tests {
     use crate::event::Event;
 
     /// One of the steps that fragments have a choice take, by the throw of dice.
-    fn step(choice: &mut Choice, dice: u64, context: &mut Context, events: &mut Vec<Event<'static>>) {
+    fn step(
+        choice: &mut ChoiceState,
+        dice: u64,
+        context: &mut WeaveContext,
+        events: &mut Vec<Event<'static>>,
+    ) {
         let pick = |from: u32, count: u64| (dice >> from) % count;
-        let places = [Place::at(0), Place::at(1), Place::at(1).part(0, 1), Place::at(2).running()];
+        let places =
+            [BlockKey::at(0), BlockKey::at(1), BlockKey::at(1).part(0, 1), BlockKey::at(2).running()];
         let place = places.get(pick(8, 5) as usize).copied();
-        let channel = if pick(16, 4) == 0 { Channel::REASONING } else { Channel::Text };
+        let channel = if pick(16, 4) == 0 { TextChannel::REASONING } else { TextChannel::Text };
         let text = [
             Str::Plain("a"),
             Str::Plain("{}"),
@@ -1100,15 +1136,15 @@ mod tests {
             5..11 => {
                 let arguments = match pick(24, 12) {
                     0 => None,
-                    1 => Some(Arguments::Whole(text)),
-                    2 => Some(Arguments::Opening { fallback: None, expects_text: pick(28, 2) == 0 }),
-                    _ => Some(Arguments::Text(text)),
+                    1 => Some(FragmentArguments::Whole(text)),
+                    2 => Some(FragmentArguments::Opening { fallback: None, expects_text: pick(28, 2) == 0 }),
+                    _ => Some(FragmentArguments::Text(text)),
                 };
                 let id = may_be(30, if pick(34, 2) == 0 { Str::Plain("one") } else { Str::Plain("two") });
                 let (name, kind, word) = (may_be(38, Str::Plain("look")), CallKind::Function, "");
-                choice.call(&Piece { place, id, name, kind, word, arguments }, context, events);
+                choice.call(&CallPiece { place, id, name, kind, word, arguments }, context, events);
             }
-            11 => choice.end(place, Cut::No, context, events),
+            11 => choice.end(place, BlockCut::No, context, events),
             12 => choice.restate(place, (channel, ""), text, pick(24, 2) == 0, context, events),
             13 => context.next.set(("", "member", if pick(24, 2) == 0 { "1" } else { "2" })),
             _ => {
@@ -1125,13 +1161,13 @@ mod tests {
         let mut seed = 7_u64;
         let mut went_on = 0;
         for _ in 0..40_000 {
-            let (mut choice, mut forgetful) = (Choice::default(), Choice::default());
-            let (mut context, mut other) = (Context::default(), Context::default());
+            let (mut choice, mut forgetful) = (ChoiceState::default(), ChoiceState::default());
+            let (mut context, mut other) = (WeaveContext::default(), WeaveContext::default());
             let (mut events, mut expected) = (Vec::new(), Vec::new());
             for _ in 0..24 {
                 seed = seed.wrapping_mul(0x5851_F42D_4C95_7F2D).wrapping_add(0x1405_7B7E_F767_814F);
                 let dice = seed >> 20;
-                went_on += usize::from(choice.undisturbed(Some(Place::at(0)), &context).is_some());
+                went_on += usize::from(choice.undisturbed(Some(BlockKey::at(0)), &context).is_some());
                 step(&mut choice, dice, &mut context, &mut events);
                 forgetful.latest = None;
                 step(&mut forgetful, dice, &mut other, &mut expected);
@@ -1145,14 +1181,15 @@ mod tests {
 
     #[test]
     fn a_list_of_many_parts_is_not_looked_through_once_per_part() {
-        let (mut choice, mut context) = (Choice::default(), Context { frame: 1, ..Context::default() });
+        let (mut choice, mut context) =
+            (ChoiceState::default(), WeaveContext { frame: 1, ..WeaveContext::default() });
         let mut events: Vec<Event<'static>> = Vec::new();
         for part in 0..100 {
-            let (place, text) = (Place::at(0).part(0, part), format!("part {part}"));
+            let (place, text) = (BlockKey::at(0).part(0, part), format!("part {part}"));
             let text = Str::Plain(&text);
-            choice.restate(Some(place), (Channel::Text, ""), text, false, &mut context, &mut events);
+            choice.restate(Some(place), (TextChannel::Text, ""), text, false, &mut context, &mut events);
         }
-        let thing = &choice.things.get(&Place::at(0)).expect("it was told");
+        let thing = &choice.things.get(&BlockKey::at(0)).expect("it was told");
         assert_eq!((thing.slots.len(), thing.restated), (100, 99));
     }
 }

@@ -1,11 +1,11 @@
 //! What a frame would say, looked at before it counts: does it go on with the answer or begin the next?
 
 use crate::event::Sink;
-use crate::fragment::{Arguments, Fragment, Part};
+use crate::fragment::{Fragment, FragmentArguments, FragmentKind};
 
 /// What matters of a frame for that. Decoding is pure, so a frame may be read twice.
 #[derive(Debug, Default)]
-pub(super) struct Glance {
+pub(super) struct FrameGlance {
     /// The answer's id, if the frame gives one.
     pub(super) id: Option<String>,
     /// Whether content begins or grows.
@@ -20,42 +20,47 @@ pub(super) struct Glance {
     pub(super) has_error: bool,
 }
 
-impl<'f> Sink<Fragment<'f>> for Glance {
+impl<'f> Sink<Fragment<'f>> for FrameGlance {
     fn put(&mut self, fragment: Fragment<'f>) {
         match fragment.part {
-            Part::Start { id: Some(id), .. } if !id.is_empty() => self.id = Some(id.to_cow().into_owned()),
-            Part::Open { .. } => self.is_fresh = true,
-            Part::Text { text, .. } => self.is_fresh |= !text.is_empty(),
-            Part::Call { arguments: Some(Arguments::Whole(_) | Arguments::Value(_)), .. } => {
+            FragmentKind::Start { id: Some(id), .. } if !id.is_empty() => {
+                self.id = Some(id.to_cow().into_owned())
+            }
+            FragmentKind::Open { .. } => self.is_fresh = true,
+            FragmentKind::Text { text, .. } => self.is_fresh |= !text.is_empty(),
+            FragmentKind::Call {
+                arguments: Some(FragmentArguments::Whole(_) | FragmentArguments::Value(_)),
+                ..
+            } => {
                 self.is_whole = true;
             }
-            Part::Call { .. } => self.is_fresh = true,
-            Part::Restate { text, .. } => self.is_whole |= !text.is_empty(),
-            Part::Finish { .. } => self.has_finish = true,
-            Part::Error(_) => self.has_error = true,
-            Part::ToolResult { .. } | Part::Opaque { .. } => self.is_whole = true,
-            Part::Choice => self.has_choice = true,
-            Part::Usage { .. } | Part::Step { .. } => self.has_usage = true,
-            Part::Start { .. }
-            | Part::Item { .. }
-            | Part::ItemEnd
-            | Part::Rerouted { .. }
-            | Part::Same { .. }
-            | Part::End
-            | Part::Cut
-            | Part::Attach { .. }
-            | Part::Progress { .. }
-            | Part::Detail { .. }
-            | Part::Answers { .. }
-            | Part::Done
-            | Part::HalfDone
-            | Part::Foreign { .. }
-            | Part::Notice { .. } => {}
+            FragmentKind::Call { .. } => self.is_fresh = true,
+            FragmentKind::Restate { text, .. } => self.is_whole |= !text.is_empty(),
+            FragmentKind::Finish { .. } => self.has_finish = true,
+            FragmentKind::Error(_) => self.has_error = true,
+            FragmentKind::ToolResult { .. } | FragmentKind::Opaque { .. } => self.is_whole = true,
+            FragmentKind::Choice => self.has_choice = true,
+            FragmentKind::Usage { .. } | FragmentKind::Step { .. } => self.has_usage = true,
+            FragmentKind::Start { .. }
+            | FragmentKind::Item { .. }
+            | FragmentKind::ItemEnd
+            | FragmentKind::Rerouted { .. }
+            | FragmentKind::Same { .. }
+            | FragmentKind::End
+            | FragmentKind::Cut
+            | FragmentKind::Attach { .. }
+            | FragmentKind::Progress { .. }
+            | FragmentKind::Detail { .. }
+            | FragmentKind::Answers { .. }
+            | FragmentKind::Done
+            | FragmentKind::HalfDone
+            | FragmentKind::Foreign { .. }
+            | FragmentKind::Notice { .. } => {}
         }
     }
 }
 
-impl Glance {
+impl FrameGlance {
     /// Whether it gives an id that is not `known`.
     pub(super) fn has_other_id(&self, known: Option<&str>) -> bool {
         self.id.is_some() && self.id.as_deref() != known

@@ -1,18 +1,18 @@
 //! Which call a fragment continues: the rules of identity, as one table for all protocols.
 //!
-//! A fragment is described by [`Evidence`]; the first of [`RULES`] that applies decides. Ids and places are aliases of
+//! A fragment is described by [`IdentityEvidence`]; the first of [`RULES`] that applies decides. Ids and places are aliases of
 //! each other once they were seen together. Each rule has a case under `tests/data/protocol` whose response comes out
 //! wrong without it; the tests of this module remove the rules one by one to check that.
 
-use super::choice::Piece;
-use super::slot::Slot;
-use crate::fragment::{Arguments, Place};
+use super::choice::CallPiece;
+use super::slot::BlockState;
+use crate::fragment::{BlockKey, FragmentArguments};
 use crate::json::compact_into;
 
 /// What a fragment of a call says, beside what is known of the calls that it may belong to.
-pub(super) struct Evidence<'e> {
-    pub(super) slots: &'e [Slot],
-    pub(super) piece: &'e Piece<'e>,
+pub(super) struct IdentityEvidence<'e> {
+    pub(super) slots: &'e [BlockState],
+    pub(super) piece: &'e CallPiece<'e>,
     pub(super) id: Option<&'e str>,
     pub(super) name: Option<&'e str>,
     pub(super) frame: u64,
@@ -28,7 +28,7 @@ pub(super) struct Evidence<'e> {
 
 /// What a fragment belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Verdict {
+enum IdentityVerdict {
     /// The call that has the id.
     ById,
     /// The call at the place.
@@ -39,15 +39,15 @@ enum Verdict {
     New,
 }
 
-struct Rule {
-    verdict: Verdict,
+struct IdentityRule {
+    verdict: IdentityVerdict,
     /// Named by the tests.
     #[cfg_attr(not(test), expect(dead_code, reason = "documents the rule, and names it in the tests"))]
     reason: &'static str,
-    applies: fn(&Evidence<'_>) -> bool,
+    applies: fn(&IdentityEvidence<'_>) -> bool,
 }
 
-impl Rule {
+impl IdentityRule {
     /// Whether a test leaves the rule out.
     #[cfg(test)]
     fn is_left_out(&self) -> bool {
@@ -61,13 +61,17 @@ impl Rule {
     }
 }
 
-const fn rule(verdict: Verdict, reason: &'static str, applies: fn(&Evidence<'_>) -> bool) -> Rule {
-    Rule { verdict, reason, applies }
+const fn rule(
+    verdict: IdentityVerdict,
+    reason: &'static str,
+    applies: fn(&IdentityEvidence<'_>) -> bool,
+) -> IdentityRule {
+    IdentityRule { verdict, reason, applies }
 }
 
-use Verdict::{ById, ByPlace, Last, New};
+use IdentityVerdict::{ById, ByPlace, Last, New};
 
-const RULES: &[Rule] = &[
+const RULES: &[IdentityRule] = &[
     rule(New, "an announcement with a known id, of another call", |it| {
         it.is_announcement()
             && it.known().is_some_and(|call| !call.is_announced_by(it.name, it.piece.arguments))
@@ -106,7 +110,7 @@ const RULES: &[Rule] = &[
             })
     }),
     rule(New, "another id, and a name", |it| {
-        it.id.is_some() && it.name.is_some() && it.there().is_some_and(Slot::has_any_id)
+        it.id.is_some() && it.name.is_some() && it.there().is_some_and(BlockState::has_any_id)
     }),
     rule(New, "an id and a name after the call there has ended", |it| {
         it.id.is_some() && it.name.is_some() && it.there().is_some_and(|call| !call.is_open())
@@ -154,7 +158,7 @@ const RULES: &[Rule] = &[
     rule(New, "nothing else is known of it", |_| true),
 ];
 
-impl Evidence<'_> {
+impl IdentityEvidence<'_> {
     /// The call that the fragment belongs to; none if it is a new one.
     pub(super) fn locate(&self) -> Option<usize> {
         let rule = RULES.iter().find(|rule| !rule.is_left_out() && (rule.applies)(self));
@@ -166,60 +170,60 @@ impl Evidence<'_> {
         }
     }
 
-    fn slot(&self, at: Option<usize>) -> Option<&Slot> {
+    fn slot(&self, at: Option<usize>) -> Option<&BlockState> {
         at.and_then(|at| self.slots.get(at))
     }
 
-    fn known(&self) -> Option<&Slot> {
+    fn known(&self) -> Option<&BlockState> {
         self.slot(self.by_id)
     }
 
-    fn there(&self) -> Option<&Slot> {
+    fn there(&self) -> Option<&BlockState> {
         self.slot(self.by_place)
     }
 
-    fn last(&self) -> Option<&Slot> {
+    fn last(&self) -> Option<&BlockState> {
         self.slot(self.last_open)
     }
 
     fn is_announcement(&self) -> bool {
-        matches!(self.piece.arguments, Some(Arguments::Opening { .. }))
+        matches!(self.piece.arguments, Some(FragmentArguments::Opening { .. }))
     }
 
     /// Whether the arguments come in pieces.
     fn is_piece(&self) -> bool {
-        matches!(self.piece.arguments, Some(Arguments::Text(_)))
+        matches!(self.piece.arguments, Some(FragmentArguments::Text(_)))
     }
 
     /// Whether the arguments are told to be none so far.
     fn is_empty_piece(&self) -> bool {
-        matches!(self.piece.arguments, Some(Arguments::Text(text)) if text.is_empty())
+        matches!(self.piece.arguments, Some(FragmentArguments::Text(text)) if text.is_empty())
     }
 
     /// Whether the arguments so far only hold the place of those that come in pieces.
-    fn is_placeholder(&self, call: &Slot) -> bool {
+    fn is_placeholder(&self, call: &BlockState) -> bool {
         call.is_placeholder()
     }
 
     /// Whether the place is another number than that of the call of the id, and no call is there.
     fn is_elsewhere(&self) -> bool {
-        let is_at = |place: Place| {
+        let is_at = |place: BlockKey| {
             self.known()
-                .and_then(Slot::as_call)
+                .and_then(BlockState::as_call)
                 .is_none_or(|call| call.index.is_none_or(|index| place.number() == Some(index)))
         };
         self.by_place.is_none() && self.piece.place.is_some_and(|place| !is_at(place))
     }
 
-    fn renames(&self, call: &Slot) -> bool {
+    fn renames(&self, call: &BlockState) -> bool {
         self.name.is_some_and(|name| call.as_call().is_some_and(|call| call.name.as_str() != name))
     }
 
     /// Whether the arguments begin here, and do not go on with those of the call.
-    fn begins(&self, call: &Slot) -> bool {
+    fn begins(&self, call: &BlockState) -> bool {
         match self.piece.arguments {
             None => true,
-            Some(Arguments::Text(text)) => {
+            Some(FragmentArguments::Text(text)) => {
                 !call.has_text()
                     || text.written().starts_with('{')
                     || text.is_empty() && call.is_complete_call()
@@ -230,7 +234,9 @@ impl Evidence<'_> {
 
     /// Whether a complete call of the id is named again, and not at its own place.
     fn names_complete_call(&self) -> bool {
-        self.name.is_some() && self.by_place != self.by_id && self.known().is_some_and(Slot::is_complete_call)
+        self.name.is_some()
+            && self.by_place != self.by_id
+            && self.known().is_some_and(BlockState::is_complete_call)
     }
 
     /// Whether it is arguments alone, at a place where no call is.
@@ -239,14 +245,14 @@ impl Evidence<'_> {
     }
 
     /// Whether the arguments go on with those of the call, or tell them again.
-    fn extends(&self, call: &Slot) -> bool {
+    fn extends(&self, call: &BlockState) -> bool {
         match self.piece.arguments {
-            None | Some(Arguments::Leaf { .. } | Arguments::Opening { .. }) => true,
-            Some(Arguments::Text(text)) if text.written().trim_ascii().is_empty() => true,
-            Some(Arguments::Text(text) | Arguments::Whole(text)) => {
+            None | Some(FragmentArguments::Leaf { .. } | FragmentArguments::Opening { .. }) => true,
+            Some(FragmentArguments::Text(text)) if text.written().trim_ascii().is_empty() => true,
+            Some(FragmentArguments::Text(text) | FragmentArguments::Whole(text)) => {
                 text.is_empty() || call.is_extended_by(&text.to_cow())
             }
-            Some(Arguments::Value(json)) => {
+            Some(FragmentArguments::Value(json)) => {
                 let mut compact = String::new();
                 compact_into(json, &mut compact);
                 call.is_extended_by(&compact)
@@ -262,7 +268,7 @@ mod tests {
     use std::path::{Path, PathBuf};
 
     use super::{New, RULES};
-    use crate::doors::loose::Loose;
+    use crate::doors::loose::LooseDecoder;
     use crate::{Accumulator, Decoder, Message, Protocol};
 
     thread_local! {
@@ -288,7 +294,7 @@ mod tests {
     }
 
     fn collect(input: &[u8]) -> Vec<Message> {
-        let (mut loose, mut messages) = (Loose::new(), Accumulator::new());
+        let (mut loose, mut messages) = (LooseDecoder::new(), Accumulator::new());
         for line in input.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
             let fragment: serde_json::Value = serde_json::from_slice(line).expect("a fragment");
             loose.push(&fragment, &mut messages);
@@ -298,23 +304,23 @@ mod tests {
     }
 
     /// A case, and who reads it; without a protocol it is loose fragments.
-    struct Case {
+    struct IdentityCase {
         folder: PathBuf,
         protocol: Option<&'static Protocol>,
         input: Vec<u8>,
     }
 
-    impl Case {
+    impl IdentityCase {
         fn read(&self) -> Vec<Message> {
             self.protocol.map_or_else(|| collect(&self.input), |protocol| decode(protocol, &self.input))
         }
     }
 
-    fn cases_in(folder: &Path, protocol: Option<&'static Protocol>) -> impl Iterator<Item = Case> {
+    fn cases_in(folder: &Path, protocol: Option<&'static Protocol>) -> impl Iterator<Item = IdentityCase> {
         children(folder).into_iter().map(move |folder| {
             let is_input = |path: &PathBuf| path.file_stem().is_some_and(|stem| stem == "input");
             let input = children(&folder).into_iter().find(is_input).expect("an input");
-            Case { folder, protocol, input: fs::read(input).expect("a readable input") }
+            IdentityCase { folder, protocol, input: fs::read(input).expect("a readable input") }
         })
     }
 
@@ -342,7 +348,7 @@ mod tests {
             let name = folder.file_name().and_then(|name| name.to_str()).expect("a name");
             cases.extend(cases_in(&folder, Some(Protocol::named(name).expect("a protocol of that name"))));
         }
-        let expected: Vec<_> = cases.iter().map(Case::read).collect();
+        let expected: Vec<_> = cases.iter().map(IdentityCase::read).collect();
         let (last, rules) = RULES.split_last().expect("rules");
         assert_eq!(last.verdict, New, "what no rule knows is a call of its own");
         let mut spare = Vec::new();

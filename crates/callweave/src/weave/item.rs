@@ -7,43 +7,44 @@ use std::borrow::Cow;
 
 use smol_str::SmolStr;
 
-use super::Context;
-use crate::event::{Body, EventSink, ItemId, Scope};
-use crate::fragment::Place;
+use super::WeaveContext;
+use crate::event::{EventKind, EventScope, EventSink, ItemId};
+use crate::fragment::BlockKey;
 use crate::json::Str;
-use crate::table::Table;
+use crate::table::OrderedTable;
 
 #[derive(Clone, Default)]
-pub(super) struct Items {
-    list: Vec<Item>,
-    by_place: Table<Place, usize>,
+pub(super) struct ItemTable {
+    list: Vec<ItemState>,
+    by_place: OrderedTable<BlockKey, usize>,
 }
 
 #[derive(Clone)]
-struct Item {
+struct ItemState {
     number: ItemId,
     id: Option<SmolStr>,
     word: SmolStr,
     is_ended: bool,
 }
 
-impl Items {
+impl ItemTable {
     /// Takes what is told of the item at the place.
     pub(super) fn tell(
         &mut self,
-        place: Place,
+        place: BlockKey,
         id: Option<Str<'_>>,
         word: &str,
-        context: &mut Context,
+        context: &mut WeaveContext,
         sink: &mut EventSink<'_>,
     ) {
         let id = id.map(Str::to_cow).filter(|id| !id.is_empty());
         let known = self.by_place.get(&place.thing()).copied().filter(|&at| self.list[at].word == word);
         let Some(at) = known else { return self.start(place, id, word, context, sink) };
         let item = &mut self.list[at];
-        let scope = Scope::Item(item.number);
+        let scope = EventScope::Item(item.number);
         if let Some(id) = id.filter(|id| item.id.as_deref() != Some(&**id)) {
-            context.emit(Body::Identity { scope, id: Some(Cow::Borrowed(id.as_ref())), model: None }, sink);
+            context
+                .emit(EventKind::Identity { scope, id: Some(Cow::Borrowed(id.as_ref())), model: None }, sink);
             item.id = Some(id.into());
         }
         context.tell_next(scope, sink);
@@ -51,23 +52,24 @@ impl Items {
 
     fn start(
         &mut self,
-        place: Place,
+        place: BlockKey,
         id: Option<Cow<'_, str>>,
         word: &str,
-        context: &mut Context,
+        context: &mut WeaveContext,
         sink: &mut EventSink<'_>,
     ) {
         let number = context.next_item();
-        let members = context.take_next(Scope::Item(number));
+        let members = context.take_next(EventScope::Item(number));
         let at = self.list.len();
         self.by_place.insert(place.thing(), at);
         let told = id.as_deref().map(Cow::Borrowed);
-        context.emit(Body::ItemStart { item: number, id: told, word: Cow::Borrowed(word), members }, sink);
-        self.list.push(Item { number, id: id.map(SmolStr::from), word: word.into(), is_ended: false });
+        context
+            .emit(EventKind::ItemStart { item: number, id: told, word: Cow::Borrowed(word), members }, sink);
+        self.list.push(ItemState { number, id: id.map(SmolStr::from), word: word.into(), is_ended: false });
     }
 
     /// The item at the place.
-    pub(super) fn at(&self, place: Place) -> Option<ItemId> {
+    pub(super) fn at(&self, place: BlockKey) -> Option<ItemId> {
         if self.list.is_empty() {
             return None;
         }
@@ -75,7 +77,7 @@ impl Items {
     }
 
     /// The item at the place, if it is open.
-    pub(super) fn open_at(&self, place: Place) -> Option<ItemId> {
+    pub(super) fn open_at(&self, place: BlockKey) -> Option<ItemId> {
         if self.list.is_empty() {
             return None;
         }
@@ -84,24 +86,24 @@ impl Items {
     }
 
     /// Whether the item at the place has that id.
-    pub(super) fn has_id(&self, place: Place, id: &str) -> bool {
+    pub(super) fn has_id(&self, place: BlockKey, id: &str) -> bool {
         let item = self.by_place.get(&place.thing()).map(|&at| &self.list[at]);
         item.is_some_and(|item| item.id.as_deref() == Some(id))
     }
 
     /// Ends the item, if it is open.
-    pub(super) fn end(&mut self, item: ItemId, context: &Context, sink: &mut EventSink<'_>) {
+    pub(super) fn end(&mut self, item: ItemId, context: &WeaveContext, sink: &mut EventSink<'_>) {
         if let Some(item) = self.list.iter_mut().find(|own| own.number == item && !own.is_ended) {
             item.is_ended = true;
-            context.emit(Body::ItemEnd { item: item.number }, sink);
+            context.emit(EventKind::ItemEnd { item: item.number }, sink);
         }
     }
 
     /// Ends every item that is open.
-    pub(super) fn end_all(&mut self, context: &Context, sink: &mut EventSink<'_>) {
+    pub(super) fn end_all(&mut self, context: &WeaveContext, sink: &mut EventSink<'_>) {
         for item in self.list.iter_mut().filter(|item| !item.is_ended) {
             item.is_ended = true;
-            context.emit(Body::ItemEnd { item: item.number }, sink);
+            context.emit(EventKind::ItemEnd { item: item.number }, sink);
         }
     }
 }

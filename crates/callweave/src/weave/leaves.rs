@@ -5,7 +5,7 @@ use crate::json::{Array, Object, Value};
 
 /// Arguments under construction.
 #[derive(Clone, Default)]
-pub(super) struct Leaves {
+pub(super) struct ArgumentLeaves {
     root: Value,
     /// The path of the string that will be continued.
     growing: Option<String>,
@@ -21,7 +21,7 @@ const MAX_GAPS: usize = 10_000;
 /// No real arguments are nested more deeply; whoever walks them recurses.
 const MAX_DEPTH: usize = 100;
 
-impl Leaves {
+impl ArgumentLeaves {
     /// Puts a leaf in its place, or appends to the string that is growing there.
     pub(super) fn put(&mut self, path: &str, value: Value, continues: bool) -> Result<(), NoticeCode> {
         let is_continued = self.growing.as_deref() == Some(path);
@@ -51,8 +51,8 @@ impl Leaves {
             let (step, after) = step(rest)?;
             rest = after;
             at = match step {
-                Step::Member(key) => member(at, key)?,
-                Step::Element(index) => element(at, index, gaps)?,
+                LeafStep::Member(key) => member(at, key)?,
+                LeafStep::Element(index) => element(at, index, gaps)?,
             };
         }
         None
@@ -70,25 +70,25 @@ impl Leaves {
 }
 
 /// One step of a path.
-enum Step<'p> {
+enum LeafStep<'p> {
     Member(&'p str),
     Element(usize),
 }
 
 /// The first step of a path and the rest of it.
-fn step(path: &str) -> Option<(Step<'_>, &str)> {
+fn step(path: &str) -> Option<(LeafStep<'_>, &str)> {
     let Some(after) = path.strip_prefix('[') else {
         let name = path.strip_prefix('.').unwrap_or(path);
         let end = name.find(['.', '[']).unwrap_or(name.len());
-        return Some((Step::Member(&name[..end]), &name[end..]));
+        return Some((LeafStep::Member(&name[..end]), &name[end..]));
     };
     let quote = after.chars().next().filter(|&quote| quote == '\'' || quote == '"');
     if let Some(quote) = quote {
         let (key, rest) = after[1..].split_once(quote)?;
-        return Some((Step::Member(key), rest.strip_prefix(']')?));
+        return Some((LeafStep::Member(key), rest.strip_prefix(']')?));
     }
     let (index, rest) = after.split_once(']')?;
-    Some((Step::Element(index.parse().ok()?), rest))
+    Some((LeafStep::Element(index.parse().ok()?), rest))
 }
 
 fn member<'v>(at: &'v mut Value, key: &str) -> Option<&'v mut Value> {
@@ -122,7 +122,7 @@ mod tests {
 
     #[test]
     fn strings_grow_and_close() {
-        let mut leaves = Leaves::default();
+        let mut leaves = ArgumentLeaves::default();
         for (path, value, continues) in [
             ("$.a", json!("Bos"), true),
             ("$.a", json!("ton"), true),

@@ -3,17 +3,17 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
-use crate::event::Json;
+use crate::event::JsonText;
 use crate::fingerprint::keyed_digest;
 use crate::json::{Str, escape_into, has_either};
 
 /// A member: the path to its object, its key and its value, as they were written.
-pub(super) type Member<'a> = (&'static str, &'a str, &'a str);
+pub(super) type ExtraMember<'a> = (&'static str, &'a str, &'a str);
 
 /// Members that are yet to be told. A later value of the same path replaces an earlier one.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Members {
-    entries: Vec<Entry>,
+pub(super) struct PendingExtra {
+    entries: Vec<ExtraEntry>,
     /// An object of all of them by path, which is not closed yet: mostly that is how they are told.
     text: String,
     /// How many bytes of it were replaced.
@@ -21,11 +21,11 @@ pub(super) struct Members {
 }
 
 #[derive(Clone, Debug)]
-struct Entry {
+struct ExtraEntry {
     /// Where in the text it begins.
     start: usize,
     path: &'static str,
-    key: Key,
+    key: ExtraKey,
     /// What the key was.
     digest: u64,
     value: Range<usize>,
@@ -33,15 +33,15 @@ struct Entry {
 
 /// A key as it was written.
 #[derive(Clone, Debug)]
-enum Key {
+enum ExtraKey {
     /// It stands so in the text.
     Plain(Range<usize>),
     /// There it is escaped.
     Odd(Box<str>),
 }
 
-impl Members {
-    pub(super) fn set(&mut self, member: Member<'_>) {
+impl PendingExtra {
+    pub(super) fn set(&mut self, member: ExtraMember<'_>) {
         let (path, key, value) = member;
         let digest = keyed_digest(key);
         let known = self.entries.iter().position(|entry| entry.digest == digest && entry.path == path);
@@ -60,7 +60,7 @@ impl Members {
         }
     }
 
-    fn append(&mut self, (path, key, value): Member<'_>, digest: u64) -> Entry {
+    fn append(&mut self, (path, key, value): ExtraMember<'_>, digest: u64) -> ExtraEntry {
         // Quotes, a colon and a comma; and enough for a few of them at once.
         let length = path.len() + key.len() + value.len() + 4;
         if self.text.capacity() - self.text.len() < length {
@@ -74,15 +74,15 @@ impl Members {
             }
             let start = self.text.len();
             self.text.push_str(key);
-            Key::Plain(start..self.text.len())
+            ExtraKey::Plain(start..self.text.len())
         } else {
             escape_into(&path_of(path, key), &mut self.text);
-            Key::Odd(key.into())
+            ExtraKey::Odd(key.into())
         };
         self.text.push_str("\":");
         let start = self.text.len();
         self.text.push_str(value);
-        Entry { start: begin, path, key, digest, value: start..self.text.len() }
+        ExtraEntry { start: begin, path, key, digest, value: start..self.text.len() }
     }
 
     /// Lets go what was replaced, so that what waits for long takes no more memory than it has.
@@ -104,11 +104,11 @@ impl Members {
         self.wasted = 0;
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = Member<'_>> {
-        self.entries.iter().map(|Entry { path, key, value, .. }| {
+    pub(super) fn iter(&self) -> impl Iterator<Item = ExtraMember<'_>> {
+        self.entries.iter().map(|ExtraEntry { path, key, value, .. }| {
             let key = match key {
-                Key::Plain(range) => &self.text[range.clone()],
-                Key::Odd(key) => key,
+                ExtraKey::Plain(range) => &self.text[range.clone()],
+                ExtraKey::Odd(key) => key,
             };
             (*path, key, &self.text[value.clone()])
         })
@@ -120,7 +120,7 @@ impl Members {
     }
 
     /// One object of all of them, by path, and none is left; none if there are none.
-    pub(super) fn take(&mut self) -> Option<Json<'static>> {
+    pub(super) fn take(&mut self) -> Option<JsonText<'static>> {
         if self.is_empty() {
             return None;
         }
@@ -130,7 +130,7 @@ impl Members {
         self.entries.clear();
         self.text.push('}');
         self.text.shrink_to_fit();
-        Some(Json::trusted(std::mem::take(&mut self.text)))
+        Some(JsonText::trusted(std::mem::take(&mut self.text)))
     }
 }
 
@@ -157,7 +157,7 @@ mod tests {
 
     #[test]
     fn later_values_replace_and_memory_is_used_again() {
-        let mut members = Members::default();
+        let mut members = PendingExtra::default();
         members.set(("", "a", "1"));
         members.set(("b.", "a.c", "2"));
         members.set(("", "a", "[3]"));

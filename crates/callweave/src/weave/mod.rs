@@ -22,52 +22,52 @@ use std::borrow::Cow;
 
 use smol_str::SmolStr;
 
-use self::choice::{Choice, Ending, Piece};
-use self::glance::Glance;
-use self::members::{Member, Members, path_of};
-use self::seen::{Seen, Spot};
-use self::slot::{Cut, Name, Slot};
+use self::choice::{CallPiece, ChoiceState, ResponseEnding};
+use self::glance::FrameGlance;
+use self::members::{ExtraMember, PendingExtra, path_of};
+use self::seen::{SeenValues, ValueSpot};
+use self::slot::{BlockCut, BlockState, NameState};
 use crate::dialect::Tools;
 use crate::event::{
-    AttachmentKind, BlockId, Body, CallKind, Counters, Event, EventSink, ItemId, Json, Notice, NoticeCode,
-    Scope, Sink,
+    AttachmentKind, BlockId, CallKind, Event, EventKind, EventScope, EventSink, ItemId, JsonText, Notice,
+    NoticeCode, Sink, TokenCounts,
 };
 use crate::fingerprint::keyed_digest;
-use crate::fragment::{Fragment, FragmentSink, Level, Part, Place};
+use crate::fragment::{BlockKey, ExtraScope, Fragment, FragmentKind, FragmentSink};
 use crate::json::Str;
-use crate::table::Table;
+use crate::table::OrderedTable;
 
 /// The fold. See the [module](self).
 #[derive(Clone, Default)]
 pub struct Weave {
-    context: Context,
-    choices: Table<u32, Choice>,
+    context: WeaveContext,
+    choices: OrderedTable<u32, ChoiceState>,
     /// The choices that have something to do when the frame is over.
     awake: Vec<usize>,
-    answer: Answer,
-    annotated: Table<Annotated, ()>,
+    answer: ResponseState,
+    annotated: OrderedTable<AnnotationKey, ()>,
 }
 
 /// A choice, what in it was annotated, the word and the annotation.
-type Annotated = (u32, Scope, [u64; 2]);
+type AnnotationKey = (u32, EventScope, [u64; 2]);
 
 /// What is known of the answer as a whole.
 #[derive(Clone, Default)]
-struct Answer {
-    id: Option<Name>,
-    model: Option<Name>,
+struct ResponseState {
+    id: Option<NameState>,
+    model: Option<NameState>,
     word: SmolStr,
     /// What came before the start was told.
-    members: Members,
+    members: PendingExtra,
     has_begun: bool,
     /// The turn whose steps are counted, and their sum. Few wires count so.
-    steps: Option<Box<(String, Counters)>>,
+    steps: Option<Box<(String, TokenCounts)>>,
     /// The provider gives its answer a new id now and then, so that an id says nothing.
     has_changing_id: bool,
     has_content: bool,
     /// How many choices were given a reason to finish.
     finished: usize,
-    ending: Ending,
+    ending: ResponseEnding,
     /// The first of the provider's two last words has come.
     is_half_done: bool,
     /// The end was told.
@@ -93,7 +93,7 @@ pub struct PendingCall<'a> {
 
 /// What all choices share.
 #[derive(Clone, Default)]
-struct Context {
+struct WeaveContext {
     /// The tools that were declared, whose names are known in full.
     declared: Option<Tools>,
     choice: u32,
@@ -102,9 +102,9 @@ struct Context {
     blocks: u32,
     items: u32,
     scratch: String,
-    seen: Seen,
+    seen: SeenValues,
     /// What the next fragment's item or block takes with it.
-    next: Members,
+    next: PendingExtra,
     /// What the next step says: an object that is not closed yet.
     details: String,
     /// What hangs on the block that the next fragment tells whole.
@@ -114,13 +114,13 @@ struct Context {
 /// What something is about, and what that is told of: of a block that is over nothing more is told, so late news
 /// of it has the scope of its item or choice.
 #[derive(Clone, Copy)]
-struct About {
-    thing: Scope,
-    scope: Scope,
+struct ExtraTarget {
+    thing: EventScope,
+    scope: EventScope,
 }
 
-impl From<Scope> for About {
-    fn from(scope: Scope) -> Self {
+impl From<EventScope> for ExtraTarget {
+    fn from(scope: EventScope) -> Self {
         Self { thing: scope, scope }
     }
 }
@@ -131,14 +131,14 @@ const LONGEST_SCRATCH: usize = 1 << 14;
 /// So much memory is kept for the details of steps to come.
 const LONGEST_DETAILS: usize = 512;
 
-impl Context {
+impl WeaveContext {
     #[inline(always)]
-    fn emit(&self, body: Body<'_>, sink: &mut EventSink<'_>) {
+    fn emit(&self, body: EventKind<'_>, sink: &mut EventSink<'_>) {
         sink.put(Event::new(self.choice, body));
     }
 
     fn notice(&self, code: NoticeCode, detail: impl Into<Cow<'static, str>>, sink: &mut EventSink<'_>) {
-        self.emit(Body::Notice(Notice::new(code, self.offset, detail)), sink);
+        self.emit(EventKind::Notice(Notice::new(code, self.offset, detail)), sink);
     }
 
     /// Takes a member of what the next step says.
@@ -150,7 +150,7 @@ impl Context {
     }
 
     /// Tells a step, with its details if there are some.
-    fn progress(&mut self, scope: Scope, word: &str, value: Option<&str>, sink: &mut EventSink<'_>) {
+    fn progress(&mut self, scope: EventScope, word: &str, value: Option<&str>, sink: &mut EventSink<'_>) {
         let mut details = std::mem::take(&mut self.details);
         let value = match details.is_empty() {
             true => value,
@@ -159,8 +159,8 @@ impl Context {
                 Some(&*details)
             }
         };
-        let (word, value) = (Cow::Borrowed(word), value.map(Json::trusted));
-        self.emit(Body::Progress { scope, word, value }, sink);
+        let (word, value) = (Cow::Borrowed(word), value.map(JsonText::trusted));
+        self.emit(EventKind::Progress { scope, word, value }, sink);
         details.clear();
         // Previews of images are long.
         details.shrink_to(LONGEST_DETAILS);
@@ -185,35 +185,35 @@ impl Context {
     }
 
     /// Whether the value is news there; it is remembered.
-    fn is_news(&mut self, scope: Scope, member: Member<'_>) -> bool {
+    fn is_news(&mut self, scope: EventScope, member: ExtraMember<'_>) -> bool {
         self.is_news_of(scope, 0, member)
     }
 
     /// Whether the value is news of something there that has that hash.
-    fn is_news_of(&mut self, scope: Scope, of: u64, (path, key, value): Member<'_>) -> bool {
-        let spot = Spot { of, ..self.spot(scope, path, keyed_digest(key)) };
+    fn is_news_of(&mut self, scope: EventScope, of: u64, (path, key, value): ExtraMember<'_>) -> bool {
+        let spot = ValueSpot { of, ..self.spot(scope, path, keyed_digest(key)) };
         self.seen.is_news(spot, value)
     }
 
     /// Where a member stands whose key was that.
-    fn spot(&self, scope: Scope, path: &'static str, key: u64) -> Spot {
+    fn spot(&self, scope: EventScope, path: &'static str, key: u64) -> ValueSpot {
         // What concerns the answer concerns it from every choice.
-        let choice = if scope == Scope::Answer { 0 } else { self.choice };
-        Spot { choice, scope, of: 0, path, key }
+        let choice = if scope == EventScope::Answer { 0 } else { self.choice };
+        ValueSpot { choice, scope, of: 0, path, key }
     }
 
     /// Tells what only the protocol knows, if it is news.
-    fn tell(&mut self, about: impl Into<About>, member: Member<'_>, sink: &mut EventSink<'_>) {
+    fn tell(&mut self, about: impl Into<ExtraTarget>, member: ExtraMember<'_>, sink: &mut EventSink<'_>) {
         let about = about.into();
         if self.is_news(about.thing, member) {
             let (path, key, value) = member;
-            let (scope, path, value) = (about.scope, path_of(path, key), Json::trusted(value));
-            self.emit(Body::Foreign { scope, path, value }, sink);
+            let (scope, path, value) = (about.scope, path_of(path, key), JsonText::trusted(value));
+            self.emit(EventKind::Foreign { scope, path, value }, sink);
         }
     }
 
     /// Tells what waited for this thing, which has started already.
-    fn tell_next(&mut self, about: impl Into<About>, sink: &mut EventSink<'_>) {
+    fn tell_next(&mut self, about: impl Into<ExtraTarget>, sink: &mut EventSink<'_>) {
         let about = about.into();
         if self.next.is_empty() {
             return;
@@ -225,13 +225,13 @@ impl Context {
         self.return_next(next);
     }
 
-    fn return_next(&mut self, mut next: Members) {
+    fn return_next(&mut self, mut next: PendingExtra) {
         next.clear();
         self.next = next;
     }
 
     /// Remembers members that are told with a start, before which nothing was told of it, and makes one object of them.
-    fn members(&mut self, scope: Scope, members: &mut Members) -> Option<Json<'static>> {
+    fn members(&mut self, scope: EventScope, members: &mut PendingExtra) -> Option<JsonText<'static>> {
         self.seen.reserve(members.digests().len());
         for (path, key, value) in members.digests() {
             self.seen.note(self.spot(scope, path, key), value);
@@ -240,7 +240,7 @@ impl Context {
     }
 
     /// The members that wait for what is starting now.
-    fn take_next(&mut self, scope: Scope) -> Option<Json<'static>> {
+    fn take_next(&mut self, scope: EventScope) -> Option<JsonText<'static>> {
         if self.next.is_empty() {
             return None;
         }
@@ -279,7 +279,7 @@ impl Weave {
     /// that begins another declared name, too; any other begins with its first arguments or with the next frame.
     pub fn with_tools(declared: Tools) -> Self {
         let declared = Some(declared).filter(|declared| !declared.is_empty());
-        Self { context: Context { declared, ..Context::default() }, ..Self::default() }
+        Self { context: WeaveContext { declared, ..WeaveContext::default() }, ..Self::default() }
     }
 
     /// Takes the fragments of one frame that began at byte `offset` of the input: `frame` is called once,
@@ -289,14 +289,14 @@ impl Weave {
         self.context.offset = offset;
         // Of a step that was cut, only details may have come.
         self.context.details.clear();
-        frame(&mut Feed { weave: self, sink });
+        frame(&mut FragmentFeed { weave: self, sink });
         if self.answer.is_named() {
             self.begin(sink);
         }
         if !self.context.next.is_empty() {
             // Nothing came that these could belong to.
             self.choice(0, sink);
-            self.context.tell_next(Scope::Choice, sink);
+            self.context.tell_next(EventScope::Choice, sink);
         }
         if !self.awake.is_empty() {
             self.end_frame(sink);
@@ -321,22 +321,22 @@ impl Weave {
     /// The block that the text at a place, or the arguments of the call (which has no `place` here), belong to in frames
     /// that say nothing else but what the one before said. None if such a frame must be pushed all the same, because
     /// something is to do at its end or the block is over.
-    pub(crate) fn running(&self, number: u32, place: Option<Option<Place>>) -> Option<Running> {
+    pub(crate) fn running(&self, number: u32, place: Option<Option<BlockKey>>) -> Option<GrowingBlock> {
         if !self.awake.is_empty() || !self.context.next.is_empty() {
             return None;
         }
         let choice = self.choices.position(&number)?;
         let slot = self.choices.all()[choice].1.running_on(place)?;
-        Some(Running { choice, slot })
+        Some(GrowingBlock { choice, slot })
     }
 
     /// Goes on with such a block, to which nothing else has come since it was asked for.
     #[inline(always)]
-    pub(crate) fn run(&mut self, Running { choice, slot: at }: Running) -> Run<'_> {
+    pub(crate) fn run(&mut self, GrowingBlock { choice, slot: at }: GrowingBlock) -> BlockRun<'_> {
         let (number, choice) = self.choices.entry_mut(choice);
         let (slot, complete) = choice.slot_of_run(at);
         self.context.choice = *number;
-        Run { context: &mut self.context, at, slot, complete }
+        BlockRun { context: &mut self.context, at, slot, complete }
     }
 
     /// Takes the fragments of one frame as [`Weave::push`] does, but first finishes the answer if it is over
@@ -348,7 +348,7 @@ impl Weave {
         sink: &mut EventSink<'_>,
     ) {
         if self.is_over() {
-            let mut glance = Glance::default();
+            let mut glance = FrameGlance::default();
             frame(&mut glance);
             if self.answer.is_left_behind_by(&glance) {
                 self.begin_anew(sink);
@@ -360,9 +360,11 @@ impl Weave {
     /// Finishes the answer; what comes is the next one.
     pub(crate) fn begin_anew(&mut self, sink: &mut EventSink<'_>) {
         self.finish(sink);
-        let Context { frame, scratch, declared, .. } = std::mem::take(&mut self.context);
-        *self =
-            Self { context: Context { frame, scratch, declared, ..Context::default() }, ..Self::default() };
+        let WeaveContext { frame, scratch, declared, .. } = std::mem::take(&mut self.context);
+        *self = Self {
+            context: WeaveContext { frame, scratch, declared, ..WeaveContext::default() },
+            ..Self::default()
+        };
     }
 
     /// Whether what comes may be another answer.
@@ -383,7 +385,7 @@ impl Weave {
             self.context.choice = *number;
             choice.finish(self.answer.ending, &mut self.context, sink);
         }
-        sink.put(Event::new(0, Body::End));
+        sink.put(Event::new(0, EventKind::End));
     }
 
     /// Whether the upstream has reported an error.
@@ -427,10 +429,10 @@ impl Weave {
             return;
         }
         self.answer.has_begun = true;
-        let members = self.context.members(Scope::Answer, &mut std::mem::take(&mut self.answer.members));
-        let Answer { id, model, word, .. } = &self.answer;
+        let members = self.context.members(EventScope::Answer, &mut std::mem::take(&mut self.answer.members));
+        let ResponseState { id, model, word, .. } = &self.answer;
         let [id, model] = [id, model].map(|name| name.as_ref().map(|name| Cow::Borrowed(name.as_str())));
-        sink.put(Event::new(0, Body::Start { id, model, word: Cow::Borrowed(word), members }));
+        sink.put(Event::new(0, EventKind::Start { id, model, word: Cow::Borrowed(word), members }));
     }
 
     /// The choice of that number, begun if it has not.
@@ -440,8 +442,8 @@ impl Weave {
             return at;
         }
         self.begin(sink);
-        self.context.emit(Body::ChoiceStart, sink);
-        self.choices.append(number, Choice::default())
+        self.context.emit(EventKind::ChoiceStart, sink);
+        self.choices.append(number, ChoiceState::default())
     }
 
     /// Remembers the choice, which was told content, if it has something to do when the frame is over.
@@ -462,74 +464,74 @@ impl Weave {
         }
         match fragment.part {
             // What speaks of the answer, not of a choice, must not make one.
-            Part::Start { id, model, word } => return self.start(id, model, word, sink),
-            Part::Rerouted { model } => return self.start(None, Some(model), "", sink),
-            Part::Step { turn, counters, raw } => {
+            FragmentKind::Start { id, model, word } => return self.start(id, model, word, sink),
+            FragmentKind::Rerouted { model } => return self.start(None, Some(model), "", sink),
+            FragmentKind::Step { turn, counters, raw } => {
                 self.begin(sink);
-                if self.context.is_news(Scope::Answer, ("usage ", "", raw)) {
+                if self.context.is_news(EventScope::Answer, ("usage ", "", raw)) {
                     let known = self.answer.steps.take().filter(|steps| turn.is(&steps.0));
-                    let mut steps =
-                        known.unwrap_or_else(|| Box::new((turn.to_cow().into_owned(), Counters::default())));
+                    let mut steps = known
+                        .unwrap_or_else(|| Box::new((turn.to_cow().into_owned(), TokenCounts::default())));
                     let counters = steps.1.plus(&counters);
                     steps.1 = counters;
                     self.answer.steps = Some(steps);
-                    let (word, raw) = (Cow::Borrowed("tokenUsage"), Json::trusted(raw));
-                    sink.put(Event::new(0, Body::Usage { word, counters, raw }));
+                    let (word, raw) = (Cow::Borrowed("tokenUsage"), JsonText::trusted(raw));
+                    sink.put(Event::new(0, EventKind::Usage { word, counters, raw }));
                 }
                 return;
             }
-            Part::Foreign { level: Level::Answer, path, key, value } => {
+            FragmentKind::Foreign { level: ExtraScope::Answer, path, key, value } => {
                 if self.answer.has_begun {
                     self.context.choice = 0;
-                    self.context.tell(Scope::Answer, (path, key, value), sink);
+                    self.context.tell(EventScope::Answer, (path, key, value), sink);
                 } else {
                     self.answer.members.set((path, key, value));
                 }
                 return;
             }
-            Part::Foreign { level: Level::Next, path, key, value } => {
+            FragmentKind::Foreign { level: ExtraScope::Next, path, key, value } => {
                 return self.context.next.set((path, key, value));
             }
-            Part::Attach { level: Level::Next, kind, word, value, .. } => {
+            FragmentKind::Attach { level: ExtraScope::Next, kind, word, value, .. } => {
                 return self.context.hanging.push((kind, word.to_owned(), value.to_owned()));
             }
-            Part::Attach { level: Level::Answer, kind, word, value, .. } => {
+            FragmentKind::Attach { level: ExtraScope::Answer, kind, word, value, .. } => {
                 self.begin(sink);
                 self.context.choice = 0;
-                return self.attach(Scope::Answer.into(), kind, word, value, sink);
+                return self.attach(EventScope::Answer.into(), kind, word, value, sink);
             }
-            Part::Progress { word, value } if place.is_none() => {
+            FragmentKind::Progress { word, value } if place.is_none() => {
                 if !self.answer.has_begun && !self.answer.is_named() {
                     // Keep-alives before anything is alive.
                     return;
                 }
                 self.begin(sink);
                 self.context.choice = 0;
-                return self.context.progress(Scope::Answer, word, value, sink);
+                return self.context.progress(EventScope::Answer, word, value, sink);
             }
-            Part::Detail { key, value } => return self.context.detail(key, value),
-            Part::Usage { word, counters, raw, .. } => {
+            FragmentKind::Detail { key, value } => return self.context.detail(key, value),
+            FragmentKind::Usage { word, counters, raw, .. } => {
                 self.begin(sink);
-                if self.context.is_news(Scope::Answer, ("usage ", word, raw)) {
-                    let (word, raw) = (Cow::Borrowed(word), Json::trusted(raw));
-                    sink.put(Event::new(0, Body::Usage { word, counters, raw }));
+                if self.context.is_news(EventScope::Answer, ("usage ", word, raw)) {
+                    let (word, raw) = (Cow::Borrowed(word), JsonText::trusted(raw));
+                    sink.put(Event::new(0, EventKind::Usage { word, counters, raw }));
                 }
                 return;
             }
-            Part::Done => return self.answer.ending.is_done = true,
-            Part::HalfDone => {
+            FragmentKind::Done => return self.answer.ending.is_done = true,
+            FragmentKind::HalfDone => {
                 self.answer.ending.is_done |= std::mem::replace(&mut self.answer.is_half_done, true);
                 return;
             }
-            Part::Error(error) => {
+            FragmentKind::Error(error) => {
                 self.begin(sink);
                 self.answer.ending.has_failed = true;
-                if self.context.is_news(Scope::Answer, ("error", "", &error.message)) {
-                    sink.put(Event::new(0, Body::Error(error.clone())));
+                if self.context.is_news(EventScope::Answer, ("error", "", &error.message)) {
+                    sink.put(Event::new(0, EventKind::Error(error.clone())));
                 }
                 return;
             }
-            Part::Notice { code, detail, text } => {
+            FragmentKind::Notice { code, detail, text } => {
                 self.answer.ending.is_truncated |= code == NoticeCode::Truncated;
                 if self.answer.is_named() {
                     self.begin(sink);
@@ -538,7 +540,7 @@ impl Weave {
                     text: text.map(Cow::Borrowed),
                     ..Notice::new(code, self.context.offset, detail)
                 };
-                return sink.put(Event::new(number, Body::Notice(notice)));
+                return sink.put(Event::new(number, EventKind::Notice(notice)));
             }
             _ => {}
         }
@@ -546,77 +548,79 @@ impl Weave {
         let (choice, context) = (self.choices.at_mut(at), &mut self.context);
         let place = place.map(|place| choice.canonical(place));
         match fragment.part {
-            Part::Same { name, or } => {
+            FragmentKind::Same { name, or } => {
                 if let Some(place) = place {
                     choice.unite(place, name, or);
                 }
             }
-            Part::Choice => {}
-            Part::Item { id, word } => choice.item(place, id, word, context, sink),
-            Part::ItemEnd => choice.end_item(place, context, sink),
-            Part::Open { channel, word } => {
+            FragmentKind::Choice => {}
+            FragmentKind::Item { id, word } => choice.item(place, id, word, context, sink),
+            FragmentKind::ItemEnd => choice.end_item(place, context, sink),
+            FragmentKind::Open { channel, word } => {
                 choice.open(place, channel, word, context, sink);
                 self.wake(at);
             }
-            Part::Text { channel, word, text } => {
+            FragmentKind::Text { channel, word, text } => {
                 choice.text(place, channel, word, text, context, sink);
                 self.wake(at);
             }
-            Part::Restate { channel, word, text, is_recap } => {
+            FragmentKind::Restate { channel, word, text, is_recap } => {
                 choice.restate(place, (channel, word), text, is_recap, context, sink);
                 self.wake(at);
             }
-            Part::Call { id, name, kind, word, arguments } => {
-                choice.call(&Piece { place, id, name, kind, word, arguments }, context, sink);
+            FragmentKind::Call { id, name, kind, word, arguments } => {
+                choice.call(&CallPiece { place, id, name, kind, word, arguments }, context, sink);
                 self.wake(at);
             }
-            Part::End => choice.end(place, Cut::No, context, sink),
-            Part::Cut => choice.end(place, Cut::ByLimit, context, sink),
-            Part::Attach { level, on, kind, word, value } => {
+            FragmentKind::End => choice.end(place, BlockCut::No, context, sink),
+            FragmentKind::Cut => choice.end(place, BlockCut::ByLimit, context, sink),
+            FragmentKind::Attach { level, on, kind, word, value } => {
                 let about = match level {
-                    Level::Block => choice.attachable(place, on, context, sink),
-                    Level::Item => choice.item_scope(place).into(),
-                    Level::Choice | Level::Answer | Level::Next => Scope::Choice.into(),
+                    ExtraScope::Block => choice.attachable(place, on, context, sink),
+                    ExtraScope::Item => choice.item_scope(place).into(),
+                    ExtraScope::Choice | ExtraScope::Answer | ExtraScope::Next => EventScope::Choice.into(),
                 };
                 self.attach(about, kind, word, value, sink);
             }
-            Part::Answers { call } => {
+            FragmentKind::Answers { call } => {
                 if let Some(place) = place {
                     choice.answer(place, call, context);
                 }
             }
-            Part::ToolResult { call, word, value } => choice.result(place, call, word, value, context, sink),
-            Part::Opaque { word, value } => choice.opaque(place, word, value, context, sink),
-            Part::Progress { word, value } => {
+            FragmentKind::ToolResult { call, word, value } => {
+                choice.result(place, call, word, value, context, sink)
+            }
+            FragmentKind::Opaque { word, value } => choice.opaque(place, word, value, context, sink),
+            FragmentKind::Progress { word, value } => {
                 context.progress(choice.item_scope(place), word, value, sink);
             }
-            Part::Finish { reason, raw } => {
+            FragmentKind::Finish { reason, raw } => {
                 // An empty word says nothing where another one was said.
                 self.answer.finished += usize::from(choice.finish.is_none());
                 if choice.finish.is_none() || raw.is_none_or(|raw| !raw.is_empty()) {
                     choice.finish = Some((reason, raw.map(|raw| raw.to_cow().into())));
                 }
             }
-            Part::Foreign { level, path, key, value } => {
+            FragmentKind::Foreign { level, path, key, value } => {
                 let about = match level {
-                    Level::Block => choice.about(place),
-                    Level::Item => choice.item_scope(place).into(),
-                    Level::Choice | Level::Answer | Level::Next => Scope::Choice.into(),
+                    ExtraScope::Block => choice.about(place),
+                    ExtraScope::Item => choice.item_scope(place).into(),
+                    ExtraScope::Choice | ExtraScope::Answer | ExtraScope::Next => EventScope::Choice.into(),
                 };
-                match place.filter(|_| level == Level::Block).and_then(|place| choice.waiting(place)) {
+                match place.filter(|_| level == ExtraScope::Block).and_then(|place| choice.waiting(place)) {
                     Some(members) => members.set((path, key, value)),
                     None => context.tell(about, (path, key, value), sink),
                 }
             }
-            Part::Start { .. }
-            | Part::Rerouted { .. }
-            | Part::Step { .. }
-            | Part::Usage { .. }
-            | Part::Detail { .. }
-            | Part::Done
-            | Part::HalfDone
-            | Part::Error(_)
-            | Part::Notice { .. } => {
+            FragmentKind::Start { .. }
+            | FragmentKind::Rerouted { .. }
+            | FragmentKind::Step { .. }
+            | FragmentKind::Usage { .. }
+            | FragmentKind::Detail { .. }
+            | FragmentKind::Done
+            | FragmentKind::HalfDone
+            | FragmentKind::Error(_)
+            | FragmentKind::Notice { .. } => {
                 unreachable!("told above")
             }
         }
@@ -624,28 +628,28 @@ impl Weave {
 
     /// Something came after the end of the answer, and begins no other: it is noticed once a frame, if it says
     /// anything.
-    fn late(&mut self, part: &Part<'_>, sink: &mut EventSink<'_>) {
-        if let Part::Notice { code, detail, text } = *part {
+    fn late(&mut self, part: &FragmentKind<'_>, sink: &mut EventSink<'_>) {
+        if let FragmentKind::Notice { code, detail, text } = *part {
             // The answer itself is whole.
             let code = if code == NoticeCode::Truncated { NoticeCode::LateFragment } else { code };
             let text = text.map(Cow::Borrowed);
             let notice = Notice { text, ..Notice::new(code, self.context.offset, detail) };
-            return sink.put(Event::new(0, Body::Notice(notice)));
+            return sink.put(Event::new(0, EventKind::Notice(notice)));
         }
         let is_silent = matches!(
             part,
-            Part::Start { .. }
-                | Part::Choice
-                | Part::Done
-                | Part::HalfDone
-                | Part::End
-                | Part::Item { .. }
-                | Part::ItemEnd
-                | Part::Finish { .. }
-                | Part::Restate { .. }
-                | Part::Progress { .. }
-                | Part::Detail { .. }
-                | Part::Foreign { .. }
+            FragmentKind::Start { .. }
+                | FragmentKind::Choice
+                | FragmentKind::Done
+                | FragmentKind::HalfDone
+                | FragmentKind::End
+                | FragmentKind::Item { .. }
+                | FragmentKind::ItemEnd
+                | FragmentKind::Finish { .. }
+                | FragmentKind::Restate { .. }
+                | FragmentKind::Progress { .. }
+                | FragmentKind::Detail { .. }
+                | FragmentKind::Foreign { .. }
         );
         if !is_silent && self.answer.late != self.context.frame {
             self.answer.late = self.context.frame;
@@ -656,16 +660,16 @@ impl Weave {
 
     /// Tells the answer's names when they are first known, and when they change.
     fn start(&mut self, id: Option<Str<'_>>, model: Option<Str<'_>>, word: &str, sink: &mut EventSink<'_>) {
-        let news = |known: &mut Option<Name>, given: Option<Str<'_>>| {
+        let news = |known: &mut Option<NameState>, given: Option<Str<'_>>| {
             let Some(given) = given.filter(|given| !given.is_empty()) else { return false };
             match known {
                 Some(known) if given.is(known.as_str()) => return false,
                 Some(known) => known.change(&given.to_cow()),
-                None => *known = Some(Name::Whole(given.to_cow().into())),
+                None => *known = Some(NameState::Whole(given.to_cow().into())),
             }
             true
         };
-        let Answer { id: own_id, model: own_model, has_begun, has_changing_id, .. } = &mut self.answer;
+        let ResponseState { id: own_id, model: own_model, has_begun, has_changing_id, .. } = &mut self.answer;
         let had_id = own_id.is_some();
         let (has_id, has_model) = (news(own_id, id), news(own_model, model));
         *has_changing_id |= had_id && has_id;
@@ -677,20 +681,20 @@ impl Weave {
             let [id, model] = [(own_id, has_id), (own_model, has_model)].map(|(name, is_news)| {
                 name.as_ref().filter(|_| is_news).map(|name| Cow::Borrowed(name.as_str()))
             });
-            sink.put(Event::new(0, Body::Identity { scope: Scope::Answer, id, model }));
+            sink.put(Event::new(0, EventKind::Identity { scope: EventScope::Answer, id, model }));
         }
     }
 
     /// Tells an attachment, if it is news: one entry of several, or the newest of its kind.
     fn attach(
         &mut self,
-        about: About,
+        about: ExtraTarget,
         kind: AttachmentKind,
         word: &str,
         value: &str,
         sink: &mut EventSink<'_>,
     ) {
-        let About { thing, scope } = about;
+        let ExtraTarget { thing, scope } = about;
         let is_news = match kind {
             AttachmentKind::Logprobs => true,
             AttachmentKind::Annotation => {
@@ -701,13 +705,13 @@ impl Weave {
             AttachmentKind::Encrypted => self.context.is_news(thing, ("encrypted", word, value)),
         };
         if is_news {
-            let (word, value) = (Cow::Borrowed(word), Json::trusted(value));
-            self.context.emit(Body::Attachment { scope, kind, word, value }, sink);
+            let (word, value) = (Cow::Borrowed(word), JsonText::trusted(value));
+            self.context.emit(EventKind::Attachment { scope, kind, word, value }, sink);
         }
     }
 }
 
-impl Answer {
+impl ResponseState {
     /// Whether what comes may be another answer: the provider has said its last word, or nothing but an error,
     /// or has given every choice a reason to finish.
     fn is_over(&self, choices: usize) -> bool {
@@ -721,8 +725,8 @@ impl Answer {
     }
 
     /// Whether a frame that comes after the end is of another answer.
-    fn is_left_behind_by(&self, next: &Glance) -> bool {
-        let has_other_id = next.has_other_id(self.id.as_ref().map(Name::as_str));
+    fn is_left_behind_by(&self, next: &FrameGlance) -> bool {
+        let has_other_id = next.has_other_id(self.id.as_ref().map(NameState::as_str));
         if self.has_only_failed() {
             return !next.has_error && (has_other_id || next.has_content());
         }
@@ -745,22 +749,22 @@ impl Answer {
 
 /// Where a block stands that frame after frame only grows: see [`Weave::running`].
 #[derive(Clone, Copy)]
-pub(crate) struct Running {
+pub(crate) struct GrowingBlock {
     choice: usize,
     slot: usize,
 }
 
 /// Such a block, as it grows. What it takes changes nothing of what was asked to
 /// find it.
-pub(crate) struct Run<'w> {
-    context: &'w mut Context,
+pub(crate) struct BlockRun<'w> {
+    context: &'w mut WeaveContext,
     at: usize,
-    slot: &'w mut Slot,
+    slot: &'w mut BlockState,
     /// The call of its choice that is complete.
     complete: &'w mut Option<usize>,
 }
 
-impl Run<'_> {
+impl BlockRun<'_> {
     /// Takes the text of the next frame, which began at that byte of the input.
     #[inline(always)]
     pub(crate) fn push(&mut self, offset: u64, text: Str<'_>, sink: &mut EventSink<'_>) {
@@ -773,12 +777,12 @@ impl Run<'_> {
     }
 }
 
-struct Feed<'w, 'o, 's> {
+struct FragmentFeed<'w, 'o, 's> {
     weave: &'w mut Weave,
     sink: &'o mut EventSink<'s>,
 }
 
-impl<'f> Sink<Fragment<'f>> for Feed<'_, '_, '_> {
+impl<'f> Sink<Fragment<'f>> for FragmentFeed<'_, '_, '_> {
     fn put(&mut self, fragment: Fragment<'f>) {
         self.weave.fragment(&fragment, self.sink);
     }

@@ -1,15 +1,15 @@
 //! What has been told already, so that fields which every chunk repeats are told once and then only
 //! when they change.
 
-use crate::event::Scope;
+use crate::event::EventScope;
 use crate::fingerprint::{keyed_digest, keyed_mix};
-use crate::table::Table;
+use crate::table::OrderedTable;
 
 /// Where a told value stood.
 #[derive(Clone, Copy)]
-pub(super) struct Spot {
+pub(super) struct ValueSpot {
     pub(super) choice: u32,
-    pub(super) scope: Scope,
+    pub(super) scope: EventScope,
     /// What else it is of, as a hash.
     pub(super) of: u64,
     pub(super) path: &'static str,
@@ -20,27 +20,27 @@ pub(super) struct Spot {
 /// The values that were told last, by where they stood. Of both only a word, enough to know it again: who listens has
 /// the rest, and many answers are read at the same time.
 #[derive(Clone, Default)]
-pub(super) struct Seen {
-    told: Table<u64, u64>,
+pub(super) struct SeenValues {
+    told: OrderedTable<u64, u64>,
     /// Chunks repeat their fields in the same order, so the next one is usually here.
     cursor: usize,
 }
 
-impl Seen {
+impl SeenValues {
     /// Makes room for so many more values at once.
     pub(super) fn reserve(&mut self, count: usize) {
         self.told.reserve(count);
     }
 
     /// Remembers the value at a spot where nothing has been told.
-    pub(super) fn note(&mut self, spot: Spot, value: &str) {
+    pub(super) fn note(&mut self, spot: ValueSpot, value: &str) {
         let spot = spot.digest();
         debug_assert!(!self.told.contains(&spot), "something has been told there");
         self.told.append(spot, keyed_digest(value));
     }
 
     /// Whether `value` is news at that spot; it is remembered.
-    pub(super) fn is_news(&mut self, spot: Spot, value: &str) -> bool {
+    pub(super) fn is_news(&mut self, spot: ValueSpot, value: &str) -> bool {
         let (spot, value) = (spot.digest(), keyed_digest(value));
         let at = match self.told.all().get(self.cursor) {
             Some((known, _)) if *known == spot => Some(self.cursor),
@@ -59,13 +59,13 @@ impl Seen {
     }
 }
 
-impl Spot {
+impl ValueSpot {
     fn digest(self) -> u64 {
         let (sort, number) = match self.scope {
-            Scope::Answer => (0, 0),
-            Scope::Choice => (1, 0),
-            Scope::Item(item) => (2, item.0),
-            Scope::Block(block) => (3, block.0),
+            EventScope::Answer => (0, 0),
+            EventScope::Choice => (1, 0),
+            EventScope::Item(item) => (2, item.0),
+            EventScope::Block(block) => (3, block.0),
         };
         let path = if self.path.is_empty() { 0 } else { keyed_digest(self.path) };
         let thing = u64::from(self.choice) << 32 | u64::from(number);

@@ -4,21 +4,22 @@ use std::borrow::Cow;
 
 use smol_str::SmolStr;
 
-use super::leaves::Leaves;
-use super::members::Members;
-use super::{About, Context};
+use super::leaves::ArgumentLeaves;
+use super::members::PendingExtra;
+use super::{ExtraTarget, WeaveContext};
 use crate::event::{
-    BlockId, BlockKind, Body, CallKind, Completion, DeltaKind, EventSink, ItemId, Notice, NoticeCode, Scope,
+    BlockCompletion, BlockId, BlockKind, CallKind, DeltaKind, EventKind, EventScope, EventSink, ItemId,
+    Notice, NoticeCode,
 };
-use crate::fingerprint::Fingerprint;
-use crate::fragment::{Arguments, Channel, Place};
-use crate::json::{Scanner, Status, Str, Surrogate};
+use crate::fingerprint::TextFingerprint;
+use crate::fragment::{BlockKey, FragmentArguments, TextChannel};
+use crate::json::{JsonScanner, PendingSurrogate, ScanStatus, Str};
 
 /// A resent text of this many bytes cannot be chance.
 const CERTAIN_RESEND: u64 = 32;
 
 #[derive(Clone)]
-pub(super) struct Slot {
+pub(super) struct BlockState {
     /// The block, once it has started.
     pub(super) block: Option<BlockId>,
     pub(super) is_ended: bool,
@@ -30,31 +31,31 @@ pub(super) struct Slot {
     pub(super) is_doubted: bool,
     /// The frame in which the slot was made.
     pub(super) frame: u64,
-    pub(super) content: Content,
+    pub(super) content: StateContent,
     /// What the wire calls it.
     pub(super) word: SmolStr,
-    pub(super) place: Option<Place>,
+    pub(super) place: Option<BlockKey>,
     pub(super) item: Option<ItemId>,
     /// What came with its start, until that is told: mostly nothing.
-    pub(super) members: Option<Box<Members>>,
+    pub(super) members: Option<Box<PendingExtra>>,
     /// What has been told of the text.
-    told: Fingerprint,
-    surrogate: Surrogate,
+    told: TextFingerprint,
+    surrogate: PendingSurrogate,
 }
 
 #[derive(Clone)]
-pub(super) enum Content {
-    Running(Channel),
-    Call(Box<Call>),
+pub(super) enum StateContent {
+    Running(TextChannel),
+    Call(Box<CallState>),
     /// Content that was told whole.
     Fixed,
 }
 
 /// A tool call under construction.
 #[derive(Clone)]
-pub(super) struct Call {
+pub(super) struct CallState {
     pub(super) id: Option<SmolStr>,
-    pub(super) name: Name,
+    pub(super) name: NameState,
     /// The wire's own number.
     pub(super) index: Option<i64>,
     pub(super) kind: CallKind,
@@ -62,19 +63,19 @@ pub(super) struct Call {
     pub(super) named_in: u64,
     /// Argument text that came before the name was settled.
     held: String,
-    scanner: Scanner,
+    scanner: JsonScanner,
     /// The arguments came as an object, of which nobody can see whether it is complete.
     is_valued: bool,
     /// The provider resends the whole text each time.
     is_cumulative: bool,
     /// Few wires tell leaves.
-    leaves: Option<Box<Leaves>>,
+    leaves: Option<Box<ArgumentLeaves>>,
     /// How the call was announced, where the wire announces calls.
-    pub(super) opening: Option<Opening>,
-    pub(super) completion: Completion,
+    pub(super) opening: Option<CallOpening>,
+    pub(super) completion: BlockCompletion,
 }
 
-impl Call {
+impl CallState {
     /// Argument text that came before the name was settled.
     pub(super) fn held(&self) -> &str {
         &self.held
@@ -84,18 +85,18 @@ impl Call {
 /// The name of a call or an answer. Most come whole and are short, and need no memory of their own; pieces join in some that
 /// grows, and so do those that change.
 #[derive(Clone)]
-pub(super) enum Name {
+pub(super) enum NameState {
     Whole(SmolStr),
     Grown(String),
 }
 
-impl Default for Name {
+impl Default for NameState {
     fn default() -> Self {
         Self::Whole(SmolStr::default())
     }
 }
 
-impl Name {
+impl NameState {
     pub(super) fn as_str(&self) -> &str {
         match self {
             Self::Whole(name) => name,
@@ -124,52 +125,58 @@ impl Name {
 
 /// What the announcement of a call says of its arguments.
 #[derive(Clone)]
-pub(super) struct Opening {
+pub(super) struct CallOpening {
     fallback: Option<SmolStr>,
     expects_text: bool,
 }
 
-impl Slot {
+impl BlockState {
     pub(super) fn running(
-        channel: Channel,
+        channel: TextChannel,
         word: &str,
-        place: Option<Place>,
+        place: Option<BlockKey>,
         item: Option<ItemId>,
         frame: u64,
     ) -> Self {
-        Self::new(Content::Running(channel), word, place, item, frame)
+        Self::new(StateContent::Running(channel), word, place, item, frame)
     }
 
     /// A block that was told whole.
     pub(super) fn fixed(block: BlockId, item: Option<ItemId>, frame: u64) -> Self {
-        Self { block: Some(block), is_ended: true, ..Self::new(Content::Fixed, "", None, item, frame) }
+        Self { block: Some(block), is_ended: true, ..Self::new(StateContent::Fixed, "", None, item, frame) }
     }
 
     pub(super) fn call(
         kind: CallKind,
         word: &str,
-        place: Option<Place>,
+        place: Option<BlockKey>,
         item: Option<ItemId>,
         frame: u64,
     ) -> Self {
-        let call = Call {
+        let call = CallState {
             id: None,
-            name: Name::default(),
-            index: place.and_then(Place::number),
+            name: NameState::default(),
+            index: place.and_then(BlockKey::number),
             kind,
             named_in: frame,
             held: String::new(),
-            scanner: Scanner::new(),
+            scanner: JsonScanner::new(),
             is_valued: false,
             is_cumulative: false,
             leaves: None,
             opening: None,
-            completion: Completion::Whole,
+            completion: BlockCompletion::Whole,
         };
-        Self::new(Content::Call(Box::new(call)), word, place, item, frame)
+        Self::new(StateContent::Call(Box::new(call)), word, place, item, frame)
     }
 
-    fn new(content: Content, word: &str, place: Option<Place>, item: Option<ItemId>, frame: u64) -> Self {
+    fn new(
+        content: StateContent,
+        word: &str,
+        place: Option<BlockKey>,
+        item: Option<ItemId>,
+        frame: u64,
+    ) -> Self {
         Self {
             block: None,
             is_ended: false,
@@ -182,8 +189,8 @@ impl Slot {
             place,
             item,
             members: None,
-            told: Fingerprint::default(),
-            surrogate: Surrogate::default(),
+            told: TextFingerprint::default(),
+            surrogate: PendingSurrogate::default(),
         }
     }
 
@@ -193,48 +200,48 @@ impl Slot {
 
     /// Whether it is the text at that place, or a call, and has begun and is not over.
     #[inline]
-    pub(super) fn goes_on(&self, place: Option<Option<Place>>) -> bool {
+    pub(super) fn goes_on(&self, place: Option<Option<BlockKey>>) -> bool {
         let is_such = match self.content {
-            Content::Running(_) => place == Some(self.place),
-            Content::Call(_) => place.is_none(),
-            Content::Fixed => false,
+            StateContent::Running(_) => place == Some(self.place),
+            StateContent::Call(_) => place.is_none(),
+            StateContent::Fixed => false,
         };
         is_such && self.block.is_some() && !self.is_ended && self.restated_in.is_none()
     }
 
-    pub(super) fn as_call(&self) -> Option<&Call> {
+    pub(super) fn as_call(&self) -> Option<&CallState> {
         match &self.content {
-            Content::Call(call) => Some(call),
-            Content::Running(_) | Content::Fixed => None,
+            StateContent::Call(call) => Some(call),
+            StateContent::Running(_) | StateContent::Fixed => None,
         }
     }
 
-    pub(super) fn as_call_mut(&mut self) -> Option<&mut Call> {
+    pub(super) fn as_call_mut(&mut self) -> Option<&mut CallState> {
         match &mut self.content {
-            Content::Call(call) => Some(call),
-            Content::Running(_) | Content::Fixed => None,
+            StateContent::Call(call) => Some(call),
+            StateContent::Running(_) | StateContent::Fixed => None,
         }
     }
 
     /// Whether this is running text of the kind of `channel`, whatever its form.
-    pub(super) fn is_running(&self, channel: Channel) -> bool {
+    pub(super) fn is_running(&self, channel: TextChannel) -> bool {
         match &self.content {
-            Content::Running(own) => std::mem::discriminant(own) == std::mem::discriminant(&channel),
-            Content::Call(_) | Content::Fixed => false,
+            StateContent::Running(own) => std::mem::discriminant(own) == std::mem::discriminant(&channel),
+            StateContent::Call(_) | StateContent::Fixed => false,
         }
     }
 
     /// Whether this is open running text that the wire would go on telling in this way.
     #[inline]
-    pub(super) fn runs_as(&self, place: Option<Place>, channel: Channel, word: &str) -> bool {
+    pub(super) fn runs_as(&self, place: Option<BlockKey>, channel: TextChannel, word: &str) -> bool {
         self.is_open() && self.is_running(channel) && self.place == place && self.word == word
     }
 
     /// Itself, as what something is about.
-    pub(super) fn about(&self) -> About {
-        let around = self.item.map_or(Scope::Choice, Scope::Item);
-        match self.block.map(Scope::Block) {
-            Some(thing) if self.is_ended => About { thing, scope: around },
+    pub(super) fn about(&self) -> ExtraTarget {
+        let around = self.item.map_or(EventScope::Choice, EventScope::Item);
+        match self.block.map(EventScope::Block) {
+            Some(thing) if self.is_ended => ExtraTarget { thing, scope: around },
             Some(thing) => thing.into(),
             None => around.into(),
         }
@@ -245,13 +252,13 @@ impl Slot {
     }
 
     /// What has been told.
-    pub(super) fn told(&self) -> Fingerprint {
+    pub(super) fn told(&self) -> TextFingerprint {
         self.told
     }
 
     /// Whether the arguments are a complete value.
     pub(super) fn is_complete_call(&self) -> bool {
-        self.as_call().is_some_and(|call| call.scanner.status() == Status::Complete)
+        self.as_call().is_some_and(|call| call.scanner.status() == ScanStatus::Complete)
     }
 
     /// Whether it is a call that is not over.
@@ -295,48 +302,49 @@ impl Slot {
     }
 
     /// Starts the block if it has not started.
-    pub(super) fn start(&mut self, context: &mut Context, sink: &mut EventSink<'_>) {
+    pub(super) fn start(&mut self, context: &mut WeaveContext, sink: &mut EventSink<'_>) {
         if self.block.is_some() || self.is_doubted {
             return;
         }
         let block = context.next_block();
         self.block = Some(block);
         let kind = match &self.content {
-            Content::Running(Channel::Text) => BlockKind::Text,
-            Content::Running(Channel::Reasoning(form)) => BlockKind::Reasoning(*form),
-            Content::Running(Channel::Refusal) => BlockKind::Refusal,
-            Content::Call(call) => BlockKind::ToolCall {
+            StateContent::Running(TextChannel::Text) => BlockKind::Text,
+            StateContent::Running(TextChannel::Reasoning(form)) => BlockKind::Reasoning(*form),
+            StateContent::Running(TextChannel::Refusal) => BlockKind::Refusal,
+            StateContent::Call(call) => BlockKind::ToolCall {
                 id: call.id.as_deref().map(Cow::Borrowed),
                 is_made: false,
                 name: Cow::Borrowed(call.name.as_str()),
                 call: call.kind,
             },
-            Content::Fixed => return,
+            StateContent::Fixed => return,
         };
-        let members = self.members.take().and_then(|mut own| context.members(Scope::Block(block), &mut own));
-        let index = self.place.and_then(Place::number);
+        let members =
+            self.members.take().and_then(|mut own| context.members(EventScope::Block(block), &mut own));
+        let index = self.place.and_then(BlockKey::number);
         let word = Cow::Borrowed(self.word.as_str());
-        context.emit(Body::BlockStart { block, item: self.item, kind, word, index, members }, sink);
-        if let Content::Call(call) = &mut self.content
+        context.emit(EventKind::BlockStart { block, item: self.item, kind, word, index, members }, sink);
+        if let StateContent::Call(call) = &mut self.content
             && !call.held.is_empty()
         {
             let text = Cow::Owned(std::mem::take(&mut call.held));
-            context.emit(Body::Delta { block, kind: DeltaKind::Arguments, text }, sink);
+            context.emit(EventKind::Delta { block, kind: DeltaKind::Arguments, text }, sink);
         }
     }
 
     fn delta_kind(&self) -> DeltaKind {
         match &self.content {
-            Content::Running(Channel::Text) | Content::Fixed => DeltaKind::Text,
-            Content::Running(Channel::Reasoning(_)) => DeltaKind::Reasoning,
-            Content::Running(Channel::Refusal) => DeltaKind::Refusal,
-            Content::Call(_) => DeltaKind::Arguments,
+            StateContent::Running(TextChannel::Text) | StateContent::Fixed => DeltaKind::Text,
+            StateContent::Running(TextChannel::Reasoning(_)) => DeltaKind::Reasoning,
+            StateContent::Running(TextChannel::Refusal) => DeltaKind::Refusal,
+            StateContent::Call(_) => DeltaKind::Arguments,
         }
     }
 
     /// Takes text to append.
     #[inline(always)]
-    pub(super) fn append(&mut self, text: Str<'_>, context: &mut Context, sink: &mut EventSink<'_>) {
+    pub(super) fn append(&mut self, text: Str<'_>, context: &mut WeaveContext, sink: &mut EventSink<'_>) {
         match text {
             Str::Plain(text) if !self.surrogate.is_pending() => self.append_decoded(text, context, sink),
             _ => self.append_escaped(text, context, sink),
@@ -344,7 +352,7 @@ impl Slot {
     }
 
     #[inline(never)]
-    fn append_escaped(&mut self, text: Str<'_>, context: &mut Context, sink: &mut EventSink<'_>) {
+    fn append_escaped(&mut self, text: Str<'_>, context: &mut WeaveContext, sink: &mut EventSink<'_>) {
         if !self.surrogate.is_pending()
             && text.read_short(|text| self.append_decoded(text, context, sink)).is_some()
         {
@@ -357,11 +365,11 @@ impl Slot {
     }
 
     #[inline(always)]
-    fn append_decoded(&mut self, text: &str, context: &mut Context, sink: &mut EventSink<'_>) {
+    fn append_decoded(&mut self, text: &str, context: &mut WeaveContext, sink: &mut EventSink<'_>) {
         if text.is_empty() {
             return;
         }
-        if matches!(self.content, Content::Call(_)) && !self.takes_arguments(text, context, sink) {
+        if matches!(self.content, StateContent::Call(_)) && !self.takes_arguments(text, context, sink) {
             return;
         }
         self.told.push(text);
@@ -370,8 +378,8 @@ impl Slot {
 
     /// Whether the text goes on with the arguments of the call. Else it told them again, and was taken as that.
     #[inline(always)]
-    fn takes_arguments(&mut self, text: &str, context: &mut Context, sink: &mut EventSink<'_>) -> bool {
-        let Content::Call(call) = &mut self.content else { return true };
+    fn takes_arguments(&mut self, text: &str, context: &mut WeaveContext, sink: &mut EventSink<'_>) -> bool {
+        let StateContent::Call(call) = &mut self.content else { return true };
         // Most are shorter than what is there, and cannot tell it again.
         let is_short = self.told.length() > LONGEST_PLACEHOLDER.max(text.len() as u64);
         if is_short && !call.is_cumulative || call.kind == CallKind::Custom {
@@ -383,8 +391,13 @@ impl Slot {
 
     /// The same of a text that may tell the arguments again.
     #[inline(never)]
-    fn takes_long_arguments(&mut self, text: &str, context: &mut Context, sink: &mut EventSink<'_>) -> bool {
-        let Content::Call(call) = &mut self.content else { return true };
+    fn takes_long_arguments(
+        &mut self,
+        text: &str,
+        context: &mut WeaveContext,
+        sink: &mut EventSink<'_>,
+    ) -> bool {
+        let StateContent::Call(call) = &mut self.content else { return true };
         let suffix = self.told.suffix_of(text).filter(|_| !self.told.is_empty());
         if call.is_cumulative {
             match suffix {
@@ -401,8 +414,8 @@ impl Slot {
         }
         let mut ahead = call.scanner;
         let taken = ahead.push(text);
-        let is_impossible = call.scanner.status() != Status::Broken
-            && (ahead.status() == Status::Broken
+        let is_impossible = call.scanner.status() != ScanStatus::Broken
+            && (ahead.status() == ScanStatus::Broken
                 || text[taken..].bytes().any(|byte| !byte.is_ascii_whitespace()));
         // What a provider runs itself need not be JSON, and then any text may follow any other.
         let is_long = call.kind == CallKind::Function && self.told.length() >= CERTAIN_RESEND;
@@ -416,7 +429,7 @@ impl Slot {
                 false => format!("the arguments of {} are resent whole each time", call.name.as_str()),
             };
             let code = if is_repeat { NoticeCode::Repeated } else { NoticeCode::Cumulative };
-            context.emit(Body::Notice(Notice::new(code, context.offset, detail)), sink);
+            context.emit(EventKind::Notice(Notice::new(code, context.offset, detail)), sink);
             self.restate_decoded(text, context, sink);
             return false;
         }
@@ -429,27 +442,32 @@ impl Slot {
     }
 
     #[inline(always)]
-    fn emit_delta(&mut self, text: &str, context: &mut Context, sink: &mut EventSink<'_>) {
+    fn emit_delta(&mut self, text: &str, context: &mut WeaveContext, sink: &mut EventSink<'_>) {
         if self.block.is_none() {
-            if let Content::Call(call) = &mut self.content {
+            if let StateContent::Call(call) = &mut self.content {
                 return call.held.push_str(text);
             }
             self.start(context, sink);
         }
         if let Some(block) = self.block {
             let kind = self.delta_kind();
-            context.emit(Body::Delta { block, kind, text: Cow::Borrowed(text) }, sink);
+            context.emit(EventKind::Delta { block, kind, text: Cow::Borrowed(text) }, sink);
         }
     }
 
     /// Takes the whole text: tells only what is missing, or corrects what differs.
-    pub(super) fn restate(&mut self, text: Str<'_>, context: &mut Context, sink: &mut EventSink<'_>) {
+    pub(super) fn restate(&mut self, text: Str<'_>, context: &mut WeaveContext, sink: &mut EventSink<'_>) {
         let mut scratch = context.take_scratch();
         text.read(&mut scratch, |text| self.restate_decoded(text, context, sink));
         context.return_scratch(scratch);
     }
 
-    pub(super) fn restate_decoded(&mut self, text: &str, context: &mut Context, sink: &mut EventSink<'_>) {
+    pub(super) fn restate_decoded(
+        &mut self,
+        text: &str,
+        context: &mut WeaveContext,
+        sink: &mut EventSink<'_>,
+    ) {
         // An empty restatement of a text that was streamed is an omission, not a correction.
         if text.is_empty() && !self.told.is_empty() {
             return;
@@ -467,21 +485,21 @@ impl Slot {
                     "a block was restated differently after it had ended",
                 )
             };
-            return context.emit(Body::Notice(notice), sink);
+            return context.emit(EventKind::Notice(notice), sink);
         }
-        self.surrogate = Surrogate::default();
+        self.surrogate = PendingSurrogate::default();
         match suffix {
             Some(suffix) => {
                 self.told.push(suffix);
-                if let Content::Call(call) = &mut self.content {
+                if let StateContent::Call(call) = &mut self.content {
                     call.scanner.push(suffix);
                 }
                 self.emit_delta(suffix, context, sink);
             }
             None => {
-                self.told = Fingerprint::of(text);
-                if let Content::Call(call) = &mut self.content {
-                    call.scanner = Scanner::new();
+                self.told = TextFingerprint::of(text);
+                if let StateContent::Call(call) = &mut self.content {
+                    call.scanner = JsonScanner::new();
                     call.scanner.push(text);
                     if self.block.is_none() {
                         call.held.clear();
@@ -489,19 +507,24 @@ impl Slot {
                     }
                 }
                 if let Some(block) = self.block {
-                    context.emit(Body::Correction { block, text: Cow::Borrowed(text) }, sink);
+                    context.emit(EventKind::Correction { block, text: Cow::Borrowed(text) }, sink);
                 }
             }
         }
     }
 
     /// Whether an announcement only repeats the one that this call had, or is the first it gets.
-    pub(super) fn is_announced_by(&self, name: Option<&str>, arguments: Option<Arguments<'_>>) -> bool {
+    pub(super) fn is_announced_by(
+        &self,
+        name: Option<&str>,
+        arguments: Option<FragmentArguments<'_>>,
+    ) -> bool {
         let Some(call) = self.as_call() else { return false };
         if call.name.as_str().is_empty() {
             return true;
         }
-        let (Some(own), Some(Arguments::Opening { fallback, .. })) = (&call.opening, arguments) else {
+        let (Some(own), Some(FragmentArguments::Opening { fallback, .. })) = (&call.opening, arguments)
+        else {
             return false;
         };
         let is_same_text = match (&own.fallback, fallback) {
@@ -514,15 +537,15 @@ impl Slot {
     /// Takes the announcement of the call.
     pub(super) fn open_call(&mut self, fallback: Option<Str<'_>>, expects_text: bool) {
         let expects_text = expects_text && !self.has_text();
-        if let Content::Call(call) = &mut self.content {
+        if let StateContent::Call(call) = &mut self.content {
             let fallback = fallback.map(|text| SmolStr::new(text.to_cow()));
-            call.opening = Some(Opening { fallback, expects_text });
+            call.opening = Some(CallOpening { fallback, expects_text });
         }
     }
 
     /// Text came for the call, be it empty: what was expected is there.
     pub(super) fn meet_expectation(&mut self) {
-        if let Content::Call(call) = &mut self.content
+        if let StateContent::Call(call) = &mut self.content
             && let Some(opening) = &mut call.opening
         {
             opening.expects_text = false;
@@ -530,11 +553,11 @@ impl Slot {
     }
 
     /// Uses the arguments of the announcement where no text followed and none had to.
-    fn fall_back(&mut self, context: &mut Context, sink: &mut EventSink<'_>) {
+    fn fall_back(&mut self, context: &mut WeaveContext, sink: &mut EventSink<'_>) {
         if self.has_text() {
             return;
         }
-        if let Content::Call(call) = &mut self.content
+        if let StateContent::Call(call) = &mut self.content
             && let Some(opening) = &mut call.opening
             && !opening.expects_text
             && let Some(text) = opening.fallback.clone()
@@ -549,23 +572,23 @@ impl Slot {
         path: Str<'_>,
         value: &str,
         continues: bool,
-        context: &mut Context,
+        context: &mut WeaveContext,
         sink: &mut EventSink<'_>,
     ) {
         self.meet_expectation();
-        let Content::Call(call) = &mut self.content else { return };
+        let StateContent::Call(call) = &mut self.content else { return };
         let leaves = call.leaves.get_or_insert_default();
         if let Err(code) = leaves.put(&path.to_cow(), crate::json::Value::of_text(value), continues) {
             let detail =
                 format!("an argument of {} has an impossible path {}", call.name.as_str(), path.to_cow());
             let notice =
                 Notice { text: Some(Cow::Borrowed(value)), ..Notice::new(code, context.offset, detail) };
-            context.emit(Body::Notice(notice), sink);
+            context.emit(EventKind::Notice(notice), sink);
         }
     }
 
     /// Ends the block. `cut` says that the stream ended before the block did.
-    pub(super) fn end(&mut self, cut: Cut, context: &mut Context, sink: &mut EventSink<'_>) {
+    pub(super) fn end(&mut self, cut: BlockCut, context: &mut WeaveContext, sink: &mut EventSink<'_>) {
         if self.is_ended {
             return;
         }
@@ -574,15 +597,15 @@ impl Slot {
         }
         self.fall_back(context, sink);
         let mut is_missing_leaves = false;
-        if let Content::Call(call) = &mut self.content
+        if let StateContent::Call(call) = &mut self.content
             && let Some(leaves) = call.leaves.take()
         {
             // Leaves always make a complete value, so the text cannot tell.
             is_missing_leaves = leaves.has_lost
                 || match cut {
-                    Cut::No => false,
-                    Cut::ByEnd => leaves.is_growing(),
-                    Cut::ByLimit => true,
+                    BlockCut::No => false,
+                    BlockCut::ByEnd => leaves.is_growing(),
+                    BlockCut::ByLimit => true,
                 };
             self.take_value(&leaves.to_text(), context, sink);
         }
@@ -594,68 +617,68 @@ impl Slot {
             context.return_scratch(scratch);
         }
         self.is_ended = true;
-        let completion = if is_missing_leaves { Completion::Cut } else { self.completion(cut) };
+        let completion = if is_missing_leaves { BlockCompletion::Cut } else { self.completion(cut) };
         let Some(block) = self.block else { return };
-        if let Content::Call(call) = &mut self.content {
+        if let StateContent::Call(call) = &mut self.content {
             call.completion = completion;
-            let is_broken = call.kind == CallKind::Function && call.scanner.status() == Status::Broken;
+            let is_broken = call.kind == CallKind::Function && call.scanner.status() == ScanStatus::Broken;
             let (code, what) = match completion {
-                Completion::Cut | Completion::AfterDamage => {
+                BlockCompletion::Cut | BlockCompletion::AfterDamage => {
                     (NoticeCode::IncompleteArguments, "not a complete JSON value")
                 }
-                Completion::Whole => (NoticeCode::MalformedCall, "not JSON"),
+                BlockCompletion::Whole => (NoticeCode::MalformedCall, "not JSON"),
             };
-            if completion == Completion::Cut || is_broken {
+            if completion == BlockCompletion::Cut || is_broken {
                 let detail = format!("the arguments of {} are {what}", call.name.as_str());
-                context.emit(Body::Notice(Notice::new(code, context.offset, detail)), sink);
+                context.emit(EventKind::Notice(Notice::new(code, context.offset, detail)), sink);
             }
         }
-        context.emit(Body::BlockEnd { block, completion }, sink);
+        context.emit(EventKind::BlockEnd { block, completion }, sink);
     }
 
     /// The response ended at a limit, and this was the last of it. Arguments that came as an object, or not at all, do
     /// not show whether they were cut, so the call is marked.
-    pub(super) fn mark_as_cut(&mut self, context: &Context, sink: &mut EventSink<'_>) {
+    pub(super) fn mark_as_cut(&mut self, context: &WeaveContext, sink: &mut EventSink<'_>) {
         let (block, has_item) = (self.block, self.item.is_some());
         let Some(call) = self.as_call_mut() else { return };
-        let is_seen = call.scanner.status() == Status::Complete && !call.is_valued;
+        let is_seen = call.scanner.status() == ScanStatus::Complete && !call.is_valued;
         // The items of some wires say by themselves how they stand.
-        if is_seen || has_item || call.kind == CallKind::Builtin || call.completion == Completion::Cut {
+        if is_seen || has_item || call.kind == CallKind::Builtin || call.completion == BlockCompletion::Cut {
             return;
         }
-        call.completion = Completion::Cut;
+        call.completion = BlockCompletion::Cut;
         let name = call.name.as_str();
         let detail =
             format!("the arguments of {name} are the last thing before a limit, and may have been cut");
         let notice = Notice::new(NoticeCode::IncompleteArguments, context.offset, detail);
-        context.emit(Body::Notice(Notice { block, ..notice }), sink);
+        context.emit(EventKind::Notice(Notice { block, ..notice }), sink);
     }
 
     /// Takes the arguments as an object.
-    pub(super) fn take_value(&mut self, text: &str, context: &mut Context, sink: &mut EventSink<'_>) {
-        if let Content::Call(call) = &mut self.content {
+    pub(super) fn take_value(&mut self, text: &str, context: &mut WeaveContext, sink: &mut EventSink<'_>) {
+        if let StateContent::Call(call) = &mut self.content {
             call.is_valued = true;
         }
         self.restate_decoded(text, context, sink);
     }
 
-    fn completion(&mut self, cut: Cut) -> Completion {
+    fn completion(&mut self, cut: BlockCut) -> BlockCompletion {
         let has_text = self.has_text();
-        let Content::Call(call) = &mut self.content else { return Completion::Whole };
+        let StateContent::Call(call) = &mut self.content else { return BlockCompletion::Whole };
         if call.opening.as_ref().is_some_and(|opening| opening.expects_text) {
-            return Completion::Cut;
+            return BlockCompletion::Cut;
         }
         let is_whole = match call.kind {
             CallKind::Function => match call.scanner.finish() {
-                Status::Complete => true,
+                ScanStatus::Complete => true,
                 // What is broken is no less whole for that.
-                Status::Empty | Status::Broken => cut != Cut::ByLimit,
-                Status::Open => false,
+                ScanStatus::Empty | ScanStatus::Broken => cut != BlockCut::ByLimit,
+                ScanStatus::Open => false,
             },
-            CallKind::Custom => cut == Cut::No || has_text && cut == Cut::ByEnd,
-            CallKind::Builtin => cut != Cut::ByLimit,
+            CallKind::Custom => cut == BlockCut::No || has_text && cut == BlockCut::ByEnd,
+            CallKind::Builtin => cut != BlockCut::ByLimit,
         };
-        if is_whole { Completion::Whole } else { Completion::Cut }
+        if is_whole { BlockCompletion::Whole } else { BlockCompletion::Cut }
     }
 }
 
@@ -664,13 +687,13 @@ const PLACEHOLDERS: [&str; 2] = ["{}", "null"];
 const LONGEST_PLACEHOLDER: u64 = "null".len() as u64;
 
 #[inline]
-fn is_placeholder(told: Fingerprint) -> bool {
-    told.length() <= LONGEST_PLACEHOLDER && PLACEHOLDERS.iter().any(|text| told == Fingerprint::of(text))
+fn is_placeholder(told: TextFingerprint) -> bool {
+    told.length() <= LONGEST_PLACEHOLDER && PLACEHOLDERS.iter().any(|text| told == TextFingerprint::of(text))
 }
 
 /// What ended a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Cut {
+pub(super) enum BlockCut {
     /// The provider said so, or the next thing began.
     No,
     /// The stream ended.

@@ -1,7 +1,7 @@
 //! However much work a schema would make, it costs no more than the budget: in steps, in bytes and in stack.
 
 use callweave::ErrorKind;
-use callweave::json::schema::{Budget, FitOptions, Policy, Schema};
+use callweave::json::schema::{CoerceOptions, Schema, SchemaPolicy, StepBudget};
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
@@ -129,7 +129,7 @@ fn families() -> Vec<(&'static str, Value, Value)> {
 /// What a budget of so many steps makes of it, with the bytes that were taken and the steps that were used.
 fn checked(schema: &Schema, value: &Value, steps: u64) -> (callweave::Result<usize>, u64, u64) {
     let value: callweave::json::Value = value.into();
-    let mut budget = Budget::new(steps);
+    let mut budget = StepBudget::new(steps);
     let mut found = Ok(0);
     let taken = allocation_counter::measure(|| {
         found = schema.validate_within(&value, &mut budget).map(|problems| problems.len());
@@ -144,7 +144,7 @@ fn no_schema_costs_more_than_the_budget() {
         // The schema itself is read with the first check.
         let first = checked(&schema, &value, 0);
         assert_eq!(first.0.expect_err(name).kind(), ErrorKind::Limit, "{name}");
-        let (found, bytes, _) = checked(&schema, &value, Budget::STEPS);
+        let (found, bytes, _) = checked(&schema, &value, StepBudget::STEPS);
         let error = found.expect_err(name);
         assert_eq!(error.kind(), ErrorKind::Limit, "{name}: {error}");
         // Compiled patterns apart, a step takes next to nothing.
@@ -158,7 +158,7 @@ fn the_same_words_without_the_growth_are_checked() {
     for (name, end) in [("valid", json!({"type": "string"})), ("invalid", json!({"type": "integer"}))] {
         for word in ["allOf", "anyOf", "oneOf"] {
             let schema = Schema::new(&chain(40, |at| json!({word: [next(at)]}), end.clone()));
-            let (found, _, steps) = checked(&schema, &json!({"a": "x"}), Budget::STEPS);
+            let (found, _, steps) = checked(&schema, &json!({"a": "x"}), StepBudget::STEPS);
             assert_eq!(found.expect(word).min(1), usize::from(name == "invalid"), "{word} {name}");
             assert!(steps < 2_000, "{word}: {steps}");
         }
@@ -171,7 +171,7 @@ fn fitting_costs_no_more_than_the_budget() {
         let schema = Schema::new(&schema);
         let value: callweave::json::Value = (&value).into();
         let taken = allocation_counter::measure(|| {
-            let fit = schema.coerce_within(&value, FitOptions::default(), &mut Budget::default());
+            let fit = schema.coerce_within(&value, CoerceOptions::default(), &mut StepBudget::default());
             if let Err(error) = fit {
                 assert_eq!(error.kind(), ErrorKind::Limit, "{name}");
             }
@@ -189,9 +189,9 @@ fn alternatives_inside_alternatives_are_not_fitted() {
     let schema = Schema::new(&chain(30, both, json!({"type": "null"})));
     let value = (0..30).fold(json!("1"), |inner, _| json!({"x": inner}));
     let value = json!({"a": value});
-    let fit = schema.coerce_within(&value, FitOptions::default(), &mut Budget::default());
+    let fit = schema.coerce_within(&value, CoerceOptions::default(), &mut StepBudget::default());
     assert_eq!(fit.expect_err("too many").kind(), ErrorKind::Limit);
-    let applied = schema.apply(Policy::Coerce, &value).expect("it passes");
+    let applied = schema.apply(SchemaPolicy::Coerce, &value).expect("it passes");
     assert!(applied.is_unchecked && applied.problems.is_empty() && applied.value == value);
 }
 
@@ -201,14 +201,14 @@ fn what_is_unchecked_is_told_apart_from_what_is_wrong() {
     let schema =
         Schema::new(&chain(40, |at| json!({"allOf": [next(at), next(at)]}), json!({"type": "string"})));
     let value = json!({"a": "x"});
-    assert_eq!(schema.apply(Policy::Reject, &value).expect_err("unknown").kind(), ErrorKind::Limit);
-    let applied = schema.apply(Policy::Validate, &value).expect("it passes");
+    assert_eq!(schema.apply(SchemaPolicy::Reject, &value).expect_err("unknown").kind(), ErrorKind::Limit);
+    let applied = schema.apply(SchemaPolicy::Validate, &value).expect("it passes");
     assert!(applied.is_unchecked && applied.problems.is_empty() && applied.value == value);
     assert_eq!(
-        schema.apply(Policy::Reject, &json!({"a": "x", "b": 1})).expect_err("unknown").kind(),
+        schema.apply(SchemaPolicy::Reject, &json!({"a": "x", "b": 1})).expect_err("unknown").kind(),
         ErrorKind::Limit
     );
-    assert!(!schema.apply(Policy::Validate, &json!({"b": 1})).expect("it passes").is_unchecked);
+    assert!(!schema.apply(SchemaPolicy::Validate, &json!({"b": 1})).expect("it passes").is_unchecked);
 }
 
 #[test]
@@ -222,7 +222,7 @@ fn a_schema_that_is_too_large_says_nothing() {
         let schema = Schema::new(&schema);
         assert_eq!(schema.validate(&json!({})).expect_err("too large").kind(), ErrorKind::Limit);
         assert_eq!(schema.coerce(&json!({"a": "1"})).value, json!({"a": "1"}));
-        assert!(schema.apply(Policy::Coerce, &json!({})).expect("it passes").is_unchecked);
+        assert!(schema.apply(SchemaPolicy::Coerce, &json!({})).expect("it passes").is_unchecked);
         assert!(schema.property("1").is_any());
     }
 }
@@ -355,10 +355,10 @@ proptest! {
         prop_assert!(first.is_err());
         let value: callweave::json::Value = (&value).into();
         for is_fitting in [false, true] {
-            let mut budget = Budget::new(steps);
+            let mut budget = StepBudget::new(steps);
             let taken = allocation_counter::measure(|| {
                 let _ = match is_fitting {
-                    true => schema.coerce_within(&value, FitOptions::default(), &mut budget).map(|_| ()),
+                    true => schema.coerce_within(&value, CoerceOptions::default(), &mut budget).map(|_| ()),
                     false => schema.validate_within(&value, &mut budget).map(|_| ()),
                 };
             });

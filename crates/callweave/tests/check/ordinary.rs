@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use callweave::json::Value;
-use callweave::json::schema::{Budget, Extent, FitOptions, Missing, Schema};
+use callweave::json::schema::{CoerceOptions, MissingMembers, Schema, StepBudget, TextCompleteness};
 
 use crate::shared;
 
@@ -59,16 +59,16 @@ fn real_calls_take_few_steps() {
         calls.push(Value::object([]));
         for schema in schemas {
             let schema = Schema::new(schema);
-            let options = FitOptions { missing: Missing::Infer, extent: Extent::Whole };
+            let options = CoerceOptions { missing: MissingMembers::Infer, extent: TextCompleteness::Whole };
             let filled = schema.coerce_with(&Value::object([]), options).value;
             for call in calls.iter().chain([&filled]) {
-                let mut budget = Budget::default();
-                let fit = schema.coerce_within(call, FitOptions::default(), &mut budget);
+                let mut budget = StepBudget::default();
+                let fit = schema.coerce_within(call, CoerceOptions::default(), &mut budget);
                 let fit = fit.unwrap_or_else(|error| panic!("{error}: {schema:?} {call}"));
                 if let Err(error) = schema.validate_within(&fit.value, &mut budget) {
                     assert_eq!(error.kind(), callweave::ErrorKind::Invalid, "{schema:?} {call}");
                 }
-                steps.push(Budget::STEPS - budget.left());
+                steps.push(StepBudget::STEPS - budget.left());
             }
         }
     }
@@ -83,5 +83,5 @@ fn real_calls_take_few_steps() {
         at(1000)
     );
     println!("{told}");
-    assert!(steps.len() > 1000 && at(1000) * 20 < Budget::STEPS, "{told}");
+    assert!(steps.len() > 1000 && at(1000) * 20 < StepBudget::STEPS, "{told}");
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use callweave::dialect::{Body, Dialect, Form, Tag};
+use callweave::dialect::{CallBody, CallForm, Dialect, NamedTag};
 
 /// A call of `get_weather` in a dialect, with a place for the city.
 pub(crate) struct Template {
@@ -49,15 +49,15 @@ impl Template {
 
 impl Tags {
     fn of(dialect: &Dialect) -> Self {
-        let of_form = |form: &Form| match &form.body {
-            Body::Tagged(body) => Some(Self {
+        let of_form = |form: &CallForm| match &form.body {
+            CallBody::Tagged(body) => Some(Self {
                 call: body.call.open.clone(),
                 parameter: body.parameter.open.clone(),
                 close: body.value_close.clone(),
                 end: body.call_close.iter().take(1).chain(form.close.first()).cloned().collect(),
                 quote: String::new(),
             }),
-            Body::Elements(body) => Some(Self {
+            CallBody::Elements(body) => Some(Self {
                 call: format!("{}{}", body.prefix, body.call.open),
                 parameter: format!("{}<city>", body.prefix),
                 close: format!("{}</city>", body.prefix),
@@ -67,14 +67,14 @@ impl Tags {
                     .collect(),
                 quote: String::new(),
             }),
-            Body::Children(_) => Some(Self {
+            CallBody::Children(_) => Some(Self {
                 call: "<get_weather>".into(),
                 parameter: "<city>".into(),
                 close: "</city>".into(),
                 end: vec!["</get_weather>".into()],
                 quote: String::new(),
             }),
-            Body::Braces(body) => Some(Self { quote: body.quote.clone(), ..Self::default() }),
+            CallBody::Braces(body) => Some(Self { quote: body.quote.clone(), ..Self::default() }),
             _ => None,
         };
         let own = dialect.forms.first().and_then(of_form).unwrap_or_default();
@@ -152,17 +152,17 @@ pub(crate) fn own_pieces(dialect: &Dialect) -> BTreeSet<String> {
     for form in &dialect.forms {
         pieces.extend(form.open.iter().chain(&form.close).cloned());
         match &form.body {
-            Body::Header(body) => {
+            CallBody::Header(body) => {
                 pieces.extend(body.before.iter().chain(&body.after).chain(&body.id).cloned())
             }
-            Body::Tagged(body) => {
+            CallBody::Tagged(body) => {
                 pieces.insert(tag(&body.call, "get_weather"));
                 pieces.insert(tag(&body.parameter, "city"));
                 pieces.extend(body.call_close.iter().cloned());
                 pieces.extend([body.value_open.clone(), body.value_close.clone()]);
             }
-            Body::Braces(body) => pieces.extend(body.before.iter().cloned()),
-            Body::Elements(body) => {
+            CallBody::Braces(body) => pieces.extend(body.before.iter().cloned()),
+            CallBody::Elements(body) => {
                 let tags = [
                     tag(&body.call, "get_weather"),
                     body.call_close.clone(),
@@ -171,15 +171,15 @@ pub(crate) fn own_pieces(dialect: &Dialect) -> BTreeSet<String> {
                 ];
                 pieces.extend(tags.map(|tag| format!("{}{tag}", body.prefix)));
             }
-            Body::Children(body) => {
+            CallBody::Children(body) => {
                 let (open, close) = match body.call.open.is_empty() {
                     true => ("<get_weather>".to_owned(), "</get_weather>".to_owned()),
                     false => (tag(&body.call, "get_weather"), body.call_close.clone()),
                 };
                 pieces.extend([open, close, "<city>".into(), "</city>".into()]);
             }
-            Body::Fields(body) => pieces.extend([body.close.clone(), format!("</{}>", body.name)]),
-            Body::Json(_) | Body::Python {} | Body::Matched(_) => {}
+            CallBody::Fields(body) => pieces.extend([body.close.clone(), format!("</{}>", body.name)]),
+            CallBody::Json(_) | CallBody::Python {} | CallBody::Matched(_) => {}
         }
     }
     pieces.into_iter().map(plain).filter(|piece| !piece.is_empty()).collect()
@@ -191,7 +191,7 @@ fn plain(marker: String) -> String {
     holes.iter().fold(marker, |marker, hole| marker.replace(hole, ""))
 }
 
-fn tag(tag: &Tag, name: &str) -> String {
+fn tag(tag: &NamedTag, name: &str) -> String {
     match &tag.attribute {
         Some(attribute) => format!("{} {attribute}=\"{name}\"{}", tag.open, tag.end),
         None => format!("{}{name}{}", tag.open, tag.end),

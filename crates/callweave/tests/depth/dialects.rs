@@ -2,9 +2,9 @@
 
 use std::fs;
 
-use callweave::dialect::{ExtractOptions, Extraction, Extractor, Registry, Tools};
+use callweave::dialect::{DialectRegistry, ExtractOptions, Extraction, Extractor, Tools};
 use callweave::event::{Event, Sink};
-use callweave::grammar::Validator;
+use callweave::grammar::EventValidator;
 
 use super::laws::{boundary, data, folders, name};
 use super::nesting::nested;
@@ -35,7 +35,7 @@ fn marks(text: &str) -> Vec<&str> {
 
 /// Extracts from `text`, in two pieces cut at `cut`. The sources of what is told tile it, so nothing is lost.
 fn check(text: &str, cut: usize, options: &ExtractOptions) {
-    let mut validator = Validator::of_blocks();
+    let mut validator = EventValidator::of_blocks();
     let mut sources = Vec::new();
     let mut sink = |event: Event<'_>| {
         sources.push(event.source);
@@ -88,8 +88,11 @@ const PLACES: usize = 2;
 #[test]
 fn every_dialect() {
     let held = folders(&data("dialect")).iter().map(|path| name(path)).collect::<Vec<_>>();
-    let names =
-        Registry::builtin().dialects().iter().map(|dialect| dialect.name.clone()).chain(["auto".into()]);
+    let names = DialectRegistry::builtin()
+        .dialects()
+        .iter()
+        .map(|dialect| dialect.name.clone())
+        .chain(["auto".into()]);
     for dialect in names {
         assert!(held.contains(&dialect), "{dialect} has no cases");
         on_a_stack_of(STACK, move || {

@@ -2,18 +2,18 @@
 
 use std::borrow::Cow;
 
-use callweave::dialect::{Registry, Tools};
+use callweave::dialect::{DialectRegistry, Tools};
 use callweave::doors::aggregator::{Aggregator, IngestMessageOptions, extract_use_tool_blocks};
-use callweave::doors::extract::{self, Capabilities};
-use callweave::doors::loose::Loose;
+use callweave::doors::extract::{self, ProviderCapabilities};
+use callweave::doors::loose::LooseDecoder;
 use callweave::doors::loose::nous::ToolCallAccumulator;
 use callweave::doors::loose::reqllm::ChunkAccumulator;
-use callweave::doors::process::{self, Agent, process, process_bytes, process_stream};
-use callweave::doors::prompt::{self, Writer, augment_system_prompt};
+use callweave::doors::process::{self, PromptAgent, process, process_bytes, process_stream};
+use callweave::doors::prompt::{self, CallWriter, augment_system_prompt};
 use callweave::json::AsValue;
-use callweave::json::partial::{Growing, Partial};
+use callweave::json::partial::{PartialValue, UnfinishedValues};
 use callweave::json::repair::{self, repair};
-use callweave::json::schema::{Extent, FitOptions, Missing, Schema};
+use callweave::json::schema::{CoerceOptions, MissingMembers, Schema, TextCompleteness};
 use callweave::message::ToolCall;
 
 use serde_json::{Map, Value, json};
@@ -118,7 +118,8 @@ fn extract_and_aggregate() {
         let tools = Tools::default();
         for text in texts() {
             let reply = json!({"text": text, "tool_calls": [{"name": "f", "arguments": text}]});
-            let found = extract::extract(&reply, &Capabilities::default()).expect("the shape is right");
+            let found =
+                extract::extract(&reply, &ProviderCapabilities::default()).expect("the shape is right");
             assert_eq!(found[0].call.raw_arguments, text);
             extract::text_tagged(&text);
             extract::markup(&text, &tools);
@@ -141,7 +142,8 @@ fn extract_and_aggregate() {
             let found = extract::native([&*given]);
             assert!(found[0].call.raw_arguments.contains(NEEDLE));
             let calls = object([("tool_calls", Value::Array(vec![given.take()]))]);
-            let found = extract::extract(&calls, &Capabilities::default()).expect("the shape is right");
+            let found =
+                extract::extract(&calls, &ProviderCapabilities::default()).expect("the shape is right");
             assert!(found[0].call.raw_arguments.contains(NEEDLE));
             let mut aggregator = Aggregator::new();
             aggregator.ingest_message(&calls, None, IngestMessageOptions { emit_if_missing: true });
@@ -186,7 +188,7 @@ fn loose_fragments() {
             for value in values() {
                 let fragment = shape(value.take());
                 let mut message = callweave::accumulator::Accumulator::new();
-                let mut loose = Loose::new();
+                let mut loose = LooseDecoder::new();
                 assert!(loose.push(&fragment, &mut message).is_some());
                 loose.finish(&mut message);
                 let message = message.take();
@@ -216,27 +218,29 @@ fn processing() {
     on_a_stack_of(STACK, || {
         for provider in ["openai", "anthropic", "gemini", "vertex", "ollama", "cohere", "bedrock", "mistral"]
         {
-            let agent = || Agent::new(provider).with_outputs().capturing_content();
+            let agent = || PromptAgent::new(provider).with_outputs().capturing_content();
             for value in values() {
                 let _ = process(&agent(), &value);
                 let data = Value::Array(vec![value.take()]);
                 let listed = object([("object", json!("list")), ("data", data)]);
-                let _ = process(&agent().api(process::Api::Embeddings), &listed);
-                let _ = process(&agent().api(process::Api::Images), &listed);
+                let _ = process(&agent().api(process::ApiType::Embeddings), &listed);
+                let _ = process(&agent().api(process::ApiType::Images), &listed);
             }
         }
         for text in texts() {
             let body = json!({"choices": [{"message": {"content": text}}]});
-            let found = process(&Agent::new("openai").with_outputs().capturing_content(), &body);
+            let found = process(&PromptAgent::new("openai").with_outputs().capturing_content(), &body);
             let found = serde_json::to_string(&found.expect("an answer")).expect("results serialise");
             assert!(found.contains(NEEDLE));
             let chunk = json!({"choices": [{"delta": {"content": text}}]});
             let chunks = [Ok::<_, std::io::Error>(chunk.clone())];
-            let items = process_stream(&Agent::new("openai"), chunks).expect("a known provider");
+            let items = process_stream(&PromptAgent::new("openai"), chunks).expect("a known provider");
             assert_eq!(items.count(), 1);
             let bytes = format!("data: {chunk}\n\n");
             let pieces = bytes.as_bytes().chunks(1000).map(Ok::<_, std::io::Error>);
-            assert!(process_bytes(&Agent::new("openai"), pieces).expect("a known provider").count() > 0);
+            assert!(
+                process_bytes(&PromptAgent::new("openai"), pieces).expect("a known provider").count() > 0
+            );
         }
     });
 }
@@ -260,8 +264,8 @@ fn prompts() {
         for levels in [100, LEVELS] {
             for (open, close) in [("[", "]"), ("{\"a\":", "}")] {
                 let arguments = format!("{{\"a\":{}}}", nested(open, "0", close, levels));
-                for dialect in Registry::builtin().dialects() {
-                    let Ok(writer) = Writer::new(dialect) else { continue };
+                for dialect in DialectRegistry::builtin().dialects() {
+                    let Ok(writer) = CallWriter::new(dialect) else { continue };
                     let _ = writer.render_call(&call(&arguments));
                     writer.render_result(&call(&arguments), &arguments);
                     let chat = &callweave::protocol::OPENAI_CHAT;
@@ -290,12 +294,16 @@ fn repairing() {
                 let found = options.repair(&text);
                 // What is too deep is refused, and says so.
                 assert!(
-                    found.closed().is_some() || matches!(found.verdict, repair::Verdict::Hopeless { .. })
+                    found.closed().is_some()
+                        || matches!(found.verdict, repair::RepairVerdict::Hopeless { .. })
                 );
             }
             assert!(call(&text).object().is_err(), "too deep for a value in memory, or no object");
         }
-        assert!(matches!(repair(&nested("{a:", "1", "}", 10_000)).verdict, repair::Verdict::Hopeless { .. }));
+        assert!(matches!(
+            repair(&nested("{a:", "1", "}", 10_000)).verdict,
+            repair::RepairVerdict::Hopeless { .. }
+        ));
     });
 }
 
@@ -304,8 +312,10 @@ fn growing_values() {
     on_a_stack_of(STACK, || {
         for text in texts() {
             let is_json = callweave::json::Tape::new().parse(&text).is_ok();
-            for growing in [Growing::Hidden, Growing::Strings, Growing::StringsAndNumbers] {
-                let mut partial = Partial::new(growing);
+            for growing in
+                [UnfinishedValues::Hidden, UnfinishedValues::Strings, UnfinishedValues::StringsAndNumbers]
+            {
+                let mut partial = PartialValue::new(growing);
                 let mut rest = text.as_str();
                 while !rest.is_empty() {
                     let (piece, after) = rest.split_at(boundary(rest, 1000));
@@ -320,14 +330,14 @@ fn growing_values() {
         }
         // Cut anywhere, the text of what is too deep is whole.
         let text = format!("{{\"x\":{},\"y\":1}}", nested("[", "{\"z\":2}", "]", 200));
-        let mut partial = Partial::new(Growing::Hidden);
+        let mut partial = PartialValue::new(UnfinishedValues::Hidden);
         text.split_inclusive(['[', ':']).for_each(|piece| {
             partial.push(piece);
         });
         let value = partial.into_value().expect("a value");
         assert_eq!(value["y"], 1);
-        let deepest = (0..Partial::MAX_DEPTH - 1).fold(&value["x"], |value, _| &value[0]);
-        let kept = 200 - (Partial::MAX_DEPTH - 1);
+        let deepest = (0..PartialValue::MAX_DEPTH - 1).fold(&value["x"], |value, _| &value[0]);
+        let kept = 200 - (PartialValue::MAX_DEPTH - 1);
         assert_eq!(*deepest, nested("[", "{\"z\":2}", "]", kept));
     });
 }
@@ -354,8 +364,9 @@ fn recursive_schemas() -> Vec<Value> {
 }
 
 fn fit(schema: &Schema, value: &Value) {
-    for missing in [Missing::Keep, Missing::Empty, Missing::Blank, Missing::Infer] {
-        let fit = schema.coerce_with(value, FitOptions { missing, ..FitOptions::default() });
+    for missing in [MissingMembers::Keep, MissingMembers::Empty, MissingMembers::Blank, MissingMembers::Infer]
+    {
+        let fit = schema.coerce_with(value, CoerceOptions { missing, ..CoerceOptions::default() });
         let _ = fit.value.to_string();
     }
     let _ = schema.validate(value);
@@ -376,8 +387,8 @@ fn schemas() {
                 assert!(!schema.coerce(&value).problems.is_empty());
             }
             for text in texts() {
-                for extent in [Extent::Whole, Extent::Prefix] {
-                    schema.read_with(&text, FitOptions { extent, ..FitOptions::default() });
+                for extent in [TextCompleteness::Whole, TextCompleteness::Prefix] {
+                    schema.read_with(&text, CoerceOptions { extent, ..CoerceOptions::default() });
                 }
             }
         }

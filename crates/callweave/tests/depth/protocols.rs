@@ -9,12 +9,12 @@ use callweave::accumulator::Accumulator;
 use callweave::encode::EncodeOptions;
 use callweave::event::{Event, Sink};
 use callweave::fragment::Fragment;
-use callweave::framing::{Frame, FrameKind, Framer, Limits};
-use callweave::grammar::Validator;
+use callweave::framing::{Frame, FrameKind, Framer, StreamLimits};
+use callweave::grammar::EventValidator;
 use callweave::json::Tape;
 use callweave::message::Message;
 use callweave::pipeline::{Decoder, FrameDecoder};
-use callweave::protocol::{Input, Protocol, TABLE};
+use callweave::protocol::{Protocol, ProtocolFrame, TABLE};
 use serde_json::Value;
 
 use super::laws::{data, folders};
@@ -36,7 +36,7 @@ fn cases(protocol: &Protocol) -> Vec<Vec<Framed>> {
         let input = input.into_iter().find(|path| path.file_stem().is_some_and(|stem| stem == "input"));
         let bytes = fs::read(input.expect("an input")).expect("a readable input");
         let mut frames = Vec::new();
-        let mut framer = Framer::detect(Limits::default());
+        let mut framer = Framer::detect(StreamLimits::default());
         let mut keep = |frame: Frame<'_>| {
             let Frame { event, data, kind, .. } = frame;
             frames.push(Framed { event: event.map(Into::into), data: data.to_owned(), kind });
@@ -51,7 +51,7 @@ fn cases(protocol: &Protocol) -> Vec<Vec<Framed>> {
 /// What is told of `frames`: the events, and the message that they amount to. Nothing where the protocol
 /// could not be told, which is an error.
 fn decode(mut decoder: FrameDecoder, frames: &[Framed]) -> Option<(Vec<Event<'static>>, Message)> {
-    let (mut accumulator, mut validator) = (Accumulator::new(), Validator::new());
+    let (mut accumulator, mut validator) = (Accumulator::new(), EventValidator::new());
     let mut events = Vec::new();
     let mut sink = |event: Event<'_>| {
         validator.put(event.clone());
@@ -89,7 +89,7 @@ fn told(protocol: &'static Protocol, frames: &[Framed]) -> Option<[bool; 2]> {
 fn said(protocol: &'static Protocol, frame: &Framed) -> (bool, Option<&'static Protocol>) {
     let mut tape = Tape::new();
     let value = tape.parse(&frame.data).expect("nested JSON is JSON");
-    let input = Input { event: frame.event.as_deref(), value };
+    let input = ProtocolFrame { event: frame.event.as_deref(), value };
     let mut is_found = false;
     protocol.decode(&input, &mut |fragment: Fragment<'_>| {
         is_found |= format!("{fragment:?}").contains(NEEDLE);

@@ -1,8 +1,8 @@
 //! The laws that every dialect obeys, as functions over a text.
 
 use callweave::dialect::{ExtractOptions, Extractor};
-use callweave::event::{Body, Event, Sink, Span};
-use callweave::grammar::Validator;
+use callweave::event::{ByteSpan, Event, EventKind, Sink};
+use callweave::grammar::EventValidator;
 
 /// The events of a text that comes in these pieces, adjacent deltas merged.
 pub(crate) fn events<'d>(
@@ -24,13 +24,13 @@ fn merged(events: Vec<Event<'static>>) -> Vec<Event<'static>> {
         if let Some(last) = merged.last_mut() {
             let touches = last.source.end == event.source.start || event.source.is_empty();
             let joined = match (&mut last.body, &event.body) {
-                (Body::Delta { block, text, .. }, Body::Delta { block: next, text: more, .. })
+                (EventKind::Delta { block, text, .. }, EventKind::Delta { block: next, text: more, .. })
                     if block == next =>
                 {
                     text.to_mut().push_str(more);
                     true
                 }
-                (Body::Markup { text }, Body::Markup { text: more }) if touches => {
+                (EventKind::Markup { text }, EventKind::Markup { text: more }) if touches => {
                     text.to_mut().push_str(more);
                     true
                 }
@@ -51,9 +51,9 @@ fn merged(events: Vec<Event<'static>>) -> Vec<Event<'static>> {
 
 /// The events are well formed, and the blocks are numbered in order.
 pub(crate) fn check_grammar(events: &[Event<'_>]) {
-    let (mut validator, mut next) = (Validator::of_blocks(), 0);
+    let (mut validator, mut next) = (EventValidator::of_blocks(), 0);
     for event in events {
-        if let Body::BlockStart { block, .. } = &event.body {
+        if let EventKind::BlockStart { block, .. } = &event.body {
             assert_eq!(block.0, next, "a block's number is used once, in order");
             next += 1;
         }
@@ -65,7 +65,7 @@ pub(crate) fn check_grammar(events: &[Event<'_>]) {
 
 /// The sources of the events tile the text.
 pub(crate) fn check_conservation(text: &str, events: &[Event<'_>]) {
-    let mut spans: Vec<Span> =
+    let mut spans: Vec<ByteSpan> =
         events.iter().map(|event| event.source).filter(|span| !span.is_empty()).collect();
     spans.sort_by_key(|span| span.start);
     let mut at = 0;

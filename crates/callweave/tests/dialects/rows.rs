@@ -1,6 +1,6 @@
 //! Reading recorded rows of other parsers' tests, and comparing an extraction with one.
 
-use callweave::dialect::{ExtractOptions, Extraction, Start, Tools};
+use callweave::dialect::{ExtractOptions, Extraction, TextStart, Tools};
 use callweave::json::Value;
 
 use crate::shared;
@@ -48,7 +48,7 @@ impl Row {
         let mut options = ExtractOptions::new(self.format()).expect("every format is a dialect");
         options = options.tools(Tools::from_json(&self.value["tools"]));
         if self.value["reasoning_open"] == Value::Bool(true) {
-            options = options.starting_in(Start::Reasoning);
+            options = options.starting_in(TextStart::Reasoning);
         }
         options
     }
@@ -66,7 +66,7 @@ impl Row {
         let mut options =
             ExtractOptions::new("auto").expect("auto").tools(Tools::from_json(&self.value["tools"]));
         if self.value["reasoning_open"] == Value::Bool(true) {
-            options = options.starting_in(Start::Reasoning);
+            options = options.starting_in(TextStart::Reasoning);
         }
         options
     }

@@ -1,7 +1,7 @@
 //! Texts that only talk about calls: documentation, examples in fences, answers that quote one.
 
 use callweave::dialect::{ExtractOptions, Extraction, Extractor, Tools};
-use callweave::event::Completion;
+use callweave::event::BlockCompletion;
 use callweave::json::Value;
 
 use crate::shared;
@@ -58,7 +58,7 @@ impl Talk {
         let mut found = Extraction::default();
         let mut extractor = Extractor::new(options);
         extractor.push(&self.text, &mut found);
-        extractor.end(if self.is_cut { Completion::Cut } else { Completion::Whole }, &mut found);
+        extractor.end(if self.is_cut { BlockCompletion::Cut } else { BlockCompletion::Whole }, &mut found);
         found
     }
 }

@@ -1,6 +1,6 @@
 //! What a dialect is refused for.
 
-use callweave::dialect::{Dialect, Registry};
+use callweave::dialect::{Dialect, DialectRegistry};
 use serde_json::{Value, json};
 
 fn complaint(dialect: Value) -> String {
@@ -16,7 +16,7 @@ fn of_form(form: Value) -> String {
 
 #[test]
 fn every_built_in_dialect_is_usable() {
-    for dialect in Registry::builtin().dialects() {
+    for dialect in DialectRegistry::builtin().dialects() {
         assert_eq!(dialect.check(), Ok(()));
     }
 }

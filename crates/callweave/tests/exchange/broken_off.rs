@@ -10,7 +10,7 @@ fn client(name: &str) -> &'static Client {
     CLIENTS.iter().find(|client| client.name == name).expect("a client")
 }
 
-fn get(name: &str, set: impl FnOnce(&mut callweave::exchange::Policy), bytes: &str, end: End) -> Got {
+fn get(name: &str, set: impl FnOnce(&mut callweave::exchange::ExchangePolicy), bytes: &str, end: End) -> Got {
     let client = client(name);
     let engine = engine(client.protocol(), set);
     let incoming = client.incoming("m", &request(client), "broken");
@@ -78,7 +78,7 @@ fn an_array_is_written_where_events_come() {
 /// A head that is asked for before anything came, for a client that must not wait longer.
 #[test]
 fn a_failure_behind_an_early_head_stands_in_the_stream() {
-    use callweave::exchange::{Next, Refusal};
+    use callweave::exchange::{NextStep, UpstreamRefusal};
 
     for client in CLIENTS.iter().filter(|client| client.is_streamed) {
         for set in [(|_| {}) as fn(&mut _), relays] {
@@ -89,13 +89,13 @@ fn a_failure_behind_an_early_head_stands_in_the_stream() {
                 exchange.take_outgoing().expect("a request");
                 assert_eq!(exchange.head().status, 200);
                 match is_refused {
-                    true => exchange.refuse(&Refusal::new(503)),
+                    true => exchange.refuse(&UpstreamRefusal::new(503)),
                     false => {
                         exchange.accept([("content-type", "text/event-stream")]);
                         exchange.finish();
                     }
                 }
-                assert_eq!(exchange.next(), Next::Over);
+                assert_eq!(exchange.next(), NextStep::Over);
                 assert_eq!(exchange.head().status, 200);
                 let bytes = exchange.take_bytes();
                 let message = crate::laws::decode_cut(Some(client.protocol()), &bytes, &[]).message;

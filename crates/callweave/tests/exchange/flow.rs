@@ -1,8 +1,8 @@
 //! Calls flow by default: counted in frames, the name leaves with the frame that makes it sure, and each piece of the
 //! arguments with its own.
 
-use callweave::exchange::Incoming;
-use callweave::exchange::http::ClientRoute;
+use callweave::exchange::IncomingHead;
+use callweave::exchange::http::ClientEndpoint;
 use callweave::protocol::{ANTHROPIC_MESSAGES, OPENAI_CHAT, Protocol};
 
 const CHAT_TOOLS: &str = r#"[{"type":"function","function":{"name":"write_file","parameters":{"type":"object","properties":{"path":{"type":"string"},"content":{"type":"string"},"mode":{"type":"integer"}}}}}]"#;
@@ -75,9 +75,10 @@ fn names_and_arguments_leave_with_their_own_frames() {
     for upstream in [&OPENAI_CHAT, &ANTHROPIC_MESSAGES] {
         for (path, body) in REQUESTS {
             let body = body.replace("TOOLS", CHAT_TOOLS).replace("SCHEMA", SCHEMA);
-            let route = ClientRoute::find(path).expect("a path");
+            let route = ClientEndpoint::find(path).expect("a path");
             let engine = crate::engine(upstream, |_| {});
-            let mut exchange = engine.open(Incoming::new(route, body.as_bytes(), "1")).expect("a request");
+            let mut exchange =
+                engine.open(IncomingHead::new(route, body.as_bytes(), "1")).expect("a request");
             exchange.take_outgoing().expect("a request");
             exchange.accept([("content-type", "text/event-stream")]);
             let what = format!("{} to {path}", upstream.name);

@@ -25,7 +25,7 @@ mod turns;
 use std::sync::Arc;
 
 use callweave::exchange::http::HttpWire;
-use callweave::exchange::{Engine, InvalidCalls, Policy, SchemaMode, StopMode};
+use callweave::exchange::{ExchangeEngine, ExchangePolicy, InvalidCalls, SchemaMode, StopMode};
 use callweave::protocol::{OPENAI_CHAT, Protocol};
 use callweave::request::RequestOptions;
 use driver::{CLIENTS, Client, End, Reply, drive};
@@ -34,7 +34,7 @@ use samples::{Sample, all_samples};
 use serde_json::json;
 
 /// A policy, by what it is called in failures.
-type NamedPolicy = (&'static str, fn(&mut Policy));
+type NamedPolicy = (&'static str, fn(&mut ExchangePolicy));
 
 /// A policy by what it does.
 const POLICIES: [NamedPolicy; 6] = [
@@ -50,7 +50,7 @@ const POLICIES: [NamedPolicy; 6] = [
 ];
 
 /// A policy by which nothing is done.
-fn relays(policy: &mut Policy) {
+fn relays(policy: &mut ExchangePolicy) {
     policy.dialect = "none".to_owned();
     policy.splits_reasoning = Some(false);
     policy.repair = false;
@@ -58,12 +58,12 @@ fn relays(policy: &mut Policy) {
 }
 
 /// An engine for an upstream of a protocol.
-fn engine(protocol: &'static Protocol, set: impl FnOnce(&mut Policy)) -> Arc<Engine> {
-    let mut policy = Policy::default();
+fn engine(protocol: &'static Protocol, set: impl FnOnce(&mut ExchangePolicy)) -> Arc<ExchangeEngine> {
+    let mut policy = ExchangePolicy::default();
     policy.base_url = "http://upstream/v1".to_owned();
     policy.protocol = Some(protocol);
     set(&mut policy);
-    Engine::new(policy).expect("a policy")
+    ExchangeEngine::new(policy).expect("a policy")
 }
 
 /// A request in the client's protocol, with a tool.
@@ -89,7 +89,7 @@ fn responses() -> Vec<(usize, Sample)> {
 }
 
 /// Engines of all policies for all upstreams.
-struct Engines(Vec<(&'static str, &'static Protocol, Arc<Engine>)>);
+struct Engines(Vec<(&'static str, &'static Protocol, Arc<ExchangeEngine>)>);
 
 impl Engines {
     fn new() -> Self {
@@ -98,7 +98,7 @@ impl Engines {
         Self(engines.collect())
     }
 
-    fn of(&self, policy: usize, protocol: &Protocol) -> (&'static str, &Arc<Engine>) {
+    fn of(&self, policy: usize, protocol: &Protocol) -> (&'static str, &Arc<ExchangeEngine>) {
         let (name, _) = POLICIES[policy % POLICIES.len()];
         let found = self.0.iter().find(|(own, row, _)| *own == name && *row == protocol);
         found.map(|(name, _, engine)| (*name, engine)).expect("an engine for every upstream")

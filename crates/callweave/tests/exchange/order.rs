@@ -1,6 +1,6 @@
 //! Calls in any order: they do nothing harmful, and what is next stays consistent.
 
-use callweave::exchange::{Exchange, Next, Refusal, UpstreamFault};
+use callweave::exchange::{Exchange, NextStep, UpstreamFault, UpstreamRefusal};
 use callweave::protocol::OPENAI_CHAT;
 
 use crate::driver::{CLIENTS, Client};
@@ -22,23 +22,23 @@ fn step(exchange: &mut Exchange, number: u64) {
         6 => exchange.fail(&UpstreamFault::lost("lost the connection")),
         7 => exchange.silence(),
         8 => exchange.interrupt(),
-        9 => exchange.refuse(&Refusal::new(429)),
+        9 => exchange.refuse(&UpstreamRefusal::new(429)),
         10 => drop(exchange.head().clone()),
         _ => drop(exchange.usage()),
     }
 }
 
 /// Whether an exchange may go from one to the other.
-fn may_follow(before: Next, after: Next, number: u64) -> bool {
+fn may_follow(before: NextStep, after: NextStep, number: u64) -> bool {
     match (before, after) {
         _ if before == after => true,
         // Nothing but a request that is taken leads to a response, and only a failure leads to the end without one.
-        (Next::Send, Next::Read(None)) => number == 0,
-        (Next::Send, Next::Over) => matches!(number, 0 | 6 | 9),
-        (Next::Read(_), Next::Read(_)) => matches!(number, 1..=4 | 7),
+        (NextStep::Send, NextStep::Read(None)) => number == 0,
+        (NextStep::Send, NextStep::Over) => matches!(number, 0 | 6 | 9),
+        (NextStep::Read(_), NextStep::Read(_)) => matches!(number, 1..=4 | 7),
         // The model is asked again, or its response is over.
-        (Next::Read(_), _) => matches!(number, 2..=7 | 9),
-        (Next::Interrupt, Next::Over) => number == 8,
+        (NextStep::Read(_), _) => matches!(number, 2..=7 | 9),
+        (NextStep::Interrupt, NextStep::Over) => number == 8,
         _ => false,
     }
 }
@@ -65,7 +65,7 @@ fn any_order_of_calls_is_harmless() {
             steps.push(number);
             let after = exchange.next();
             assert!(may_follow(before, after, number), "{before:?} to {after:?} by {steps:?}");
-            if before == Next::Over {
+            if before == NextStep::Over {
                 assert!(
                     number == 10 || !exchange.has_bytes() || head.is_none(),
                     "more after the end: {steps:?}"
@@ -80,7 +80,7 @@ fn any_order_of_calls_is_harmless() {
                 bytes.extend(exchange.take_bytes());
             }
         }
-        if exchange.next() != Next::Over || head != Some(200) || !client.is_streamed {
+        if exchange.next() != NextStep::Over || head != Some(200) || !client.is_streamed {
             continue;
         }
         // A stream that is over has its end, or an error.
@@ -97,14 +97,14 @@ fn bytes_before_the_status_are_not_taken() {
     let mut exchange = engine.open(client.incoming("m", &request(client), "early")).expect("a request");
     exchange.accept([("x-request-id", "r0")]);
     exchange.push(CALL.as_bytes());
-    assert_eq!(exchange.next(), Next::Send);
+    assert_eq!(exchange.next(), NextStep::Send);
     exchange.take_outgoing().expect("a request");
     exchange.push(CALL.as_bytes());
     exchange.finish();
-    assert_eq!((exchange.next(), exchange.has_bytes()), (Next::Read(None), false));
+    assert_eq!((exchange.next(), exchange.has_bytes()), (NextStep::Read(None), false));
     exchange.accept([("x-request-id", "r1")]);
     exchange.accept([("x-request-id", "r1")]);
     exchange.push([CALL, END].concat().as_bytes());
-    assert_eq!(exchange.next(), Next::Over);
+    assert_eq!(exchange.next(), NextStep::Over);
     assert_eq!(exchange.outcomes().len(), 1);
 }

@@ -3,8 +3,10 @@
 use std::time::Duration;
 
 use callweave::ErrorKind;
-use callweave::exchange::http::ClientRoute;
-use callweave::exchange::{Engine, Next, Outgoing, Policy, SchemaMode, StopMode, StopPolicy};
+use callweave::exchange::http::ClientEndpoint;
+use callweave::exchange::{
+    ExchangeEngine, ExchangePolicy, NextStep, OutgoingRequest, SchemaMode, StopMode, StopPolicy,
+};
 use callweave::protocol::{
     ANTHROPIC_MESSAGES, BEDROCK_INVOKE, CODEX_APP_SERVER, GEMINI_GENERATE_CONTENT, OLLAMA, OPENAI_CHAT,
     OPENAI_RESPONSES,
@@ -14,10 +16,10 @@ use crate::driver::{CLIENTS, End, Reply, drive};
 use crate::{engine, relays, request};
 
 /// Why a policy cannot be made ready.
-fn refused(set: impl FnOnce(&mut Policy)) -> String {
-    let mut policy = Policy::default();
+fn refused(set: impl FnOnce(&mut ExchangePolicy)) -> String {
+    let mut policy = ExchangePolicy::default();
     set(&mut policy);
-    let error = Engine::new(policy).err().expect("a policy that cannot be made ready");
+    let error = ExchangeEngine::new(policy).err().expect("a policy that cannot be made ready");
     assert_eq!(error.kind(), ErrorKind::Unknown, "{error}");
     error.to_string()
 }
@@ -36,22 +38,22 @@ fn names_that_nobody_knows_are_errors() {
 #[test]
 fn names_that_are_known_are_not() {
     for dialect in ["auto", "model", "none", "hermes"] {
-        let mut policy = Policy::default();
+        let mut policy = ExchangePolicy::default();
         policy.dialect = dialect.to_owned();
-        assert!(Engine::new(policy).is_ok(), "{dialect}");
+        assert!(ExchangeEngine::new(policy).is_ok(), "{dialect}");
     }
     for protocol in [&OPENAI_CHAT, &OLLAMA, &CODEX_APP_SERVER] {
-        let mut policy = Policy::default();
+        let mut policy = ExchangePolicy::default();
         policy.protocol = Some(protocol);
         policy.provider = Some("mistral".to_owned());
-        assert!(Engine::new(policy).is_ok(), "{}", protocol.name);
+        assert!(ExchangeEngine::new(policy).is_ok(), "{}", protocol.name);
     }
 }
 
 #[test]
 fn paths_belong_to_protocols() {
     let found = |path: &str| {
-        let route = ClientRoute::find(path)?;
+        let route = ClientEndpoint::find(path)?;
         Some((route.protocol.name, route.model, route.is_streamed))
     };
     let plain = |protocol: &callweave::protocol::Protocol| Some((protocol.name, None, None));
@@ -80,7 +82,7 @@ fn a_body_is_relayed_as_it_came() {
     let engine = engine(&OPENAI_CHAT, |_| {});
     let body = br#"{ "messages" : [ {"content": "Hi", "role": "user"} ],  "model":"m", "seed": 1.50, "x_own": {"b":1,"a":2} }"#;
     let mut exchange = engine.open(CLIENTS[1].incoming("m", body, "1")).expect("a request");
-    let Some(Outgoing::Request(sent)) = exchange.take_outgoing() else { panic!("a request") };
+    let Some(OutgoingRequest::Request(sent)) = exchange.take_outgoing() else { panic!("a request") };
     assert_eq!(String::from_utf8_lossy(sent.body.as_ref()), String::from_utf8_lossy(body));
     assert!(exchange.losses().is_empty());
 }
@@ -148,20 +150,20 @@ fn the_grace_begins_with_the_end_of_a_call() {
         let client = &CLIENTS[0];
         let mut exchange = engine.open(client.incoming("m", &request(client), "1")).expect("a request");
         exchange.take_outgoing().expect("a request");
-        assert_eq!(exchange.next(), Next::Read(None));
+        assert_eq!(exchange.next(), NextStep::Read(None));
         exchange.accept([("content-type", "text/event-stream")]);
-        assert_eq!(exchange.next(), Next::Read(None));
+        assert_eq!(exchange.next(), NextStep::Read(None));
         // The call ends when the next begins: then that one is open.
         exchange.push([CALL, NEXT].concat().as_bytes());
-        assert_eq!(exchange.next(), Next::Read(None));
+        assert_eq!(exchange.next(), NextStep::Read(None));
         exchange.push(REST.as_bytes());
         exchange
             .push(b"data: {\"id\":\"c1\",\"choices\":[{\"index\":0,\"delta\":{\"content\":\" So\"}}]}\n\n");
-        assert_eq!(exchange.next(), Next::Read(Some(Duration::from_millis(expected))));
+        assert_eq!(exchange.next(), NextStep::Read(Some(Duration::from_millis(expected))));
         exchange.silence();
-        assert_eq!(exchange.next(), Next::Interrupt);
+        assert_eq!(exchange.next(), NextStep::Interrupt);
         exchange.interrupt();
-        assert_eq!(exchange.next(), Next::Over);
+        assert_eq!(exchange.next(), NextStep::Over);
         let bytes = exchange.take_bytes();
         let message = crate::laws::decode_cut(Some(&OPENAI_CHAT), &bytes, &[]).message;
         assert_eq!(message.tool_calls().count(), 2, "{}", String::from_utf8_lossy(&bytes));
@@ -184,7 +186,7 @@ fn a_policy_for_stopping_takes_what_is_not_set_from_another() {
 /// A refusal at an unknown path leads to another request, in another protocol; what came of it is kept for the next exchange.
 #[test]
 fn another_protocol_is_asked_in_where_one_is_not_spoken() {
-    use callweave::exchange::{Incoming, Refusal};
+    use callweave::exchange::{IncomingHead, UpstreamRefusal};
 
     let engine = engine(&OPENAI_CHAT, |policy| {
         policy.other_protocols = vec![&OPENAI_RESPONSES, &ANTHROPIC_MESSAGES];
@@ -192,20 +194,20 @@ fn another_protocol_is_asked_in_where_one_is_not_spoken() {
     });
     let body = br#"{"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": "Hi"}]}"#;
     let open_at = |created: u64| {
-        let route = ClientRoute::find("/messages").expect("a path");
-        let mut incoming = Incoming::new(route, &body[..], "1");
+        let route = ClientEndpoint::find("/messages").expect("a path");
+        let mut incoming = IncomingHead::new(route, &body[..], "1");
         incoming.created = created;
         engine.open(incoming).expect("a request")
     };
     let open = || open_at(1_000);
     let sent = |exchange: &mut callweave::exchange::Exchange| match exchange.take_outgoing() {
-        Some(Outgoing::Request(request)) => request.url,
+        Some(OutgoingRequest::Request(request)) => request.url,
         other => panic!("{other:?}"),
     };
     let mut exchange = open();
     assert_eq!(sent(&mut exchange), "http://127.0.0.1:8000/v1/messages");
-    exchange.refuse(&Refusal::new(405));
-    assert_eq!((exchange.next(), exchange.failure().is_none()), (Next::Send, true));
+    exchange.refuse(&UpstreamRefusal::new(405));
+    assert_eq!((exchange.next(), exchange.failure().is_none()), (NextStep::Send, true));
     assert_eq!(sent(&mut exchange), "http://127.0.0.1:8000/v1/chat/completions");
     exchange.accept([("content-type", "application/json")]);
     exchange.push(
@@ -219,8 +221,8 @@ fn another_protocol_is_asked_in_where_one_is_not_spoken() {
     let mut exchange = open();
     assert_eq!(sent(&mut exchange), "http://127.0.0.1:8000/v1/chat/completions");
     // A status of another kind is the client's.
-    exchange.refuse(&Refusal::new(400));
-    assert_eq!((exchange.next(), exchange.head().status), (Next::Over, 400));
+    exchange.refuse(&UpstreamRefusal::new(400));
+    assert_eq!((exchange.next(), exchange.head().status), (NextStep::Over, 400));
     // Some time later the server may have been upgraded.
     assert_eq!(sent(&mut open_at(1_599)), "http://127.0.0.1:8000/v1/chat/completions");
     assert_eq!(sent(&mut open_at(1_600)), "http://127.0.0.1:8000/v1/messages");

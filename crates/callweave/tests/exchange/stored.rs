@@ -3,16 +3,16 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
-use callweave::exchange::http::ClientRoute;
-use callweave::exchange::store::{Scope, Store, StoredResponse};
-use callweave::exchange::{Engine, Incoming, Outgoing, Policy, Shared};
+use callweave::exchange::http::ClientEndpoint;
+use callweave::exchange::store::{ExchangeStore, StoreScope, StoredResponse};
+use callweave::exchange::{ExchangeEngine, ExchangePolicy, IncomingHead, OutgoingRequest, SharedState};
 use callweave::protocol::{OPENAI_CHAT, OPENAI_RESPONSES, Protocol};
 use callweave::request::{TurnCache, TurnKey, TurnStore};
 use serde_json::{Value, json};
 
 use crate::driver::{End, Reply, run};
 
-type Responses = HashMap<(Scope, String), Arc<StoredResponse>>;
+type Responses = HashMap<(StoreScope, String), Arc<StoredResponse>>;
 
 /// A store without limits, for all that tests keep.
 struct Kept(Mutex<Responses>, TurnCache);
@@ -33,37 +33,37 @@ impl TurnStore for Kept {
     }
 }
 
-impl Store for Kept {
-    fn response(&self, scope: &Scope, id: &str) -> Option<Arc<StoredResponse>> {
+impl ExchangeStore for Kept {
+    fn response(&self, scope: &StoreScope, id: &str) -> Option<Arc<StoredResponse>> {
         self.0.lock().expect("nobody panicked").get(&(*scope, id.to_owned())).cloned()
     }
 
-    fn put_response(&self, scope: &Scope, id: &str, response: StoredResponse) {
+    fn put_response(&self, scope: &StoreScope, id: &str, response: StoredResponse) {
         self.0.lock().expect("nobody panicked").insert((*scope, id.to_owned()), Arc::new(response));
     }
 
-    fn remove_response(&self, scope: &Scope, id: &str) -> bool {
+    fn remove_response(&self, scope: &StoreScope, id: &str) -> bool {
         self.0.lock().expect("nobody panicked").remove(&(*scope, id.to_owned())).is_some()
     }
 }
 
-fn engine(protocol: &'static Protocol) -> Arc<Engine> {
-    let mut policy = Policy::default();
+fn engine(protocol: &'static Protocol) -> Arc<ExchangeEngine> {
+    let mut policy = ExchangePolicy::default();
     policy.protocol = Some(protocol);
     policy.base_url = "http://upstream/v1".to_owned();
-    Engine::with_shared(policy, Arc::new(Shared::with_store(Arc::new(Kept::default()), [7; 16])))
+    ExchangeEngine::with_shared(policy, Arc::new(SharedState::with_store(Arc::new(Kept::default()), [7; 16])))
         .expect("a policy")
 }
 
-fn incoming(id: &str, scope: u8, body: &str) -> Incoming {
-    let route = ClientRoute::find("/responses").expect("a path");
-    let mut incoming = Incoming::new(route, body.as_bytes(), id);
-    incoming.scope = Scope([scope; 32]);
+fn incoming(id: &str, scope: u8, body: &str) -> IncomingHead {
+    let route = ClientEndpoint::find("/responses").expect("a path");
+    let mut incoming = IncomingHead::new(route, body.as_bytes(), id);
+    incoming.scope = StoreScope([scope; 32]);
     incoming
 }
 
 /// The body that the upstream gets, or the error that the client gets instead.
-fn sent(engine: &Arc<Engine>, incoming: Incoming, answer: &str) -> Result<String, String> {
+fn sent(engine: &Arc<ExchangeEngine>, incoming: IncomingHead, answer: &str) -> Result<String, String> {
     let exchange = engine.open(incoming).map_err(|error| format!("{:?} {error}", error.code))?;
     let mut sent = String::new();
     let got = run(exchange, |request| {
@@ -115,12 +115,12 @@ fn nobody_refers_to_what_another_scope_or_nobody_keeps() {
 fn an_upstream_that_keeps_responses_itself_gets_the_reference() {
     let next = r#"{"model":"m","input":"And the sea?","previous_response_id":"resp_of_theirs"}"#;
     let policy = |base_url: &str, keeps: Option<bool>| {
-        let mut policy = Policy::default();
+        let mut policy = ExchangePolicy::default();
         policy.protocol = Some(&OPENAI_RESPONSES);
         (policy.base_url, policy.keeps_responses) = (base_url.to_owned(), keeps);
         policy
     };
-    let shared = || Arc::new(Shared::with_store(Arc::new(Kept::default()), [7; 16]));
+    let shared = || Arc::new(SharedState::with_store(Arc::new(Kept::default()), [7; 16]));
     for (policy, shared) in [
         (policy("http://upstream/v1", Some(true)), shared()),
         (policy("https://api.openai.com/v1", None), shared()),
@@ -128,13 +128,13 @@ fn an_upstream_that_keeps_responses_itself_gets_the_reference() {
         // Nobody else could keep it.
         (policy("http://upstream/v1", None), Arc::default()),
     ] {
-        let engine = Engine::with_shared(policy, shared).expect("a policy");
+        let engine = ExchangeEngine::with_shared(policy, shared).expect("a policy");
         let mut exchange = engine.open(incoming("b", 1, next)).expect("a request");
-        let Some(Outgoing::Request(request)) = exchange.take_outgoing() else { panic!("a request") };
+        let Some(OutgoingRequest::Request(request)) = exchange.take_outgoing() else { panic!("a request") };
         assert_eq!(String::from_utf8_lossy(request.body.as_ref()), next);
     }
     for base in ["http://upstream/v1", "https://api.openai.com.example/v1"] {
-        let engine = Engine::with_shared(policy(base, None), shared()).expect("a policy");
+        let engine = ExchangeEngine::with_shared(policy(base, None), shared()).expect("a policy");
         let refused = engine.open(incoming("b", 1, next)).err().expect("nobody has it");
         assert_eq!(refused.code.as_deref(), Some("previous_response_not_found"));
     }
@@ -146,24 +146,24 @@ fn a_failed_response_is_not_kept() {
     let exchange = engine.open(incoming("a", 1, r#"{"model":"m","input":"The sky?"}"#)).expect("a request");
     let got = run(exchange, |_| Reply::cut(&ANSWER.as_bytes()[..60], &[], End::Fail));
     assert_eq!(got.status, 502);
-    assert!(engine.shared().store().expect("a store").response(&Scope([1; 32]), "resp_a").is_none());
+    assert!(engine.shared().store().expect("a store").response(&StoreScope([1; 32]), "resp_a").is_none());
 }
 
 /// A Responses upstream that keeps its responses and gives its calls these ids, and a client of it.
 struct KeepingUpstream {
-    engine: Arc<Engine>,
+    engine: Arc<ExchangeEngine>,
     turns: usize,
 }
 
 impl KeepingUpstream {
-    fn new(change: impl FnOnce(&mut Policy)) -> Self {
-        let mut policy = Policy::default();
+    fn new(change: impl FnOnce(&mut ExchangePolicy)) -> Self {
+        let mut policy = ExchangePolicy::default();
         policy.protocol = Some(&OPENAI_RESPONSES);
         policy.base_url = "http://upstream/v1".to_owned();
         policy.keeps_responses = Some(true);
         change(&mut policy);
-        let shared = Arc::new(Shared::with_store(Arc::new(Kept::default()), [7; 16]));
-        Self { engine: Engine::with_shared(policy, shared).expect("a policy"), turns: 0 }
+        let shared = Arc::new(SharedState::with_store(Arc::new(Kept::default()), [7; 16]));
+        Self { engine: ExchangeEngine::with_shared(policy, shared).expect("a policy"), turns: 0 }
     }
 
     /// The response with calls of these ids: the body that went up, and the ids that the client got.
@@ -209,7 +209,7 @@ impl KeepingUpstream {
     }
 }
 
-fn plain(policy: &mut Policy) {
+fn plain(policy: &mut ExchangePolicy) {
     policy.dialect = "none".to_owned();
     policy.repair = false;
     policy.schema = callweave::exchange::SchemaMode::Off;
@@ -226,7 +226,7 @@ const TOOLS: &str = r#"[{"type": "function", "name": "look", "parameters": {"typ
 fn a_replaced_call_id_is_mapped_back_where_the_upstream_keeps_the_conversation() {
     let tools: Value = serde_json::from_str(TOOLS).expect("JSON");
     for is_streamed in [false, true] {
-        for change in [|_: &mut Policy| {}, plain] {
+        for change in [|_: &mut ExchangePolicy| {}, plain] {
             let mut upstream = KeepingUpstream::new(change);
             let first = json!({"model": "m", "input": "The sky?", "tools": tools});
             let (_, ids) = upstream.ask(1, first, &["call_0"], is_streamed);
@@ -288,9 +288,9 @@ fn ids_are_mapped_back_after_a_history_that_the_client_sent_and_in_conversations
 /// Without a place to keep ids, both sides know calls by the upstream's.
 #[test]
 fn an_id_that_could_not_be_mapped_back_stays() {
-    let mut policy = Policy::default();
+    let mut policy = ExchangePolicy::default();
     policy.protocol = Some(&OPENAI_RESPONSES);
-    let mut upstream = KeepingUpstream { engine: Engine::new(policy).expect("a policy"), turns: 0 };
+    let mut upstream = KeepingUpstream { engine: ExchangeEngine::new(policy).expect("a policy"), turns: 0 };
     let next = json!({"model": "m", "input": [result("call_0")], "previous_response_id": "resp_0"});
     let (sent, ids) = upstream.ask(1, next, &["call_0"], false);
     assert_eq!((&sent["input"][0]["call_id"], ids), (&json!("call_0"), vec!["call_0".to_owned()]));
@@ -299,10 +299,10 @@ fn an_id_that_could_not_be_mapped_back_stays() {
 /// Kimi wants ids of its own form: what a call was renamed to for the client goes up so, in the call and in its result.
 #[test]
 fn a_replaced_call_id_goes_up_in_the_form_of_the_provider() {
-    let mut policy = Policy::default();
+    let mut policy = ExchangePolicy::default();
     policy.protocol = Some(&OPENAI_CHAT);
     (policy.base_url, policy.provider) = ("http://upstream/v1".to_owned(), Some("kimi".to_owned()));
-    let engine = Engine::new(policy).expect("a policy");
+    let engine = ExchangeEngine::new(policy).expect("a policy");
     let answer = json!({"id": "c", "object": "chat.completion", "choices": [{"index": 0, "finish_reason": "tool_calls",
         "message": {"role": "assistant", "content": null, "tool_calls": [{"id": "functions.look:0", "type": "function",
             "function": {"name": "look", "arguments": "{}"}}]}}]});
@@ -311,9 +311,9 @@ fn a_replaced_call_id_goes_up_in_the_form_of_the_provider() {
     let mut sent = Value::Null;
     for turn in 0..3 {
         let body = json!({"model": "kimi-k2", "messages": messages, "tools": tools}).to_string();
-        let route = ClientRoute::find("/chat/completions").expect("a path");
+        let route = ClientEndpoint::find("/chat/completions").expect("a path");
         let exchange =
-            engine.open(Incoming::new(route, body.as_bytes(), format!("r{turn}"))).expect("a request");
+            engine.open(IncomingHead::new(route, body.as_bytes(), format!("r{turn}"))).expect("a request");
         let got = run(exchange, |request| {
             sent = serde_json::from_slice(request.body.as_ref()).expect("JSON");
             Reply::cut(answer.to_string().as_bytes(), &[], End::Finish)

@@ -1,6 +1,6 @@
 //! A model that is asked again: what its second response becomes, and what is counted of both.
 
-use callweave::exchange::{InvalidCalls, Outcome};
+use callweave::exchange::{CallResolution, InvalidCalls};
 use callweave::protocol::OPENAI_CHAT;
 
 use crate::driver::{CLIENTS, Client, End, Got, Reply, drive};
@@ -26,7 +26,7 @@ fn reply(bytes: &str) -> Reply {
     Reply::cut(bytes.as_bytes(), &[], End::Finish)
 }
 
-fn outcomes(got: &Got) -> Vec<Outcome> {
+fn outcomes(got: &Got) -> Vec<CallResolution> {
     got.outcomes.iter().map(|call| call.outcome).collect()
 }
 
@@ -37,7 +37,7 @@ fn a_second_response_takes_the_place_of_the_first() {
             get(client, "1", vec![reply(&call("No. ", "{}", 10)), reply(&call("", r#"{"city":"Oslo"}"#, 7))]);
         let message = got.message(client.protocol());
         assert_eq!((got.status, got.asked, got.error.as_deref()), (200, 2, None), "{}", client.name);
-        assert_eq!(outcomes(&got), [Outcome::Retried, Outcome::Native], "{}", client.name);
+        assert_eq!(outcomes(&got), [CallResolution::Retried, CallResolution::Native], "{}", client.name);
         let arguments: Vec<&str> = message.tool_calls().map(|call| call.arguments()).collect();
         assert_eq!(arguments, [r#"{"city":"Oslo"}"#], "{}: {}", client.name, got.text());
         assert_eq!(message.text(), "", "{}", client.name);
@@ -58,7 +58,7 @@ fn a_refused_second_request_is_a_failure_with_its_status() {
         let got = get(client, "1", vec![reply(&call("No. ", "{}", 10)), refused]);
         assert_eq!((got.status, got.asked), (429, 2), "{}: {}", client.name, got.text());
         assert!(got.text().contains("slow down") && !got.text().contains("No. "), "{}", got.text());
-        assert_eq!(outcomes(&got), [Outcome::Retried], "{}", client.name);
+        assert_eq!(outcomes(&got), [CallResolution::Retried], "{}", client.name);
         assert_eq!(got.usage.output_tokens, Some(10), "{}", client.name);
     }
 }
@@ -66,7 +66,7 @@ fn a_refused_second_request_is_a_failure_with_its_status() {
 /// The client has its head, since a keep-alive was sent.
 #[test]
 fn a_refused_second_request_is_an_error_in_a_stream_that_has_begun() {
-    use callweave::exchange::{Next, Refusal};
+    use callweave::exchange::{NextStep, UpstreamRefusal};
 
     for client in CLIENTS.iter().filter(|client| client.is_streamed) {
         let engine = engine(&OPENAI_CHAT, |policy| policy.invalid_calls = InvalidCalls::Reask);
@@ -75,10 +75,10 @@ fn a_refused_second_request_is_an_error_in_a_stream_that_has_begun() {
         exchange.accept([("content-type", "text/event-stream")]);
         assert_eq!(exchange.head().status, 200);
         exchange.push(call("No. ", "{}", 10).as_bytes());
-        assert_eq!((exchange.next(), exchange.has_bytes()), (Next::Send, false), "{}", client.name);
+        assert_eq!((exchange.next(), exchange.has_bytes()), (NextStep::Send, false), "{}", client.name);
         exchange.take_outgoing().expect("a second request");
-        exchange.refuse(&Refusal::new(503));
-        assert_eq!((exchange.next(), exchange.head().status), (Next::Over, 200));
+        exchange.refuse(&UpstreamRefusal::new(503));
+        assert_eq!((exchange.next(), exchange.head().status), (NextStep::Over, 200));
         let bytes = exchange.take_bytes();
         let message = crate::laws::decode_cut(Some(client.protocol()), &bytes, &[]).message;
         assert!(message.error().is_some(), "{}: {}", client.name, String::from_utf8_lossy(&bytes));
@@ -91,7 +91,7 @@ fn a_model_is_asked_no_more_often_than_allowed() {
     let bad = || reply(&call("", "{}", 10));
     let got = get(&CLIENTS[0], "1", vec![bad(), bad(), bad()]);
     assert_eq!((got.status, got.asked), (200, 3));
-    assert_eq!(outcomes(&got), [Outcome::Retried, Outcome::Retried, Outcome::Invalid]);
+    assert_eq!(outcomes(&got), [CallResolution::Retried, CallResolution::Retried, CallResolution::Invalid]);
     assert_eq!(got.usage.output_tokens, Some(30));
 }
 

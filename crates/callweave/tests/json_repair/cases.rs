@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
-use callweave::json::repair::{Class, RepairOptions, Verdict};
+use callweave::json::repair::{ChangeClass, RepairOptions, RepairVerdict};
 
 #[test]
 fn every_case_comes_out_as_expected() {
@@ -43,14 +43,14 @@ fn describe<'o>(input: &str, words: impl Iterator<Item = &'o str>) -> String {
         "close-truncated" => options.close_truncated(),
         "drop-unfinished-strings" => options.drop_unfinished_strings(),
         "without-prose" => options.without_prose(),
-        "lossless-only" => options.allow(Class::Lossless),
-        "no-guesses" => options.allow(Class::Structural),
+        "lossless-only" => options.allow(ChangeClass::Lossless),
+        "no-guesses" => options.allow(ChangeClass::Structural),
         _ => panic!("unknown option {word}"),
     });
     let repair = options.repair(input);
     let mut out = String::new();
     match repair.verdict {
-        Verdict::Hopeless { why, at } => writeln!(out, "hopeless at {at}: {why}"),
+        RepairVerdict::Hopeless { why, at } => writeln!(out, "hopeless at {at}: {why}"),
         verdict => writeln!(out, "{verdict:?}"),
     }
     .expect("a string can be written to");

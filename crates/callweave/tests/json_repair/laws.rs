@@ -1,7 +1,7 @@
 //! Laws of repair, over made-up documents and over noise.
 
 use callweave::json::Value;
-use callweave::json::repair::{Class, RepairOptions, Verdict, apply, repair};
+use callweave::json::repair::{ChangeClass, RepairOptions, RepairVerdict, apply, repair};
 use proptest::prelude::*;
 
 /// Pieces of JSON and of what models put in its place.
@@ -119,7 +119,7 @@ fn all_options() -> [RepairOptions; 5] {
         new.close_truncated(),
         new.prefix().close_truncated(),
         new.prefix().drop_unfinished_strings(),
-        new.without_prose().allow(Class::Structural),
+        new.without_prose().allow(ChangeClass::Structural),
     ]
 }
 
@@ -135,12 +135,12 @@ fn check(text: &str) {
         assert_eq!(apply(text, &repaired.changes), closed, "the changes replay, {text:?}");
         assert!(repaired.changes.is_sorted_by_key(|change| change.at), "{text:?}: {:?}", repaired.changes);
         let again = options.repair(closed);
-        assert_eq!((again.verdict, &*again.text), (Verdict::Valid, closed), "idempotent, {text:?}");
+        assert_eq!((again.verdict, &*again.text), (RepairVerdict::Valid, closed), "idempotent, {text:?}");
         match repaired.verdict {
-            Verdict::Valid => assert_eq!(closed, text),
-            Verdict::Repaired => assert_eq!(repaired.text, closed),
-            Verdict::Incomplete => assert!(repaired.text.is_empty() || options != RepairOptions::new()),
-            Verdict::Hopeless { .. } => unreachable!("a hopeless text has nothing to close"),
+            RepairVerdict::Valid => assert_eq!(closed, text),
+            RepairVerdict::Repaired => assert_eq!(repaired.text, closed),
+            RepairVerdict::Incomplete => assert!(repaired.text.is_empty() || options != RepairOptions::new()),
+            RepairVerdict::Hopeless { .. } => unreachable!("a hopeless text has nothing to close"),
         }
     }
 }
@@ -163,7 +163,7 @@ proptest! {
         let text = if is_pretty { serde_json::to_string_pretty(&value) } else { serde_json::to_string(&value) };
         let text = text.expect("a value can be written");
         let repaired = repair(&text);
-        prop_assert_eq!(repaired.verdict, Verdict::Valid);
+        prop_assert_eq!(repaired.verdict, RepairVerdict::Valid);
         prop_assert_eq!(repaired.text.as_ptr(), text.as_ptr());
     }
 
@@ -173,7 +173,7 @@ proptest! {
         let cut = (1..text.len()).filter(|&at| text.is_char_boundary(at)).nth(cut.index(text.chars().count() - 1));
         let prefix = &text[..cut.expect("the index is within the text")];
         let repaired = RepairOptions::new().prefix().repair(prefix);
-        prop_assert_eq!(repaired.verdict, Verdict::Incomplete, "{}", prefix);
+        prop_assert_eq!(repaired.verdict, RepairVerdict::Incomplete, "{}", prefix);
         check(prefix);
     }
 
@@ -190,9 +190,9 @@ proptest! {
 #[test]
 fn depth_is_bounded_by_a_verdict_and_not_by_the_stack() {
     let valid = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
-    assert_eq!(repair(&valid).verdict, Verdict::Valid);
+    assert_eq!(repair(&valid).verdict, RepairVerdict::Valid);
     for opener in ["[", "{\"a\":", "(", "[f("] {
         let verdict = repair(&opener.repeat(100_000)).verdict;
-        assert!(matches!(verdict, Verdict::Hopeless { .. }), "{opener}: {verdict:?}");
+        assert!(matches!(verdict, RepairVerdict::Hopeless { .. }), "{opener}: {verdict:?}");
     }
 }

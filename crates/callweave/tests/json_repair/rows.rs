@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use callweave::json::Value;
-use callweave::json::repair::{Class, RepairOptions, Verdict};
+use callweave::json::repair::{ChangeClass, RepairOptions, RepairVerdict};
 
 use crate::shared;
 
@@ -81,10 +81,10 @@ impl Row {
         let is_as_expected = match self.kind.as_str() {
             // Refused: nothing came out, or nothing that is passed off as whole.
             "error" | "none" => {
-                matches!(repair.verdict, Verdict::Hopeless { .. } | Verdict::Incomplete)
+                matches!(repair.verdict, RepairVerdict::Hopeless { .. } | RepairVerdict::Incomplete)
                     && repair.text.is_empty()
             }
-            "valid" => repair.verdict == Verdict::Valid && repair.text == self.input,
+            "valid" => repair.verdict == RepairVerdict::Valid && repair.text == self.input,
             _ => got.as_ref().is_some_and(|got| is_same(got, &self.expected)),
         };
         if is_as_expected { Outcome::Pass } else { Outcome::Differs(shown()) }
@@ -130,7 +130,7 @@ impl Row {
             options = options.drop_unfinished_strings();
         }
         if self.notes.contains("\"strict\": true") {
-            options = options.allow(Class::Lossless);
+            options = options.allow(ChangeClass::Lossless);
         }
         options
     }

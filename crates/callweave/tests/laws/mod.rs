@@ -6,8 +6,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use callweave::accumulator::Accumulator;
-use callweave::event::{Body, Event, Sink};
-use callweave::grammar::Validator;
+use callweave::event::{Event, EventKind, Sink};
+use callweave::grammar::EventValidator;
 use callweave::message::Message;
 use callweave::pipeline::Decoder;
 use callweave::protocol::Protocol;
@@ -36,7 +36,7 @@ pub(crate) fn decode_cut(protocol: Option<&'static Protocol>, bytes: &[u8], cuts
     };
     let mut events: Vec<Event<'static>> = Vec::new();
     let mut accumulator = Accumulator::new();
-    let mut validator = Validator::new();
+    let mut validator = EventValidator::new();
     let mut sink = |event: Event<'_>| {
         validator.put(event.clone());
         accumulator.put(event.clone());
@@ -70,8 +70,8 @@ pub(crate) fn decode_cut(protocol: Option<&'static Protocol>, bytes: &[u8], cuts
 /// Appends an event, merging a delta into the delta of the same block right before it.
 pub(crate) fn merge(events: &mut Vec<Event<'static>>, event: Event<'_>) {
     if let (
-        Some(Event { body: Body::Delta { block: known, text: all, .. }, source, .. }),
-        Body::Delta { block, text, .. },
+        Some(Event { body: EventKind::Delta { block: known, text: all, .. }, source, .. }),
+        EventKind::Delta { block, text, .. },
     ) = (events.last_mut(), &event.body)
         && known == block
     {
@@ -138,8 +138,8 @@ pub(crate) fn check_prefix(name: &str, end: usize, prefix: &Decoded, whole: &Dec
     for (at, told) in prefix.events[..prefix.before_finish].iter().enumerate() {
         let kept = match (told, whole.events.get(at)) {
             (
-                Event { body: Body::Delta { block, text, .. }, .. },
-                Some(Event { body: Body::Delta { block: same, text: all, .. }, .. }),
+                Event { body: EventKind::Delta { block, text, .. }, .. },
+                Some(Event { body: EventKind::Delta { block: same, text: all, .. }, .. }),
             ) => block == same && all.starts_with(text.as_ref()),
             (told, Some(kept)) => told == kept,
             (_, None) => false,

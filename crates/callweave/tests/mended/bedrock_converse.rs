@@ -1,7 +1,7 @@
 //! Converse as its strictest client reads it.
 
 use callweave::event::FinishReason;
-use callweave::framing::{AwsEventStream, Frame, FrameKind, Limits};
+use callweave::framing::{AwsEventStream, Frame, FrameKind, StreamLimits};
 use serde_json::Value;
 
 use super::{Calls, Ending, Over, Wire};
@@ -31,7 +31,7 @@ fn finish(reason: FinishReason) -> &'static [&'static str] {
 
 fn walk(stream: &[u8]) -> Result<Ending, String> {
     let mut events: Vec<(FrameKind, String, Value)> = Vec::new();
-    let mut framing = AwsEventStream::new(Limits::default());
+    let mut framing = AwsEventStream::new(StreamLimits::default());
     let mut take = |frame: Frame<'_>| {
         let value = serde_json::from_str(frame.data).unwrap_or(Value::Null);
         events.push((frame.kind, frame.event.unwrap_or_default().to_owned(), value));

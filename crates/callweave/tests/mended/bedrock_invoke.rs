@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use callweave::framing::{AwsEventStream, Frame, FrameKind, Limits};
+use callweave::framing::{AwsEventStream, Frame, FrameKind, StreamLimits};
 use serde_json::{Value, json};
 
 use super::{Ending, Wire, anthropic_messages};
@@ -17,7 +17,7 @@ const METRICS: &str = "amazon-bedrock-invocationMetrics";
 /// Takes the vendor's frames out of their chunks.
 fn walk(stream: &[u8]) -> Result<Ending, String> {
     let mut frames: Vec<Result<Value, String>> = Vec::new();
-    let mut framing = AwsEventStream::new(Limits::default());
+    let mut framing = AwsEventStream::new(StreamLimits::default());
     let mut take = |frame: Frame<'_>| {
         let value: Value = serde_json::from_str(frame.data).unwrap_or(Value::Null);
         if frame.kind == FrameKind::Error {

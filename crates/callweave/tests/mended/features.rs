@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use callweave::event::{AttachmentKind, CallKind, Completion, NoticeCode};
+use callweave::event::{AttachmentKind, BlockCompletion, CallKind, NoticeCode};
 use callweave::json::repair::repair;
-use callweave::message::{Attachment, Block, Choice, Content, Message, ToolCall};
+use callweave::message::{Attachment, Block, BlockContent, Choice, Message, ToolCall};
 use serde_json::{Value, json};
 
 /// What an answer says under each name. What says nothing is not there.
@@ -60,7 +60,7 @@ pub(crate) fn features(message: &Message, is_own: bool) -> Features {
     let shown = thoughts().filter(|block| !block.content.to_string().is_empty());
     let mut forms: Vec<String> = shown
         .filter_map(|block| match &block.content {
-            Content::Reasoning { form, .. } => Some(format!("{form:?}")),
+            BlockContent::Reasoning { form, .. } => Some(format!("{form:?}")),
             _ => None,
         })
         .collect();
@@ -93,7 +93,7 @@ pub(crate) fn features(message: &Message, is_own: bool) -> Features {
         "kind of a custom call",
         own().filter(|call| is_custom(call)).map(|call| call.name.clone()).collect(),
     );
-    let is_cut = |call: &&ToolCall| call.completion == Completion::Cut;
+    let is_cut = |call: &&ToolCall| call.completion == BlockCompletion::Cut;
     set("cut of a call", own().filter(is_cut).map(|call| call.name.clone()).collect());
     let builtin = first.tool_calls().filter(|call| call.kind == CallKind::Builtin);
     set("call that the provider ran", builtin.map(|call| call.name.clone()).collect());
@@ -102,7 +102,7 @@ pub(crate) fn features(message: &Message, is_own: bool) -> Features {
         first.tool_results().map(|own| own.value.to_value().to_string()).collect(),
     );
     let opaque = first.blocks.iter().filter_map(|block| match &block.content {
-        Content::Opaque(value) => Some(value.to_value().to_string()),
+        BlockContent::Opaque(value) => Some(value.to_value().to_string()),
         _ => None,
     });
     set("other content", opaque.collect());
@@ -111,13 +111,13 @@ pub(crate) fn features(message: &Message, is_own: bool) -> Features {
 }
 
 fn is_thought(block: &Block) -> bool {
-    matches!(block.content, Content::Reasoning { .. })
+    matches!(block.content, BlockContent::Reasoning { .. })
 }
 
 /// What is refused is said.
 fn text(choice: &Choice) -> String {
     let texts = choice.blocks.iter().filter_map(|block| match &block.content {
-        Content::Text(text) | Content::Refusal(text) => Some(text.as_str()),
+        BlockContent::Text(text) | BlockContent::Refusal(text) => Some(text.as_str()),
         _ => None,
     });
     texts.collect()
@@ -140,7 +140,7 @@ fn calls(choice: &Choice) -> Value {
 fn arguments(call: &ToolCall) -> Value {
     let text = match call.kind {
         // How free text is told that was cut depends on how it is told.
-        CallKind::Custom if call.completion == Completion::Cut => return Value::Null,
+        CallKind::Custom if call.completion == BlockCompletion::Cut => return Value::Null,
         CallKind::Custom => return json!({ "input": call.raw_arguments }),
         CallKind::Function | CallKind::Builtin => call.raw_arguments.trim_ascii(),
     };

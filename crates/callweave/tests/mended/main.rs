@@ -28,7 +28,7 @@ mod table;
 mod translation;
 
 use callweave::encode::EncodeOptions;
-use callweave::event::{Body, Event, FinishReason, NoticeCode};
+use callweave::event::{Event, EventKind, FinishReason, NoticeCode};
 use callweave::message::Message;
 use callweave::pipeline::Decoder;
 use callweave::protocol::{Protocol, TABLE};
@@ -123,16 +123,16 @@ impl Wire {
         for event in events {
             encoder.encode(event, &mut bytes);
             match &event.body {
-                Body::Start { .. } => (has_failed, reasons) = (false, Vec::new()),
+                EventKind::Start { .. } => (has_failed, reasons) = (false, Vec::new()),
                 // That may be before the answer begins.
-                Body::Notice(notice) => is_truncated |= notice.code == NoticeCode::Truncated,
-                Body::Error(_) => has_failed = true,
-                Body::ChoiceStart => reasons.push((event.choice, FinishReason::Other)),
-                Body::Finish { reason, .. } => {
+                EventKind::Notice(notice) => is_truncated |= notice.code == NoticeCode::Truncated,
+                EventKind::Error(_) => has_failed = true,
+                EventKind::ChoiceStart => reasons.push((event.choice, FinishReason::Other)),
+                EventKind::Finish { reason, .. } => {
                     let own = reasons.iter_mut().find(|(choice, _)| *choice == event.choice);
                     own.expect("a choice that has begun").1 = *reason;
                 }
-                Body::End => {
+                EventKind::End => {
                     let mut said = reasons.iter().map(|(_, reason)| *reason != FinishReason::Other);
                     let is_over = match self.over {
                         Over::End => false,
@@ -315,7 +315,7 @@ fn encoded(sample: &Sample, cuts: &[usize]) -> Vec<Vec<Event<'static>>> {
     let told = WIRES.iter().zip(&written).map(|(wire, (_, out))| {
         let mut events = decode_cut(Some(wire.protocol()), out, &[]).events;
         // They say at which byte.
-        events.retain(|event| !matches!(event.body, Body::Notice(_)));
+        events.retain(|event| !matches!(event.body, EventKind::Notice(_)));
         events
     });
     told.collect()

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use callweave::event::{Body, Event, FinishReason, NoticeCode};
+use callweave::event::{Event, EventKind, FinishReason, NoticeCode};
 use callweave::pipeline::Decoder;
 use serde_json::Value;
 
@@ -181,8 +181,10 @@ fn a_whole_body_is_what_closes_a_stream() {
         // A stream stays with the ids that it began with; only a whole body can have those that came later.
         // And only that marks a call of which it turned out at the end that a limit may have cut it.
         let is_change = |event: &Event<'_>| match &event.body {
-            Body::Correction { .. } | Body::Identity { .. } => true,
-            Body::Notice(notice) => notice.code == NoticeCode::IncompleteArguments && notice.block.is_some(),
+            EventKind::Correction { .. } | EventKind::Identity { .. } => true,
+            EventKind::Notice(notice) => {
+                notice.code == NoticeCode::IncompleteArguments && notice.block.is_some()
+            }
             _ => false,
         };
         if decoded.error.is_some() || decoded.events.iter().any(is_change) {

@@ -8,12 +8,13 @@ use std::sync::LazyLock;
 
 use callweave::accumulator::Accumulator;
 use callweave::event::{
-    AttachmentKind, BlockId, Body, CallKind, Counters, Event, FinishReason, NoticeCode, ReasoningForm, Sink,
+    AttachmentKind, BlockId, CallKind, Event, EventKind, FinishReason, NoticeCode, ReasoningForm, Sink,
+    TokenCounts,
 };
-use callweave::fragment::{Arguments, Channel, Fragment, Level, Part, Place};
-use callweave::grammar::Validator;
+use callweave::fragment::{BlockKey, ExtraScope, Fragment, FragmentArguments, FragmentKind, TextChannel};
+use callweave::grammar::EventValidator;
 use callweave::json::Str;
-use callweave::message::Content;
+use callweave::message::BlockContent;
 use callweave::upstream::{ErrorClass, UpstreamError};
 use callweave::weave::Weave;
 
@@ -64,38 +65,38 @@ fn pick<T: Copy>(list: &[T], at: u8) -> T {
     list[usize::from(at) % list.len()]
 }
 
-fn channel(at: u8) -> Channel {
+fn channel(at: u8) -> TextChannel {
     match at % 5 {
-        0 | 1 => Channel::Text,
-        2 => Channel::Refusal,
-        3 => Channel::REASONING,
-        _ => Channel::Reasoning(ReasoningForm::Summary),
+        0 | 1 => TextChannel::Text,
+        2 => TextChannel::Refusal,
+        3 => TextChannel::REASONING,
+        _ => TextChannel::Reasoning(ReasoningForm::Summary),
     }
 }
 
-fn place(at: u8) -> Option<Place> {
+fn place(at: u8) -> Option<BlockKey> {
     match at % 16 {
         0..6 => None,
-        6 => Some(Place::LAST),
-        7 => Some(Place::named("a")),
-        index @ 8..12 => Some(Place::at(i64::from(index) - 9)),
-        index @ 12..14 => Some(Place::at(i64::from(index) - 12).in_space(1)),
-        index => Some(Place::at(0).part(index % 2, u64::from(index) - 13)),
+        6 => Some(BlockKey::LAST),
+        7 => Some(BlockKey::named("a")),
+        index @ 8..12 => Some(BlockKey::at(i64::from(index) - 9)),
+        index @ 12..14 => Some(BlockKey::at(i64::from(index) - 12).in_space(1)),
+        index => Some(BlockKey::at(0).part(index % 2, u64::from(index) - 13)),
     }
 }
 
-fn arguments(first: u8, second: u8) -> Option<Arguments<'static>> {
+fn arguments(first: u8, second: u8) -> Option<FragmentArguments<'static>> {
     match first % 9 {
         0 => None,
-        1..5 => Some(Arguments::Text(pick(&TEXTS, second))),
-        5 => Some(Arguments::Whole(pick(&TEXTS, second))),
-        6 => Some(Arguments::Value(pick(&JSONS, second))),
-        7 => Some(Arguments::Leaf {
+        1..5 => Some(FragmentArguments::Text(pick(&TEXTS, second))),
+        5 => Some(FragmentArguments::Whole(pick(&TEXTS, second))),
+        6 => Some(FragmentArguments::Value(pick(&JSONS, second))),
+        7 => Some(FragmentArguments::Leaf {
             path: Str::Plain(pick(&PATHS, second)),
             value: pick(&JSONS, second / 4),
             continues: second > 127,
         }),
-        _ => Some(Arguments::Opening {
+        _ => Some(FragmentArguments::Opening {
             fallback: Some(pick(&TEXTS, second)).filter(|_| second > 127),
             expects_text: second % 2 == 1,
         }),
@@ -112,19 +113,20 @@ fn fragment(step: [u8; 4]) -> Option<Fragment<'static>> {
         AttachmentKind::Annotation,
         AttachmentKind::Logprobs,
     ];
-    let levels = [Level::Answer, Level::Choice, Level::Item, Level::Block, Level::Next];
+    let levels =
+        [ExtraScope::Answer, ExtraScope::Choice, ExtraScope::Item, ExtraScope::Block, ExtraScope::Next];
     let word = pick(&WORDS, second);
     let part = match what % 32 {
         0..6 => return None,
-        6..9 => Part::Text { channel: channel(first), word, text: pick(&TEXTS, second) },
+        6..9 => FragmentKind::Text { channel: channel(first), word, text: pick(&TEXTS, second) },
         9 => {
             let (channel, is_recap) = (channel(first), first % 2 == 0);
-            Part::Restate { channel, word, text: pick(&TEXTS, second), is_recap }
+            FragmentKind::Restate { channel, word, text: pick(&TEXTS, second), is_recap }
         }
-        10 => Part::Open { channel: channel(first), word },
-        11 | 12 => Part::End,
-        13 => Part::Start { id: pick(&NAMES, first), model: pick(&NAMES, second), word },
-        14 | 15 => Part::Attach {
+        10 => FragmentKind::Open { channel: channel(first), word },
+        11 | 12 => FragmentKind::End,
+        13 => FragmentKind::Start { id: pick(&NAMES, first), model: pick(&NAMES, second), word },
+        14 | 15 => FragmentKind::Attach {
             level: pick(&levels, first),
             on: word,
             kind: pick(&attachments, second),
@@ -132,22 +134,30 @@ fn fragment(step: [u8; 4]) -> Option<Fragment<'static>> {
             value: pick(&JSONS, first / 5),
         },
         16 => match second % 4 {
-            0 => Part::Item { id: pick(&NAMES, first), word },
-            1 => Part::ItemEnd,
-            2 => Part::Cut,
-            _ => Part::Opaque { word, value: pick(&JSONS, first) },
+            0 => FragmentKind::Item { id: pick(&NAMES, first), word },
+            1 => FragmentKind::ItemEnd,
+            2 => FragmentKind::Cut,
+            _ => FragmentKind::Opaque { word, value: pick(&JSONS, first) },
         },
-        17 => Part::Answers { call: pick(&TEXTS, first) },
-        18 => Part::ToolResult { call: pick(&NAMES, first), word, value: pick(&JSONS, second) },
-        19 => Part::Usage { word, counters: Counters::default(), raw: pick(&JSONS, first), read: None },
-        20 => Part::Finish { reason: pick(&FINISHES, first), raw: pick(&NAMES, second) },
-        21 => Part::Done,
-        22 if first < 32 => Part::Error(pick(&[&ERRORS[0], &ERRORS[1]], first)),
-        22 | 23 => {
-            Part::Foreign { level: pick(&levels, first), path: "a.", key: "b", value: pick(&JSONS, second) }
-        }
-        24 => Part::Notice { code: NoticeCode::Other, detail: "an oddity", text: None },
-        _ => Part::Call {
+        17 => FragmentKind::Answers { call: pick(&TEXTS, first) },
+        18 => FragmentKind::ToolResult { call: pick(&NAMES, first), word, value: pick(&JSONS, second) },
+        19 => FragmentKind::Usage {
+            word,
+            counters: TokenCounts::default(),
+            raw: pick(&JSONS, first),
+            read: None,
+        },
+        20 => FragmentKind::Finish { reason: pick(&FINISHES, first), raw: pick(&NAMES, second) },
+        21 => FragmentKind::Done,
+        22 if first < 32 => FragmentKind::Error(pick(&[&ERRORS[0], &ERRORS[1]], first)),
+        22 | 23 => FragmentKind::Foreign {
+            level: pick(&levels, first),
+            path: "a.",
+            key: "b",
+            value: pick(&JSONS, second),
+        },
+        24 => FragmentKind::Notice { code: NoticeCode::Other, detail: "an oddity", text: None },
+        _ => FragmentKind::Call {
             id: pick(&NAMES, first / 9),
             name: pick(&NAMES, second / 16),
             kind: pick(&kinds, what / 32),
@@ -160,12 +170,13 @@ fn fragment(step: [u8; 4]) -> Option<Fragment<'static>> {
 
 /// Checks one input.
 pub(crate) fn check(input: &[u8]) {
-    let (mut weave, mut accumulator, mut validator) = (Weave::new(), Accumulator::new(), Validator::new());
+    let (mut weave, mut accumulator, mut validator) =
+        (Weave::new(), Accumulator::new(), EventValidator::new());
     let mut texts: HashMap<BlockId, String> = HashMap::new();
     let mut sink = |event: Event<'_>| {
         match &event.body {
-            Body::Delta { block, text, .. } => texts.entry(*block).or_default().push_str(text),
-            Body::Correction { block, text } => *texts.entry(*block).or_default() = text.to_string(),
+            EventKind::Delta { block, text, .. } => texts.entry(*block).or_default().push_str(text),
+            EventKind::Correction { block, text } => *texts.entry(*block).or_default() = text.to_string(),
             _ => {}
         }
         validator.put(event.clone());
@@ -182,8 +193,10 @@ pub(crate) fn check(input: &[u8]) {
     let message = accumulator.take();
     for block in message.choices.iter().flat_map(|choice| &choice.blocks) {
         let held = match &block.content {
-            Content::Text(text) | Content::Reasoning { text, .. } | Content::Refusal(text) => text,
-            Content::ToolCall(call) => &call.raw_arguments,
+            BlockContent::Text(text) | BlockContent::Reasoning { text, .. } | BlockContent::Refusal(text) => {
+                text
+            }
+            BlockContent::ToolCall(call) => &call.raw_arguments,
             _ => continue,
         };
         assert_eq!(Some(held).filter(|text| !text.is_empty()), texts.get(&block.id), "block {}", block.id.0);

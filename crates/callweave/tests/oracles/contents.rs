@@ -5,7 +5,7 @@
 
 use std::sync::LazyLock;
 
-use callweave::dialect::{ExtractOptions, Extraction, Registry, Tools};
+use callweave::dialect::{DialectRegistry, ExtractOptions, Extraction, Tools};
 use serde_json::{Value, json};
 
 #[path = "../contents/written.rs"]
@@ -14,8 +14,8 @@ mod written;
 use written::{Template, Untold, pieces};
 
 static TEMPLATES: LazyLock<Vec<Template>> =
-    LazyLock::new(|| Registry::builtin().dialects().iter().map(Template::of).collect());
-static PIECES: LazyLock<Vec<String>> = LazyLock::new(|| pieces(Registry::builtin().dialects()));
+    LazyLock::new(|| DialectRegistry::builtin().dialects().iter().map(Template::of).collect());
+static PIECES: LazyLock<Vec<String>> = LazyLock::new(|| pieces(DialectRegistry::builtin().dialects()));
 static TOOLS: LazyLock<Tools> = LazyLock::new(|| {
     let schema = json!({"type": "object", "properties": {"city": {"type": "string"}}});
     Tools::from_json(&json!([{"name": "get_weather", "parameters": schema}]))

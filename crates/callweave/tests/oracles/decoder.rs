@@ -4,7 +4,7 @@
 //! The first byte chooses the protocol, the next two a cut; the rest is the stream.
 
 use callweave::event::Event;
-use callweave::pipeline::{Builder, Decoder};
+use callweave::pipeline::{Decoder, DecoderBuilder};
 use callweave::protocol::TABLE;
 
 use super::laws::{check_prefix, decode_cut};
@@ -31,7 +31,7 @@ pub(crate) fn check(input: &[u8]) {
     serde_json::to_string(&whole.message).expect("messages serialise");
 }
 
-fn events(builder: Builder, bytes: &[u8]) -> Vec<Event<'static>> {
+fn events(builder: DecoderBuilder, bytes: &[u8]) -> Vec<Event<'static>> {
     let (mut decoder, mut events) = (builder.build(), Vec::new());
     let _ = decoder.push(bytes, &mut events);
     let _ = decoder.finish(&mut events);

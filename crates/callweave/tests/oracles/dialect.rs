@@ -5,7 +5,7 @@
 
 use std::sync::LazyLock;
 
-use callweave::dialect::{ExtractOptions, Registry, Start, Tools};
+use callweave::dialect::{DialectRegistry, ExtractOptions, TextStart, Tools};
 use serde_json::json;
 
 #[path = "../dialects/laws.rs"]
@@ -13,7 +13,7 @@ mod laws;
 
 /// Every dialect, and last all of them at once.
 static DIALECTS: LazyLock<Vec<ExtractOptions>> = LazyLock::new(|| {
-    let names = Registry::builtin().dialects().iter().map(|dialect| dialect.name.as_str());
+    let names = DialectRegistry::builtin().dialects().iter().map(|dialect| dialect.name.as_str());
     names.chain(["auto"]).map(|name| ExtractOptions::new(name).expect("a dialect")).collect()
 });
 
@@ -29,7 +29,7 @@ static TOOLS: LazyLock<Tools> = LazyLock::new(|| {
 
 /// The byte that chooses a dialect.
 pub(crate) fn choice(name: &str) -> u8 {
-    let dialects = Registry::builtin().dialects();
+    let dialects = DialectRegistry::builtin().dialects();
     dialects.iter().position(|dialect| dialect.name == name).unwrap_or(dialects.len()) as u8
 }
 
@@ -41,8 +41,8 @@ pub(crate) fn check(input: &[u8]) {
         options = options.tools(TOOLS.clone());
     }
     match how >> 1 & 3 {
-        1 => options = options.starting_in(Start::Text),
-        2 => options = options.starting_in(Start::Reasoning),
+        1 => options = options.starting_in(TextStart::Text),
+        2 => options = options.starting_in(TextStart::Reasoning),
         _ => {}
     }
     if let Err(difference) = laws::check(&text, &options) {

@@ -6,9 +6,9 @@
 
 use std::sync::{Arc, LazyLock};
 
-use callweave::event::Body;
+use callweave::event::EventKind;
 use callweave::exchange::http::HttpWire;
-use callweave::exchange::{Engine, InvalidCalls, Policy, SchemaMode, StopMode};
+use callweave::exchange::{ExchangeEngine, ExchangePolicy, InvalidCalls, SchemaMode, StopMode};
 use callweave::protocol::{OPENAI_CHAT, Protocol, TABLE};
 use callweave::request::RequestOptions;
 
@@ -16,7 +16,7 @@ use super::driver::{CLIENTS, Client, End, Reply, drive};
 use super::laws::decode_cut;
 
 /// A policy that differs from the usual one.
-const POLICIES: [fn(&mut Policy); 5] = [
+const POLICIES: [fn(&mut ExchangePolicy); 5] = [
     |_| {},
     |policy| {
         policy.dialect = "none".to_owned();
@@ -33,15 +33,15 @@ const POLICIES: [fn(&mut Policy); 5] = [
 ];
 
 /// The engines of an upstream's protocol, one for each policy.
-type Engines = (&'static Protocol, Vec<Arc<Engine>>);
+type Engines = (&'static Protocol, Vec<Arc<ExchangeEngine>>);
 
 /// An engine for each upstream's protocol and each policy.
 static ENGINES: LazyLock<Vec<Engines>> = LazyLock::new(|| {
-    let engine = |protocol: &'static Protocol, set: fn(&mut Policy)| {
-        let mut policy = Policy::default();
+    let engine = |protocol: &'static Protocol, set: fn(&mut ExchangePolicy)| {
+        let mut policy = ExchangePolicy::default();
         policy.protocol = Some(protocol);
         set(&mut policy);
-        Engine::new(policy).expect("a policy")
+        ExchangeEngine::new(policy).expect("a policy")
     };
     let asked = TABLE.iter().copied().filter(|row| HttpWire::of(row).is_some());
     asked.map(|row| (row, POLICIES.iter().map(|set| engine(row, *set)).collect())).collect()
@@ -90,7 +90,7 @@ pub(crate) fn check(input: &[u8]) {
     get(prefix, &[], End::Finish);
     let failed = get(prefix, &[], End::Fail);
     let decoded = decode_cut(Some(protocol), prefix, &[]);
-    let is_over = |body: &Body<'_>| matches!(body, Body::End | Body::Error(_));
+    let is_over = |body: &EventKind<'_>| matches!(body, EventKind::End | EventKind::Error(_));
     let has_ended = decoded.events[..decoded.before_finish].iter().any(|event| is_over(&event.body));
     let is_success = failed.error.is_none() && !failed.is_interrupted;
     assert!(!is_success || has_ended, "a failed connection is a success: {}", failed.text());

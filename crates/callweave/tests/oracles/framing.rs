@@ -3,7 +3,7 @@
 //! The first bytes choose the framing, the limits and the cuts; the rest is the stream.
 
 use callweave::Error;
-use callweave::framing::{Frame, FrameKind, Framer, Framing, Limits};
+use callweave::framing::{Frame, FrameKind, Framer, Framing, StreamLimits};
 
 use super::aws;
 
@@ -83,10 +83,10 @@ pub(crate) fn check(input: &[u8]) {
     let Some((&[choice, limit, ref cuts @ ..], bytes)) = input.split_first_chunk::<6>() else { return };
     let cuts: [u8; 4] = *cuts;
     let limits = match limit {
-        0..128 => Limits::default(),
+        0..128 => StreamLimits::default(),
         _ => {
             let limit = usize::from(limit - 128);
-            Limits { line: limit, frame: limit / 2 + 1, total: 10 * limit as u64 + 1 }
+            StreamLimits { line: limit, frame: limit / 2 + 1, total: 10 * limit as u64 + 1 }
         }
     };
     let framer = || match choice % 6 {

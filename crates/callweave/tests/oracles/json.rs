@@ -3,9 +3,9 @@
 //!
 //! The first bytes choose the cuts; the rest is the text.
 
-use callweave::json::partial::{Growing, Partial};
-use callweave::json::repair::{Class, RepairOptions, Verdict, apply};
-use callweave::json::{Scanner, Status, Tape, Value};
+use callweave::json::partial::{PartialValue, UnfinishedValues};
+use callweave::json::repair::{ChangeClass, RepairOptions, RepairVerdict, apply};
+use callweave::json::{JsonScanner, ScanStatus, Tape, Value};
 
 /// How deep serde_json reads by default; our own readers do not stop there.
 const MAX_BRACKETS: usize = 127;
@@ -17,7 +17,7 @@ fn options() -> [RepairOptions; 5] {
         new.prefix().close_truncated(),
         new.drop_unfinished_strings().close_truncated(),
         new.without_prose(),
-        new.allow(Class::Structural),
+        new.allow(ChangeClass::Structural),
     ]
 }
 
@@ -41,23 +41,23 @@ fn check_repair(text: &str, is_valid: bool) {
     for options in options() {
         let repaired = options.repair(text);
         if is_valid {
-            assert_eq!(repaired.verdict, Verdict::Valid, "{text:?}");
+            assert_eq!(repaired.verdict, RepairVerdict::Valid, "{text:?}");
         }
         let Some(closed) = repaired.closed() else { continue };
         assert_eq!(apply(text, &repaired.changes), closed, "the changes replay, {text:?}");
-        if repaired.verdict == Verdict::Valid {
+        if repaired.verdict == RepairVerdict::Valid {
             assert_eq!(closed, text);
             continue;
         }
         assert!(serde_json::from_str::<Value>(closed).is_ok(), "{text:?} became {closed:?}");
         let again = options.repair(closed);
-        assert_eq!((again.verdict, &*again.text), (Verdict::Valid, closed), "idempotent, {text:?}");
+        assert_eq!((again.verdict, &*again.text), (RepairVerdict::Valid, closed), "idempotent, {text:?}");
     }
 }
 
 /// What the scanner says of the pieces up to where it stops.
-fn scan(pieces: &[&str]) -> (usize, Status, bool, u32) {
-    let mut scanner = Scanner::new();
+fn scan(pieces: &[&str]) -> (usize, ScanStatus, bool, u32) {
+    let mut scanner = JsonScanner::new();
     let mut taken = 0;
     for piece in pieces {
         let here = scanner.push(piece);
@@ -70,8 +70,8 @@ fn scan(pieces: &[&str]) -> (usize, Status, bool, u32) {
     (taken, status, scanner.is_strict(), scanner.depth())
 }
 
-fn partial(pieces: &[&str], growing: Growing) -> (Status, Option<Value>) {
-    let mut partial = Partial::new(growing);
+fn partial(pieces: &[&str], growing: UnfinishedValues) -> (ScanStatus, Option<Value>) {
+    let mut partial = PartialValue::new(growing);
     for piece in pieces {
         if partial.push(piece) < piece.len() {
             break;
@@ -93,12 +93,13 @@ pub(crate) fn check(input: &[u8]) {
 
     let scanned = scan(&[text]);
     assert_eq!(scan(&pieces), scanned, "{text:?} in {pieces:?}");
-    for growing in [Growing::Hidden, Growing::Strings, Growing::StringsAndNumbers] {
+    for growing in [UnfinishedValues::Hidden, UnfinishedValues::Strings, UnfinishedValues::StringsAndNumbers]
+    {
         let (status, read) = partial(&[text], growing);
         let (cut_status, cut_read) = partial(&pieces, growing);
         assert_eq!((cut_status, status), (scanned.1, scanned.1), "{text:?} in {pieces:?}");
         // How far a long number is followed while it grows depends on the pieces it comes in.
-        if growing != Growing::StringsAndNumbers || status == Status::Complete {
+        if growing != UnfinishedValues::StringsAndNumbers || status == ScanStatus::Complete {
             assert_eq!(cut_read, read, "{text:?} in {pieces:?}");
         }
         if value.is_some() {
@@ -106,7 +107,7 @@ pub(crate) fn check(input: &[u8]) {
         }
     }
     let (taken, status, is_strict, _) = scanned;
-    let is_whole = status == Status::Complete && is_strict && text[taken..].trim_ascii().is_empty();
+    let is_whole = status == ScanStatus::Complete && is_strict && text[taken..].trim_ascii().is_empty();
     let mut tape = Tape::new();
     let taped = tape.parse(text);
     if brackets <= MAX_BRACKETS {

@@ -1,6 +1,8 @@
 //! The codex aggregator: steps replayed, blocks in text, and what its handlers decide.
 
-use callweave::doors::aggregator::policy::{Calls, Reason, Source, StopMode, StopPolicy, Word, resolve};
+use callweave::doors::aggregator::policy::{
+    BackendFinish, CallPresence, ChatFinishReason, FinishSource, StopMode, StopPolicy, resolve,
+};
 use callweave::doors::aggregator::{
     Aggregator, IngestMessageOptions, Ingested, ToolCallDelta, use_tool_blocks,
 };
@@ -98,10 +100,10 @@ fn blocks(input: &Value) -> Value {
 }
 
 fn read_reason(raw: &Value) -> Value {
-    match Reason::read(raw.as_str()) {
-        Word::Missing => json!({"reason": null, "unknown": false}),
-        Word::Unknown => json!({"reason": null, "unknown": true}),
-        Word::Known(reason) => json!({"reason": reason, "unknown": false}),
+    match ChatFinishReason::read(raw.as_str()) {
+        BackendFinish::Missing => json!({"reason": null, "unknown": false}),
+        BackendFinish::Unknown => json!({"reason": null, "unknown": true}),
+        BackendFinish::Known(reason) => json!({"reason": reason, "unknown": false}),
     }
 }
 
@@ -110,29 +112,29 @@ fn resolve_reason(case: &Value) -> Value {
         .as_array()
         .expect("a list of records")
         .iter()
-        .filter_map(|record| match Reason::read(record[0].as_str()) {
-            Word::Known(reason) => Some((reason, source(record[1].as_str().unwrap_or("")))),
-            Word::Missing | Word::Unknown => None,
+        .filter_map(|record| match ChatFinishReason::read(record[0].as_str()) {
+            BackendFinish::Known(reason) => Some((reason, source(record[1].as_str().unwrap_or("")))),
+            BackendFinish::Missing | BackendFinish::Unknown => None,
         })
         .collect();
     let calls = match (case["has_tool_calls"] == true, case["has_function_call"] == true) {
-        (true, _) => Calls::Tools,
-        (false, true) => Calls::Function,
-        (false, false) => Calls::None,
+        (true, _) => CallPresence::Tools,
+        (false, true) => CallPresence::Function,
+        (false, false) => CallPresence::None,
     };
     let (reason, source) = resolve(&said, calls);
     json!({"reason": reason, "source": source})
 }
 
-fn source(name: &str) -> Source {
+fn source(name: &str) -> FinishSource {
     match name {
-        "token_count" => Source::TokenCount,
-        "stream_idle_timeout" => Source::StreamIdleTimeout,
-        "tool_cutoff" => Source::ToolCutoff,
-        "provider" => Source::Provider,
-        "task_complete" => Source::TaskComplete,
-        "finalizer" => Source::Finalizer,
-        _ => Source::Fallback,
+        "token_count" => FinishSource::TokenCount,
+        "stream_idle_timeout" => FinishSource::StreamIdleTimeout,
+        "tool_cutoff" => FinishSource::ToolCutoff,
+        "provider" => FinishSource::Provider,
+        "task_complete" => FinishSource::TaskComplete,
+        "finalizer" => FinishSource::Finalizer,
+        _ => FinishSource::Fallback,
     }
 }
 

@@ -1,6 +1,6 @@
 //! ExAthena: `{"text", "tool_calls"}` and capabilities → the calls, or the error of the only ones.
 
-use callweave::doors::extract::{Capabilities, Extracted, Parser, extract};
+use callweave::doors::extract::{ParsedCall, ProviderCapabilities, TextParser, extract};
 use callweave::doors::prompt::{PromptOptions, augment_system_prompt};
 use callweave::message::InvalidReason;
 use serde_json::{Value, json};
@@ -16,7 +16,8 @@ pub(crate) fn answer(row: &Value) -> Option<Value> {
 fn extracted(row: &Value) -> Value {
     let options = &row["options"];
     let capabilities = options.get("capabilities").cloned().unwrap_or_else(|| json!({}));
-    let mut capabilities: Capabilities = serde_json::from_value(capabilities).expect("known capabilities");
+    let mut capabilities: ProviderCapabilities =
+        serde_json::from_value(capabilities).expect("known capabilities");
     capabilities.forced = options.get("parser").and_then(|name| serde_json::from_value(name.clone()).ok());
     match extract(&row["input"], &capabilities) {
         Err(error) => json!({"error": error.to_string()}),
@@ -26,8 +27,8 @@ fn extracted(row: &Value) -> Value {
 
 /// The origin's newest parser of structured calls shows a damaged call as one with a marked argument; its
 /// parser of fences has an error for the whole text, which we show where no call of it can be used.
-fn shown(found: &[Extracted]) -> Value {
-    let is_fence = |found: &Extracted| found.parser == Parser::TextTagged;
+fn shown(found: &[ParsedCall]) -> Value {
+    let is_fence = |found: &ParsedCall| found.parser == TextParser::TextTagged;
     let faults = || found.iter().filter_map(|found| found.call.invalid());
     if let Some(first) = faults().next()
         && found.iter().all(is_fence)
@@ -36,7 +37,7 @@ fn shown(found: &[Extracted]) -> Value {
         let is_nameless = first.reason == InvalidReason::NoName;
         return json!({"error": if is_nameless { "missing_tool_name" } else { "invalid_arguments" }});
     }
-    let call = |Extracted { call, .. }: &Extracted| match call.object() {
+    let call = |ParsedCall { call, .. }: &ParsedCall| match call.object() {
         Ok(arguments) => json!({"id": call.id, "name": call.name, "arguments": arguments}),
         Err(_) => {
             let name = if call.name.is_empty() { "unknown" } else { &call.name };

@@ -1,6 +1,6 @@
 //! Prompty: `process` and `process_stream`; the spans where a row asks for them.
 
-use callweave::doors::process::{Agent, Api, StreamItem, process, process_stream};
+use callweave::doors::process::{ApiType, PromptAgent, StreamItem, process, process_stream};
 use serde_json::{Value, json};
 
 /// Our answer; none where the row asks for spans and the library is built without them.
@@ -17,18 +17,18 @@ pub(crate) fn answer(row: &Value) -> Option<Value> {
     }
 }
 
-fn agent(row: &Value) -> Agent {
-    let agent = Agent::new(row["input"]["provider"].as_str().expect("a provider"));
+fn agent(row: &Value) -> PromptAgent {
+    let agent = PromptAgent::new(row["input"]["provider"].as_str().expect("a provider"));
     let agent = match row["input"]["api_type"].as_str() {
-        Some("embedding") => agent.api(Api::Embeddings),
-        Some("image") => agent.api(Api::Images),
-        Some("responses") => agent.api(Api::Responses),
+        Some("embedding") => agent.api(ApiType::Embeddings),
+        Some("image") => agent.api(ApiType::Images),
+        Some("responses") => agent.api(ApiType::Responses),
         _ => agent,
     };
     if row["options"]["outputs"] == true { agent.with_outputs() } else { agent }
 }
 
-fn stream(agent: &Agent, row: &Value) -> Value {
+fn stream(agent: &PromptAgent, row: &Value) -> Value {
     let events = row["input"]["events"].as_array().expect("a list of events");
     let chunks = events.iter().map(|event| match event["kind"].as_str() {
         Some("provider") => Ok(event["value"].clone()),

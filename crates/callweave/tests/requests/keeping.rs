@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use callweave::protocol::TABLE;
-use callweave::request::{Mode, RequestOptions};
+use callweave::request::{RequestMode, RequestOptions};
 
 use super::rules::{PROVIDERS, RULES};
 use super::{own, protocol, recorded, written};
@@ -44,7 +44,7 @@ fn what_is_written_for_a_provider_of_anothers_protocol_keeps_its_rules() {
         for (provider, rules) in PROVIDERS {
             let mut options = RequestOptions::default();
             options.provider = Some((*provider).to_owned());
-            options.mode = Mode::Mended;
+            options.mode = RequestMode::Mended;
             let written = written(chat, &request, &options);
             let mut violations = Vec::new();
             rules(&written.body, &mut violations);

@@ -1,7 +1,7 @@
 //! What translators are known to get wrong, one by one: a request as small as the mistake, and what must become of it.
 
 use callweave::Value;
-use callweave::request::{Mode, RequestOptions};
+use callweave::request::{RequestMode, RequestOptions};
 
 use super::protocol;
 
@@ -768,7 +768,7 @@ fn known_mistakes_are_not_made() {
         options.provider = provider.map(str::to_owned);
         options.model = model.map(str::to_owned);
         // A provider may speak the client's own protocol.
-        options.mode = Mode::Mended;
+        options.mode = RequestMode::Mended;
         let (from, to) = (protocol(from).expect("a protocol"), protocol(to).expect("a protocol"));
         let written = from.translate_request(body, to, &options).expect("a body").body;
         for (path, value) in *found {

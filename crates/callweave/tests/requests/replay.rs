@@ -15,7 +15,7 @@ use callweave::encode::EncodeOptions;
 use callweave::event::Event;
 use callweave::pipeline::Decoder;
 use callweave::protocol::{Protocol, TABLE};
-use callweave::request::{RequestOptions, Undo};
+use callweave::request::{RequestOptions, ReverseMappingStage};
 
 use super::protocol;
 use super::rules;
@@ -43,7 +43,7 @@ fn relayed(
     upstream: &'static Protocol,
     bytes: &[u8],
     is_streamed: bool,
-    undo: Undo,
+    undo: ReverseMappingStage,
 ) -> Vec<u8> {
     if is_streamed {
         return cut_and_relayed(client, upstream, bytes, 7, undo);
@@ -68,7 +68,7 @@ fn cut_and_relayed(
     upstream: &'static Protocol,
     bytes: &[u8],
     size: usize,
-    mut undo: Undo,
+    mut undo: ReverseMappingStage,
 ) -> Vec<u8> {
     let mut out = Vec::new();
     let mut decoder = Decoder::new(upstream);
@@ -146,7 +146,7 @@ fn converse(client: &'static Protocol, upstream: (&'static str, &str), is_stream
         let made = calls(target, body, &written.wrapped);
         let (bytes, sealed) = answer(target.name, round, &made, is_streamed);
         issued.extend(sealed);
-        let undo = Undo::new(&written);
+        let undo = ReverseMappingStage::new(&written);
         let undo = if carries { undo.carrying_seals() } else { undo };
         let bytes = relayed(client, target, &bytes, is_streamed, undo);
         let before = history.clone();
@@ -217,7 +217,7 @@ fn what_was_changed_is_undone_in_any_cut() {
             let title = format!("{name} → {}", client.name);
             for carries in [false, true] {
                 let told = |size: usize| {
-                    let undo = Undo::new(&written);
+                    let undo = ReverseMappingStage::new(&written);
                     let undo = if carries { undo.carrying_seals() } else { undo };
                     let out = cut_and_relayed(client, upstream, &bytes, size, undo);
                     let message = callweave::pipeline::decode_as(client, &out).expect("an answer");

@@ -11,8 +11,9 @@ use callweave::message::{self, Choice};
 use callweave::pipeline::Decoder;
 use callweave::protocol::{Protocol, TABLE};
 use callweave::request::{
-    Arguments, Body, Call, CallKind, CallResult, Content, Message, Part, Reasoning, Request, RequestOptions,
-    Role, Seal, SealHarvest, SealKeeper, SealScope, Thought, Tool, ToolKind, TurnCache, Undo, Written,
+    CallArguments, CallKind, CallResult, ContentPart, MessageContent, PartKind, ProviderSeal,
+    ReasoningSettings, Request, RequestCall, RequestMessage, RequestOptions, RequestReasoning, RequestTool,
+    ReverseMappingStage, Role, SealHarvest, SealKeeper, SealScope, ToolKind, TurnCache, WrittenRequest,
 };
 
 use super::protocol;
@@ -143,7 +144,7 @@ fn relayed(
     upstream: &'static Protocol,
     answer: &str,
     is_streamed: bool,
-    (mut undo, mut harvest): (Undo, SealHarvest),
+    (mut undo, mut harvest): (ReverseMappingStage, SealHarvest),
     made: String,
 ) -> callweave::Message {
     let encoding = EncodeOptions::mended().id("answer").model("m").created(1);
@@ -183,26 +184,26 @@ fn relayed(
 }
 
 /// What the client keeps of a response, in the words of its protocol.
-fn kept(client: &'static Protocol, choice: &Choice, habit: Habit) -> Vec<Part> {
+fn kept(client: &'static Protocol, choice: &Choice, habit: Habit) -> Vec<ContentPart> {
     let seal = |own: &[message::Attachment], kind| {
         let value = own.iter().rfind(|own| own.kind == kind).filter(|_| habit == Habit::KeepsAll);
         // As a text that the client does not look into.
         value.map(|own| {
-            Box::new(Seal {
+            Box::new(ProviderSeal {
                 issuer: family(client.name).into(),
                 data: own.value.to_text().expect("text").into_owned(),
             })
         })
     };
     let (signature, encrypted) = (AttachmentKind::Signature, AttachmentKind::Encrypted);
-    let mut parts: Vec<Part> = Vec::new();
+    let mut parts: Vec<ContentPart> = Vec::new();
     for block in &choice.blocks {
         let item = choice.items.iter().find(|item| Some(item.number) == block.item);
         let mut part = match &block.content {
-            message::Content::Text(text) => Part::text(text.clone()),
-            message::Content::Reasoning { .. } if habit == Habit::Drops => continue,
-            message::Content::Reasoning { form, text } => {
-                let mut thought = Thought::default();
+            message::BlockContent::Text(text) => ContentPart::text(text.clone()),
+            message::BlockContent::Reasoning { .. } if habit == Habit::Drops => continue,
+            message::BlockContent::Reasoning { form, text } => {
+                let mut thought = RequestReasoning::default();
                 let text = if habit == Habit::Edits { text.replace("think", "guess") } else { text.clone() };
                 match form {
                     ReasoningForm::Summary => thought.summary = Some(vec![text]),
@@ -211,12 +212,14 @@ fn kept(client: &'static Protocol, choice: &Choice, habit: Habit) -> Vec<Part> {
                 }
                 let on_item = item.and_then(|item| seal(&item.attachments, encrypted));
                 thought.encrypted = seal(&block.attachments, encrypted).or(on_item);
-                if thought == Thought::default() {
+                if thought == RequestReasoning::default() {
                     continue;
                 }
-                Part::new(thought)
+                ContentPart::new(thought)
             }
-            message::Content::ToolCall(call) => Part::new(Body::Call(Box::new(own_call(call)))),
+            message::BlockContent::ToolCall(call) => {
+                ContentPart::new(PartKind::Call(Box::new(own_call(call))))
+            }
             _ => continue,
         };
         part.signature = seal(&block.attachments, signature);
@@ -225,7 +228,7 @@ fn kept(client: &'static Protocol, choice: &Choice, habit: Habit) -> Vec<Part> {
     parts
 }
 
-fn own_call(call: &message::ToolCall) -> Call {
+fn own_call(call: &message::ToolCall) -> RequestCall {
     let value = Value::object([
         ("id", call.id.as_str().into()),
         ("name", call.name.as_str().into()),
@@ -241,10 +244,10 @@ fn asked(client: &Protocol) -> Request {
     request.protocol = Some(client.name);
     request.model = Some("m".to_owned());
     request.max_tokens = Some(9000.into());
-    request.messages.push(Message::new(Role::User, Content::text("go")));
+    request.messages.push(RequestMessage::new(Role::User, MessageContent::text("go")));
     let schema =
         json(r#"{"type": "object", "properties": {"q": {"type": "number"}, "r": {"type": "string"}}}"#);
-    request.tools.push(Tool::new("look", ToolKind::Function { schema: Some(schema) }));
+    request.tools.push(RequestTool::new("look", ToolKind::Function { schema: Some(schema) }));
     request
 }
 
@@ -296,13 +299,13 @@ impl Conversation {
     }
 
     /// What the client sends next, as it is sent on.
-    fn sent(&self, upstream: (&str, &str), seals: Option<(&SealKeeper, SealScope<'_>)>) -> Written {
+    fn sent(&self, upstream: (&str, &str), seals: Option<(&SealKeeper, SealScope<'_>)>) -> WrittenRequest {
         let target = protocol(upstream.0).expect("a protocol with requests");
         let mut options = RequestOptions::default();
         options.model = Some(upstream.1.to_owned());
         let body = self.client.write_request(&self.history, &RequestOptions::default()).expect("a body").body;
         let mut request = self.client.read_request(body).expect("a request");
-        request.reasoning = Reasoning::default();
+        request.reasoning = ReasoningSettings::default();
         request.reasoning.effort = Some("high".to_owned());
         if let Some((keeper, scope)) = seals {
             keeper.restore(&mut request, target, &options, scope);
@@ -314,38 +317,38 @@ impl Conversation {
     fn answered(
         &mut self,
         upstream: (&str, &str),
-        written: &Written,
+        written: &WrittenRequest,
         harvest: SealHarvest,
         habit: Habit,
         is_streamed: bool,
     ) -> (Vec<String>, bool) {
         let target = protocol(upstream.0).expect("a protocol with requests");
         let (text, sealed) = answer(upstream.0, self.round);
-        let stages = (Undo::new(written), harvest);
+        let stages = (ReverseMappingStage::new(written), harvest);
         let made = format!("c{}_", self.round);
         let message = relayed(self.client, target, &text, is_streamed, stages, made);
         let parts = kept(self.client, message.first().expect("a choice"), habit);
-        let is_shown = |part: &Part| match &part.body {
-            Body::Thought(thought) => thought.text.is_some() || thought.summary.is_some(),
+        let is_shown = |part: &ContentPart| match &part.body {
+            PartKind::Thought(thought) => thought.text.is_some() || thought.summary.is_some(),
             _ => false,
         };
         let is_edited = habit == Habit::Edits && parts.iter().any(is_shown);
-        let results: Vec<Message> = parts
+        let results: Vec<RequestMessage> = parts
             .iter()
-            .filter_map(|part| if let Body::Call(call) = &part.body { Some(call) } else { None })
+            .filter_map(|part| if let PartKind::Call(call) = &part.body { Some(call) } else { None })
             .map(|call| {
                 let result = format!(
                     r#"{{"id": "{}", "name": "look", "content": {{}}, "value": null, "is_error": null, "kind": "function"}}"#,
                     call.id.as_deref().unwrap_or_default()
                 );
                 let mut result: CallResult = serde_json::from_str(&result).expect("a result");
-                result.content = Content::text("found");
-                Message::new(Role::Tool, Content::list(vec![Part::new(result)]))
+                result.content = MessageContent::text("found");
+                RequestMessage::new(Role::Tool, MessageContent::list(vec![ContentPart::new(result)]))
             })
             .collect();
-        self.history.messages.push(Message::new(Role::Assistant, Content::list(parts)));
+        self.history.messages.push(RequestMessage::new(Role::Assistant, MessageContent::list(parts)));
         if results.is_empty() {
-            self.history.messages.push(Message::new(Role::User, Content::text("and now?")));
+            self.history.messages.push(RequestMessage::new(Role::User, MessageContent::text("and now?")));
         }
         self.history.messages.extend(results);
         self.round += 1;
@@ -529,18 +532,18 @@ fn calls_are_known_however_they_are_written() {
     let chat = protocol("openai-chat").expect("a protocol with requests");
     for &upstream in UPSTREAMS {
         let (keeper, conversation) = harvested(chat, upstream, Habit::Drops);
-        let sent = |change: &dyn Fn(&mut Call)| {
+        let sent = |change: &dyn Fn(&mut RequestCall)| {
             let mut changed = Conversation { client: chat, history: conversation.history.clone(), round: 1 };
             for part in changed.history.messages.iter_mut().flat_map(|message| &mut message.content.parts) {
-                if let Body::Call(call) = &mut part.body {
+                if let PartKind::Call(call) = &mut part.body {
                     change(call);
                 }
             }
             seals(&changed.sent(upstream, Some((&keeper, SCOPE))).body)
         };
-        let arguments = |call: &mut Call, spell: &dyn Fn(Value) -> String| {
-            let own = std::mem::replace(&mut call.arguments, Arguments::Json(Value::Null));
-            call.arguments = Arguments::Text(spell(json(&own.into_text())));
+        let arguments = |call: &mut RequestCall, spell: &dyn Fn(Value) -> String| {
+            let own = std::mem::replace(&mut call.arguments, CallArguments::Json(Value::Null));
+            call.arguments = CallArguments::Text(spell(json(&own.into_text())));
         };
         let same = sent(&|_| {});
         assert!(!same.is_empty());

@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, HashMap};
 use callweave::json::Value;
 use callweave::protocol::{Protocol, TABLE};
 use callweave::request::{
-    Arguments, Body, CallKind, Content, Format, Loss, Request, RequestOptions, Role, Source, Thinking, Tool,
-    ToolChoice, ToolKind, Written,
+    CallArguments, CallKind, Loss, MediaSource, MessageContent, OutputFormat, PartKind, ReasoningMode,
+    Request, RequestOptions, RequestTool, Role, ToolChoice, ToolKind, WrittenRequest,
 };
 
 use super::{own, recorded, written};
@@ -36,7 +36,8 @@ impl Said {
         for message in &request.messages {
             said.content(message.role, &message.content, names);
         }
-        let mut open: Vec<(&Tool, Option<&str>)> = request.tools.iter().map(|tool| (tool, None)).collect();
+        let mut open: Vec<(&RequestTool, Option<&str>)> =
+            request.tools.iter().map(|tool| (tool, None)).collect();
         while let Some((tool, group)) = open.pop() {
             let name = names.get(&tool.name).unwrap_or(&tool.name);
             match &tool.kind {
@@ -52,35 +53,35 @@ impl Said {
         said
     }
 
-    pub(super) fn content(&mut self, role: Role, content: &Content, names: &HashMap<String, String>) {
+    pub(super) fn content(&mut self, role: Role, content: &MessageContent, names: &HashMap<String, String>) {
         for part in &content.parts {
             if let Some(seal) = &part.signature {
                 self.seals.push(seal.data.clone());
             }
             match &part.body {
-                Body::Text(text) | Body::Refusal(text) => match role {
+                PartKind::Text(text) | PartKind::Refusal(text) => match role {
                     Role::System | Role::Developer => self.system.push(text.clone()),
                     Role::User => self.user.push(text.clone()),
                     Role::Assistant => self.assistant.push(text.clone()),
                     Role::Tool => self.results.push(text.clone()),
                 },
-                Body::Thought(thought) => {
+                PartKind::Thought(thought) => {
                     self.thoughts.extend(thought.text.clone());
                     self.thoughts.extend(thought.summary.iter().flatten().cloned());
                     self.seals.extend(thought.encrypted.iter().map(|seal| seal.data.clone()));
                 }
-                Body::Media(media) => match &media.source {
+                PartKind::Media(media) => match &media.source {
                     // The alphabet for URLs says the same.
-                    Source::Data(data) => self.media.push(data.replace('-', "+").replace('_', "/")),
-                    Source::Url(place) => {
+                    MediaSource::Data(data) => self.media.push(data.replace('-', "+").replace('_', "/")),
+                    MediaSource::Url(place) => {
                         let data = place.strip_prefix("data:").and_then(|own| own.split_once(";base64,"));
                         self.media.push(data.map_or(place.as_str(), |(_, data)| data).to_owned());
                     }
-                    Source::Id(place) => self.media.push(place.clone()),
-                    Source::Text(text) => self.user.push(text.clone()),
+                    MediaSource::Id(place) => self.media.push(place.clone()),
+                    MediaSource::Text(text) => self.user.push(text.clone()),
                     _ => {}
                 },
-                Body::Call(call) => {
+                PartKind::Call(call) => {
                     let name = match &call.namespace {
                         Some(group) => format!("{group}.{}", call.name),
                         None => names.get(&call.name).unwrap_or(&call.name).clone(),
@@ -89,11 +90,11 @@ impl Said {
                     let name = name.replace('.', "__");
                     self.calls.push(format!("{name} {}", arguments(&call.arguments, call.kind)));
                 }
-                Body::Result(result) => {
+                PartKind::Result(result) => {
                     self.results.extend(result.value.iter().flat_map(texts));
                     self.content(Role::Tool, &result.content, names);
                 }
-                Body::Tools(tools) => {
+                PartKind::Tools(tools) => {
                     let named = tools
                         .iter()
                         .filter(|tool| !matches!(tool.kind, ToolKind::Builtin(_) | ToolKind::Group(_)));
@@ -120,12 +121,12 @@ pub(super) fn texts(value: &Value) -> Vec<String> {
 }
 
 /// Arguments by value; free text in whatever wrapping is the text.
-pub(super) fn arguments(arguments: &Arguments, kind: CallKind) -> String {
+pub(super) fn arguments(arguments: &CallArguments, kind: CallKind) -> String {
     let value = match arguments {
-        Arguments::Text(text) if kind == CallKind::Custom => return text.clone(),
-        Arguments::Text(text) if text.trim().is_empty() => return "{}".to_owned(),
-        Arguments::Text(text) => text.parse().unwrap_or_else(|_| Value::from(text.as_str())),
-        Arguments::Json(value) => value.clone(),
+        CallArguments::Text(text) if kind == CallKind::Custom => return text.clone(),
+        CallArguments::Text(text) if text.trim().is_empty() => return "{}".to_owned(),
+        CallArguments::Text(text) => text.parse().unwrap_or_else(|_| Value::from(text.as_str())),
+        CallArguments::Json(value) => value.clone(),
     };
     let is_alone = value.as_object().is_some_and(|members| members.len() == 1);
     let wrapped = ["input", "arguments"].iter().find_map(|key| value.get(*key).and_then(Value::as_str));
@@ -137,10 +138,10 @@ fn settings(request: &Request) -> BTreeMap<&'static str, String> {
     let reasoning = &request.reasoning;
     let number =
         |number: &Option<callweave::json::Number>| number.as_ref().map(|number| number.as_str().to_owned());
-    let thinks = reasoning.mode.is_some_and(|mode| mode != Thinking::Off)
+    let thinks = reasoning.mode.is_some_and(|mode| mode != ReasoningMode::Off)
         || reasoning.effort.as_ref().is_some_and(|effort| effort != "none")
         || reasoning.budget.as_ref().is_some_and(|budget| budget.as_str() != "0");
-    let rests = reasoning.mode == Some(Thinking::Off)
+    let rests = reasoning.mode == Some(ReasoningMode::Off)
         || reasoning.effort.as_deref() == Some("none")
         || reasoning.budget.as_ref().is_some_and(|budget| budget.as_str() == "0");
     let choice =
@@ -168,8 +169,8 @@ fn settings(request: &Request) -> BTreeMap<&'static str, String> {
         (
             "format",
             request.format.as_ref().and_then(|format| match format {
-                Format::Json => Some("json".to_owned()),
-                Format::Schema { .. } => Some("schema".to_owned()),
+                OutputFormat::Json => Some("json".to_owned()),
+                OutputFormat::Schema { .. } => Some("schema".to_owned()),
                 _ => None,
             }),
         ),
@@ -204,7 +205,7 @@ pub(super) fn squeeze(text: &str) -> String {
 }
 
 /// The names of tools as they are sent, and as the client knows them.
-pub(super) fn own_names(written: &Written) -> HashMap<String, String> {
+pub(super) fn own_names(written: &WrittenRequest) -> HashMap<String, String> {
     let mut names: HashMap<String, String> = written.names.iter().cloned().collect();
     for (sent, group) in &written.namespaces {
         names.entry(sent.clone()).and_modify(|own| *own = format!("{group}.{own}"));

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use callweave::Value;
 use callweave::protocol::{Protocol, TABLE};
-use callweave::request::{Body, CallResult, Loss, Mode, Request, RequestOptions, Role};
+use callweave::request::{CallResult, Loss, PartKind, Request, RequestMode, RequestOptions, Role};
 
 use super::survival::{Said, arguments, missing, own_names, squeeze};
 use super::{own, recorded, written};
@@ -26,7 +26,7 @@ fn order(request: &Request, names: &HashMap<String, String>) -> Vec<String> {
         };
         for part in &message.content.parts {
             match &part.body {
-                Body::Text(text) | Body::Refusal(text) => {
+                PartKind::Text(text) | PartKind::Refusal(text) => {
                     let text = squeeze(text);
                     match said.last_mut().filter(|(own, _)| *own == speaker) {
                         Some((_, last)) => last.push_str(&text),
@@ -34,7 +34,7 @@ fn order(request: &Request, names: &HashMap<String, String>) -> Vec<String> {
                         None => said.push((speaker, text)),
                     }
                 }
-                Body::Call(call) => {
+                PartKind::Call(call) => {
                     let name = match &call.namespace {
                         Some(group) => format!("{group}.{}", call.name),
                         None => names.get(&call.name).unwrap_or(&call.name).clone(),
@@ -43,7 +43,7 @@ fn order(request: &Request, names: &HashMap<String, String>) -> Vec<String> {
                     calls.push((call.id.clone(), call.name.clone()));
                     said.push(("call", format!("{name} {}", arguments(&call.arguments, call.kind))));
                 }
-                Body::Result(result) => {
+                PartKind::Result(result) => {
                     let is_of = |(id, name): &(Option<String>, String)| match &result.id {
                         Some(own) => id.as_ref() == Some(own),
                         None => result.name.as_ref() == Some(name),
@@ -91,7 +91,7 @@ fn result_text(result: &CallResult) -> String {
 /// What does not come back and is not named.
 fn lost(source: &Protocol, target: &Protocol, request: &Request) -> Vec<String> {
     let mut mended = RequestOptions::default();
-    mended.mode = Mode::Mended;
+    mended.mode = RequestMode::Mended;
     let settled = written(source, request, &mended);
     let before = source.read_request(settled.body.clone()).expect("a request");
     let there = written(target, &before, &RequestOptions::default());

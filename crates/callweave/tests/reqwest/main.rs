@@ -13,8 +13,8 @@ use async_openai::middleware::retry::OpenAIRetryLayer;
 use async_openai::types::chat::{
     ChatCompletionMessageToolCalls, CreateChatCompletionRequest, CreateChatCompletionResponse, FinishReason,
 };
-use callweave::exchange::store::{Scope, Store, StoredResponse};
-use callweave::exchange::{Engine, InvalidCalls, Policy, SchemaMode, Shared, StopMode};
+use callweave::exchange::store::{ExchangeStore, StoreScope, StoredResponse};
+use callweave::exchange::{ExchangeEngine, ExchangePolicy, InvalidCalls, SchemaMode, SharedState, StopMode};
 use callweave::protocol::{ANTHROPIC_MESSAGES, CODEX_APP_SERVER, OLLAMA, OPENAI_CHAT};
 use callweave::request::{TurnKey, TurnStore};
 use callweave::reqwest::{ExchangeLayer, ExchangeService};
@@ -84,12 +84,12 @@ fn event_stream() -> Reply {
 }
 
 /// Every dialect, repair and coercion.
-fn policy() -> Policy {
-    Policy::default()
+fn policy() -> ExchangePolicy {
+    ExchangePolicy::default()
 }
 
 /// An async-openai client whose requests go through the layer.
-fn openai(upstream: &Upstream, policy: Policy, retries: usize) -> async_openai::Client<OpenAIConfig> {
+fn openai(upstream: &Upstream, policy: ExchangePolicy, retries: usize) -> async_openai::Client<OpenAIConfig> {
     let service = ExchangeService::new(reqwest::Client::new(), policy).expect("a policy");
     let service = service_fn(move |request: HttpRequestFactory| {
         let service = service.clone();
@@ -122,7 +122,7 @@ fn post(upstream: &Upstream, path: &str, body: &Value) -> reqwest::Request {
         .expect("a request")
 }
 
-fn service(policy: Policy) -> ExchangeService {
+fn service(policy: ExchangePolicy) -> ExchangeService {
     ExchangeService::new(reqwest::Client::new(), policy).expect("a policy")
 }
 
@@ -703,7 +703,7 @@ async fn nothing_to_do_leaves_the_bytes() {
 
 /// Keeps responses in memory.
 #[derive(Default)]
-struct Memory(Mutex<HashMap<(Scope, String), Arc<StoredResponse>>>);
+struct Memory(Mutex<HashMap<(StoreScope, String), Arc<StoredResponse>>>);
 
 /// Chat has no seals.
 impl TurnStore for Memory {
@@ -714,16 +714,16 @@ impl TurnStore for Memory {
     }
 }
 
-impl Store for Memory {
-    fn response(&self, scope: &Scope, id: &str) -> Option<Arc<StoredResponse>> {
+impl ExchangeStore for Memory {
+    fn response(&self, scope: &StoreScope, id: &str) -> Option<Arc<StoredResponse>> {
         self.0.lock().expect("not poisoned").get(&(*scope, id.to_owned())).cloned()
     }
 
-    fn put_response(&self, scope: &Scope, id: &str, response: StoredResponse) {
+    fn put_response(&self, scope: &StoreScope, id: &str, response: StoredResponse) {
         self.0.lock().expect("not poisoned").insert((*scope, id.to_owned()), Arc::new(response));
     }
 
-    fn remove_response(&self, scope: &Scope, id: &str) -> bool {
+    fn remove_response(&self, scope: &StoreScope, id: &str) -> bool {
         self.0.lock().expect("not poisoned").remove(&(*scope, id.to_owned())).is_some()
     }
 }
@@ -734,8 +734,8 @@ async fn a_response_is_referred_to_by_whoever_got_it() {
     let mut policy = policy();
     policy.protocol = Some(&OPENAI_CHAT);
     policy.base_url.clone_from(&upstream.url);
-    let shared = Arc::new(Shared::with_store(Arc::new(Memory::default()), [7; 16]));
-    let engine = Engine::with_shared(policy, shared).expect("a policy");
+    let shared = Arc::new(SharedState::with_store(Arc::new(Memory::default()), [7; 16]));
+    let engine = ExchangeEngine::with_shared(policy, shared).expect("a policy");
     let service = ExchangeLayer::with_engine(engine).expect("HTTP").layer(reqwest::Client::new());
     let ask = async |key: &str, body: Value| {
         let mut request = post(&upstream, "/v1/responses", &body);

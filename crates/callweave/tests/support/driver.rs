@@ -5,11 +5,11 @@
 
 use std::sync::Arc;
 
-use callweave::event::{Body, Counters, Event};
-use callweave::exchange::http::ClientRoute;
+use callweave::event::{Event, EventKind, TokenCounts};
+use callweave::exchange::http::ClientEndpoint;
 use callweave::exchange::{
-    CallOutcome, Engine, Exchange, ExchangeResult, HttpRequest, Incoming, Next, Outgoing, Refusal,
-    UpstreamFault,
+    CallOutcome, Exchange, ExchangeEngine, ExchangeResult, HttpRequest, IncomingHead, NextStep,
+    OutgoingRequest, UpstreamFault, UpstreamRefusal,
 };
 use callweave::message::Message;
 use callweave::protocol::Protocol;
@@ -67,7 +67,7 @@ pub(crate) struct Got {
     pub(crate) error: Option<String>,
     pub(crate) is_broken: bool,
     pub(crate) outcomes: Vec<CallOutcome>,
-    pub(crate) usage: Counters,
+    pub(crate) usage: TokenCounts,
     pub(crate) is_interrupted: bool,
     /// The number of requests that the upstream got.
     pub(crate) asked: usize,
@@ -108,8 +108,8 @@ pub(crate) const CLIENTS: [Client; 11] = [
 ];
 
 impl Client {
-    pub(crate) fn route(&self, model: &str) -> ClientRoute {
-        ClientRoute::find(&self.path.replace("MODEL", model)).expect("a path of a client")
+    pub(crate) fn route(&self, model: &str) -> ClientEndpoint {
+        ClientEndpoint::find(&self.path.replace("MODEL", model)).expect("a path of a client")
     }
 
     pub(crate) fn protocol(&self) -> &'static Protocol {
@@ -117,8 +117,8 @@ impl Client {
     }
 
     /// A request of this client with a body of its protocol.
-    pub(crate) fn incoming(&self, model: &str, body: &[u8], id: &str) -> Incoming {
-        Incoming::new(self.route(model), body, id).query(self.query)
+    pub(crate) fn incoming(&self, model: &str, body: &[u8], id: &str) -> IncomingHead {
+        IncomingHead::new(self.route(model), body, id).query(self.query)
     }
 }
 
@@ -146,12 +146,12 @@ impl Got {
         let mut decoded = decode_cut(Some(client.protocol()), &self.body, &[]);
         for event in &mut decoded.events {
             event.source = Default::default();
-            if let Body::Notice(notice) = &mut event.body {
+            if let EventKind::Notice(notice) = &mut event.body {
                 notice.offset = 0;
             }
         }
         // A relay passes on what came together with the end, but waits for nothing behind it.
-        let end = decoded.events.iter().position(|event| event.body == Body::End);
+        let end = decoded.events.iter().position(|event| event.body == EventKind::End);
         decoded.events.truncate(end.map_or(decoded.events.len(), |end| end + 1));
         self.body.clear();
         (self, decoded.events)
@@ -160,8 +160,8 @@ impl Got {
 
 /// Drives an exchange to its end.
 pub(crate) fn drive(
-    engine: &Arc<Engine>,
-    incoming: Incoming,
+    engine: &Arc<ExchangeEngine>,
+    incoming: IncomingHead,
     answer: impl FnMut(&HttpRequest) -> Reply,
 ) -> ExchangeResult<Got> {
     Ok(run(engine.open(incoming)?, answer))
@@ -175,25 +175,25 @@ pub(crate) fn run(mut exchange: Exchange, mut answer: impl FnMut(&HttpRequest) -
     let (mut asked, mut is_interrupted) = (0, false);
     loop {
         match exchange.next() {
-            Next::Over => break,
-            Next::Interrupt => {
+            NextStep::Over => break,
+            NextStep::Interrupt => {
                 is_interrupted = true;
                 exchange.interrupt();
-                assert_eq!(exchange.next(), Next::Over, "after an interrupt");
+                assert_eq!(exchange.next(), NextStep::Over, "after an interrupt");
             }
-            Next::Send => match exchange.take_outgoing() {
-                None => assert_eq!(exchange.next(), Next::Over, "nothing to send, but not over"),
-                Some(Outgoing::Request(request)) => {
+            NextStep::Send => match exchange.take_outgoing() {
+                None => assert_eq!(exchange.next(), NextStep::Over, "nothing to send, but not over"),
+                Some(OutgoingRequest::Request(request)) => {
                     asked += 1;
                     assert!(asked < 20, "asks for ever");
                     assert!(exchange.take_outgoing().is_none(), "sends one request twice");
-                    assert_eq!(exchange.next(), Next::Read(None), "after a request");
+                    assert_eq!(exchange.next(), NextStep::Read(None), "after a request");
                     let Reply { status, headers, steps: of_reply, end: of_end } = answer(&request);
                     if (200..300).contains(&status) {
                         exchange.accept(headers);
                         (steps, end) = (of_reply.into_iter(), of_end);
                     } else {
-                        let mut refusal = Refusal::new(status);
+                        let mut refusal = UpstreamRefusal::new(status);
                         refusal.headers = headers;
                         for step in of_reply {
                             if let Step::Bytes(bytes) = step {
@@ -201,17 +201,17 @@ pub(crate) fn run(mut exchange: Exchange, mut answer: impl FnMut(&HttpRequest) -
                             }
                         }
                         exchange.refuse(&refusal);
-                        assert_eq!(exchange.next(), Next::Over, "after a refusal");
+                        assert_eq!(exchange.next(), NextStep::Over, "after a refusal");
                     }
                 }
                 Some(other) => panic!("an outgoing that no test knows: {other:?}"),
             },
-            Next::Read(grace) => match steps.next() {
+            NextStep::Read(grace) => match steps.next() {
                 Some(Step::Bytes(bytes)) => exchange.push(&bytes),
                 Some(Step::Silence) => {
                     if grace.is_some() {
                         exchange.silence();
-                        assert!(!matches!(exchange.next(), Next::Read(_)), "reads on after the grace");
+                        assert!(!matches!(exchange.next(), NextStep::Read(_)), "reads on after the grace");
                     } else if head.is_some() && exchange.may_ping() {
                         body.extend_from_slice(request.pings()[usize::from(!body.is_empty())].as_bytes());
                     }
@@ -221,7 +221,7 @@ pub(crate) fn run(mut exchange: Exchange, mut answer: impl FnMut(&HttpRequest) -
                         End::Finish => exchange.finish(),
                         End::Fail => exchange.fail(&UpstreamFault::lost("lost the connection")),
                     }
-                    assert!(!matches!(exchange.next(), Next::Read(_)), "reads on after the end");
+                    assert!(!matches!(exchange.next(), NextStep::Read(_)), "reads on after the end");
                 }
             },
         }
@@ -231,7 +231,7 @@ pub(crate) fn run(mut exchange: Exchange, mut answer: impl FnMut(&HttpRequest) -
         if head.is_some() {
             body.extend(exchange.take_bytes());
         }
-        let is_over = matches!(exchange.next(), Next::Over | Next::Interrupt);
+        let is_over = matches!(exchange.next(), NextStep::Over | NextStep::Interrupt);
         assert!(body.is_empty() || is_over || request.is_streamed(), "a complete body before its end");
     }
     let head = head.expect("an exchange that is over is ready");
@@ -251,7 +251,7 @@ pub(crate) fn run(mut exchange: Exchange, mut answer: impl FnMut(&HttpRequest) -
         asked,
     };
     meddle(&mut exchange);
-    assert_eq!(exchange.next(), Next::Over, "goes on after its end");
+    assert_eq!(exchange.next(), NextStep::Over, "goes on after its end");
     assert_eq!(exchange.take_bytes(), b"", "has more to say after its end");
     let now = (exchange.error().map(|error| error.to_string()), exchange.outcomes(), exchange.usage());
     assert_eq!(now, (got.error.clone(), &got.outcomes[..], got.usage), "changes after its end");
@@ -269,5 +269,5 @@ fn meddle(exchange: &mut Exchange) {
     exchange.finish();
     exchange.finish();
     exchange.fail(&UpstreamFault::lost("came late"));
-    exchange.refuse(&Refusal::new(500));
+    exchange.refuse(&UpstreamRefusal::new(500));
 }

@@ -66,8 +66,9 @@ fn is_error_body(client: &Client, body: &[u8]) -> bool {
 /// marker.
 pub(crate) fn is_complete(upstream: &'static Protocol, prefix: &[u8], end: End) -> bool {
     let whole = decode_cut(Some(upstream), prefix, &[]);
-    let ended =
-        whole.events[..whole.before_finish].iter().any(|event| event.body == callweave::event::Body::End);
+    let ended = whole.events[..whole.before_finish]
+        .iter()
+        .any(|event| event.body == callweave::event::EventKind::End);
     if ended || end == End::Fail {
         return ended;
     }

@@ -5,7 +5,7 @@
 //! may be `null` or missing, aliases are titles.
 
 use callweave::json::Value as Read;
-use callweave::json::schema::{Extent, FitOptions, Missing, Schema};
+use callweave::json::schema::{CoerceOptions, MissingMembers, Schema, TextCompleteness};
 use serde_json::{Map, Value, json};
 
 use crate::shared;
@@ -19,7 +19,7 @@ pub(crate) struct Row {
     pub(crate) input: String,
     pub(crate) expected: Read,
     pub(crate) schema: Read,
-    pub(crate) options: FitOptions,
+    pub(crate) options: CoerceOptions,
 }
 
 impl Row {
@@ -60,16 +60,18 @@ fn row(row: Read) -> Option<Row> {
     let (schema, options) = if let Some(options) = rest.strip_prefix("options ") {
         let options: Read = options.parse().expect("the options are JSON");
         let missing = match options["schema_repair_mode"].as_str() {
-            Some("salvage") => Missing::Infer,
-            _ => Missing::Keep,
+            Some("salvage") => MissingMembers::Infer,
+            _ => MissingMembers::Keep,
         };
-        (options["schema"].clone(), FitOptions { missing, extent: Extent::Whole })
+        (options["schema"].clone(), CoerceOptions { missing, extent: TextCompleteness::Whole })
     } else {
         let (target, types) = rest.split_once(" | baml schema: ").expect("the notes have a type");
         let types: String = serde_json::from_str(types).expect("the type is quoted");
         let options = match kind.as_str() {
-            "schema-partial" => FitOptions { missing: Missing::Blank, extent: Extent::Prefix },
-            _ => FitOptions { missing: Missing::Empty, extent: Extent::Whole },
+            "schema-partial" => {
+                CoerceOptions { missing: MissingMembers::Blank, extent: TextCompleteness::Prefix }
+            }
+            _ => CoerceOptions { missing: MissingMembers::Empty, extent: TextCompleteness::Whole },
         };
         (baml_schema(target, &types).into(), options)
     };

@@ -10,7 +10,7 @@ use crate::tell::tell;
 
 /// The agents that can be run.
 #[derive(Clone, Copy, clap::ValueEnum)]
-pub(super) enum Agent {
+pub(super) enum AgentName {
     /// Claude Code
     Claude,
     /// Codex
@@ -26,18 +26,18 @@ pub(super) enum Agent {
 }
 
 /// What is known of an agent.
-pub(super) struct Row {
+pub(super) struct AgentRow {
     pub(super) title: &'static str,
     pub(super) program: &'static str,
     /// The command that installs it.
     pub(super) install: &'static str,
     /// Whether it asks for a model of its own choice if none is named.
     pub(super) has_own_model: bool,
-    set_up: fn(&Setting<'_>) -> Result<Setup>,
+    set_up: fn(&AgentContext<'_>) -> Result<AgentSetup>,
 }
 
 /// What an agent has to learn.
-pub(super) struct Setting<'s> {
+pub(super) struct AgentContext<'s> {
     /// The gateway, without a path.
     pub(super) url: String,
     pub(super) model: Option<&'s str>,
@@ -47,7 +47,7 @@ pub(super) struct Setting<'s> {
 
 /// How it learns it.
 #[derive(Default)]
-pub(super) struct Setup {
+pub(super) struct AgentSetup {
     /// Arguments before those of the user.
     pub(super) arguments: Vec<String>,
     pub(super) variables: Vec<(&'static str, String)>,
@@ -58,8 +58,8 @@ pub(super) struct Setup {
 /// What agents send as a key, since most refuse to start without one. The gateway has the keys of upstreams.
 const KEY: &str = "callweave";
 
-impl Agent {
-    pub(super) fn row(self) -> &'static Row {
+impl AgentName {
+    pub(super) fn row(self) -> &'static AgentRow {
         match self {
             Self::Claude => &CLAUDE,
             Self::Codex => &CODEX,
@@ -71,13 +71,13 @@ impl Agent {
     }
 }
 
-impl Row {
-    pub(super) fn set_up(&self, setting: &Setting<'_>) -> Result<Setup> {
+impl AgentRow {
+    pub(super) fn set_up(&self, setting: &AgentContext<'_>) -> Result<AgentSetup> {
         (self.set_up)(setting)
     }
 }
 
-const CLAUDE: Row = Row {
+const CLAUDE: AgentRow = AgentRow {
     title: "Claude Code",
     program: "claude",
     install: "npm install -g @anthropic-ai/claude-code",
@@ -102,11 +102,11 @@ const CLAUDE: Row = Row {
             "CLAUDE_CODE_USE_VERTEX",
             "CLAUDE_CODE_USE_FOUNDRY",
         ];
-        Ok(Setup { variables, removed, ..Setup::default() })
+        Ok(AgentSetup { variables, removed, ..AgentSetup::default() })
     },
 };
 
-const CODEX: Row = Row {
+const CODEX: AgentRow = AgentRow {
     title: "Codex",
     program: "codex",
     install: "npm install -g @openai/codex",
@@ -119,11 +119,11 @@ const CODEX: Row = Row {
             vec!["model_provider=\"callweave\"".to_owned(), format!("model_providers.callweave={provider}")];
         values.extend(setting.model.map(|model| format!("model={}", json!(model))));
         let arguments = values.into_iter().flat_map(|value| ["-c".to_owned(), value]).collect();
-        Ok(Setup { arguments, ..Setup::default() })
+        Ok(AgentSetup { arguments, ..AgentSetup::default() })
     },
 };
 
-const OPENCODE: Row = Row {
+const OPENCODE: AgentRow = AgentRow {
     title: "opencode",
     program: "opencode",
     install: "npm install -g opencode-ai",
@@ -141,11 +141,14 @@ const OPENCODE: Row = Row {
                 "models": {model: {"name": model, "tool_call": true}},
             }},
         });
-        Ok(Setup { variables: vec![("OPENCODE_CONFIG_CONTENT", config.to_string())], ..Setup::default() })
+        Ok(AgentSetup {
+            variables: vec![("OPENCODE_CONFIG_CONTENT", config.to_string())],
+            ..AgentSetup::default()
+        })
     },
 };
 
-const GEMINI: Row = Row {
+const GEMINI: AgentRow = AgentRow {
     title: "Gemini CLI",
     program: "gemini",
     install: "npm install -g @google/gemini-cli",
@@ -159,11 +162,11 @@ const GEMINI: Row = Row {
         ];
         variables.extend(setting.model.map(|model| ("GEMINI_MODEL", model.to_owned())));
         let removed = &["GOOGLE_API_KEY", "GOOGLE_GENAI_USE_VERTEXAI", "GOOGLE_GENAI_USE_GCA"];
-        Ok(Setup { variables, removed, ..Setup::default() })
+        Ok(AgentSetup { variables, removed, ..AgentSetup::default() })
     },
 };
 
-const QWEN: Row = Row {
+const QWEN: AgentRow = AgentRow {
     title: "Qwen Code",
     program: "qwen",
     install: "npm install -g @qwen-code/qwen-code",
@@ -176,11 +179,11 @@ const QWEN: Row = Row {
             ("QWEN_CODE_SYSTEM_SETTINGS_PATH", file),
         ];
         variables.extend(setting.model.map(|model| ("OPENAI_MODEL", model.to_owned())));
-        Ok(Setup { variables, ..Setup::default() })
+        Ok(AgentSetup { variables, ..AgentSetup::default() })
     },
 };
 
-const CONTINUE: Row = Row {
+const CONTINUE: AgentRow = AgentRow {
     title: "Continue",
     program: "cn",
     install: "npm install -g @continuedev/cli",
@@ -202,7 +205,7 @@ const CONTINUE: Row = Row {
             }],
         });
         let file = write(setting, "continue.yaml", &config)?;
-        Ok(Setup { arguments: vec!["--config".to_owned(), file], ..Setup::default() })
+        Ok(AgentSetup { arguments: vec!["--config".to_owned(), file], ..AgentSetup::default() })
     },
 };
 
@@ -265,7 +268,7 @@ fn link(from: &Path, to: &Path) -> std::io::Result<()> {
 }
 
 /// Writes a file of this run.
-fn write(setting: &Setting<'_>, name: &str, content: &Value) -> Result<String> {
+fn write(setting: &AgentContext<'_>, name: &str, content: &Value) -> Result<String> {
     let path = setting.folder.join(name);
     fs::write(&path, content.to_string()).with_context(|| format!("cannot write {}", path.display()))?;
     Ok(path.to_string_lossy().into_owned())

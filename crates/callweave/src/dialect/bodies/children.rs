@@ -4,17 +4,17 @@
 //! be there. A value is held up to the closer that what follows fits: another parameter, or the end of the call. Nothing
 //! else in it is looked at.
 
-use super::super::spec::{Body, Children};
+use super::super::spec::{CallBody, ChildrenBody};
 use super::tags::{TagLen, attribute_of, tag_len};
-use super::{Context, Token, leading_space, typed};
-use crate::dialect::markers::{Found, Markers};
-use crate::event::Completion;
-use crate::json::schema::Types;
+use super::{BodyContext, BodyToken, leading_space, typed};
+use crate::dialect::markers::{MarkerMatch, MarkerSet};
+use crate::event::BlockCompletion;
+use crate::json::schema::TypeSet;
 
 /// Reads one call.
 #[derive(Clone, Debug, Default)]
-pub(in super::super) struct Reader {
-    at: At,
+pub(in super::super) struct ChildrenReader {
+    at: ChildrenState,
     /// What ends the call.
     close: String,
     /// The parameter that is open, and what ends it.
@@ -27,7 +27,7 @@ pub(in super::super) struct Reader {
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum At {
+enum ChildrenState {
     #[default]
     Start,
     Children,
@@ -38,48 +38,48 @@ enum At {
 }
 
 /// What the beginning of a text is, or that more is needed.
-enum Begins<T> {
+enum PrefixMatch<T> {
     With(T),
     More,
     No,
 }
 
-impl Reader {
+impl ChildrenReader {
     #[expect(clippy::unused_self, reason = "all readers are asked")]
     pub(super) fn is_in_string(&self) -> bool {
         false
     }
 
-    pub(super) fn next(&mut self, text: &str, context: &mut Context<'_>) -> Token {
-        let Body::Children(body) = &context.form.form.body else { return Token::Fail };
+    pub(super) fn next(&mut self, text: &str, context: &mut BodyContext<'_>) -> BodyToken {
+        let CallBody::Children(body) = &context.form.form.body else { return BodyToken::Fail };
         match self.at {
-            At::Start => self.start(text, body, context),
-            At::Children => self.children(text, context),
-            At::Value => self.value(text, context),
-            At::ValueEnd => {
-                self.at = At::Children;
-                Token::Markup(self.value_close.len())
+            ChildrenState::Start => self.start(text, body, context),
+            ChildrenState::Children => self.children(text, context),
+            ChildrenState::Value => self.value(text, context),
+            ChildrenState::ValueEnd => {
+                self.at = ChildrenState::Children;
+                BodyToken::Markup(self.value_close.len())
             }
-            At::Done => Token::Done,
+            ChildrenState::Done => BodyToken::Done,
         }
     }
 
     /// The tag that names the tool.
-    fn start(&mut self, text: &str, body: &Children, context: &mut Context<'_>) -> Token {
+    fn start(&mut self, text: &str, body: &ChildrenBody, context: &mut BodyContext<'_>) -> BodyToken {
         let space = leading_space(text);
         if space > 0 {
-            return Token::Markup(space);
+            return BodyToken::Markup(space);
         }
         let open = if body.call.open.is_empty() { "<" } else { &body.call.open };
         let Some(rest) = text.strip_prefix(open) else {
-            return if open.starts_with(text) { context.more_or(Token::Fail) } else { Token::Fail };
+            return if open.starts_with(text) { context.more_or(BodyToken::Fail) } else { BodyToken::Fail };
         };
         let end = if body.call.end.is_empty() { ">" } else { &body.call.end };
-        let ends = Markers::new().with([end], ());
+        let ends = MarkerSet::new().with([end], ());
         let len = match tag_len(rest, &ends, body.call.attribute.is_some(), context.is_last) {
             TagLen::Known(len) => len,
-            TagLen::More => return Token::More,
-            TagLen::Never => return Token::Fail,
+            TagLen::More => return BodyToken::More,
+            TagLen::Never => return BodyToken::Fail,
         };
         let header = &rest[..len];
         let name = match &body.call.attribute {
@@ -87,113 +87,118 @@ impl Reader {
             None => header.trim().trim_matches(['"', '\'']),
         };
         if !context.tools.contains(name) {
-            return Token::Fail;
+            return BodyToken::Fail;
         }
         self.close = match body.call_close.as_str() {
             "" => format!("</{name}>"),
             close => close.to_owned(),
         };
         self.given.clear();
-        self.at = At::Children;
+        self.at = ChildrenState::Children;
         context.named(open.len() + len + end.len(), name)
     }
 
     /// Between parameters.
-    fn children(&mut self, text: &str, context: &mut Context<'_>) -> Token {
+    fn children(&mut self, text: &str, context: &mut BodyContext<'_>) -> BodyToken {
         let space = leading_space(text);
         if space > 0 {
-            return Token::Markup(space);
+            return BodyToken::Markup(space);
         }
         match self.parameter(text, context) {
-            Begins::More if !context.is_last => return Token::More,
-            Begins::More if is_marked(context) => return self.finish(0, Completion::Cut, context),
-            Begins::More => return Token::Fail,
-            Begins::With(key) => {
+            PrefixMatch::More if !context.is_last => return BodyToken::More,
+            PrefixMatch::More if is_marked(context) => return self.finish(0, BlockCompletion::Cut, context),
+            PrefixMatch::More => return BodyToken::Fail,
+            PrefixMatch::With(key) => {
                 let key = key.to_owned();
                 self.value_close = format!("</{key}>");
                 self.given.push(key.clone());
-                (self.at, self.seen) = (At::Value, 0);
+                (self.at, self.seen) = (ChildrenState::Value, 0);
                 let token = context.key(key.len() + 2, self.given.len() == 1, &key);
                 self.key = key;
                 return token;
             }
-            Begins::No => {}
+            PrefixMatch::No => {}
         }
         let len = match self.end_len(text, context) {
-            None => return Token::More,
-            Some(None) => return Token::Fail,
+            None => return BodyToken::More,
+            Some(None) => return BodyToken::Fail,
             Some(Some(len)) => len,
         };
         if !context.tools.has_required(context.name, &self.given) {
-            return Token::Fail;
+            return BodyToken::Fail;
         }
-        self.finish(len, Completion::Whole, context)
+        self.finish(len, BlockCompletion::Whole, context)
     }
 
-    fn finish(&mut self, len: usize, completion: Completion, context: &mut Context<'_>) -> Token {
-        self.at = At::Done;
+    fn finish(
+        &mut self,
+        len: usize,
+        completion: BlockCompletion,
+        context: &mut BodyContext<'_>,
+    ) -> BodyToken {
+        self.at = ChildrenState::Done;
         context.ended = Some(completion);
-        if self.given.is_empty() { Token::NoArguments(len) } else { context.made(len, "}") }
+        if self.given.is_empty() { BodyToken::NoArguments(len) } else { context.made(len, "}") }
     }
 
     /// The length of what ends the call at the start of `text`: its closer, or nothing where that of the form follows.
     /// The outer nothing: more text is needed.
     #[expect(clippy::option_option, reason = "what is not known yet and what is not there differ")]
-    fn end_len(&self, text: &str, context: &Context<'_>) -> Option<Option<usize>> {
+    fn end_len(&self, text: &str, context: &BodyContext<'_>) -> Option<Option<usize>> {
         if begins_with(&self.close, text, context.is_last)? {
             return Some(Some(self.close.len()));
         }
         match context.form.closers.starting(text, context.is_last) {
-            Found::Perhaps(_) => None,
-            Found::Marker { .. } => Some(Some(0)),
-            Found::Nothing => Some(None),
+            MarkerMatch::Perhaps(_) => None,
+            MarkerMatch::Marker { .. } => Some(Some(0)),
+            MarkerMatch::Nothing => Some(None),
         }
     }
 
     /// The value, once its end is known.
-    fn value(&mut self, text: &str, context: &mut Context<'_>) -> Token {
+    fn value(&mut self, text: &str, context: &mut BodyContext<'_>) -> BodyToken {
         loop {
             let found =
-                Markers::new().with([&self.value_close], ()).find(&text[self.seen..], context.is_last);
+                MarkerSet::new().with([&self.value_close], ()).find(&text[self.seen..], context.is_last);
             match found {
-                Found::Marker { at, .. } => self.seen += at,
-                Found::Perhaps(at) => {
+                MarkerMatch::Marker { at, .. } => self.seen += at,
+                MarkerMatch::Perhaps(at) => {
                     self.seen += at;
-                    return Token::More;
+                    return BodyToken::More;
                 }
-                Found::Nothing => {
+                MarkerMatch::Nothing => {
                     self.seen = text.len();
                     match context.is_last {
-                        false => return Token::More,
+                        false => return BodyToken::More,
                         true if is_marked(context) => break,
-                        true => return Token::Fail,
+                        true => return BodyToken::Fail,
                     }
                 }
             }
             match self.fits(&text[self.seen + self.value_close.len()..], context) {
-                None => return Token::More,
+                None => return BodyToken::More,
                 Some(true) => break,
                 Some(false) => self.seen += 1,
             }
         }
         let value = &text[..self.seen];
         let schema = context.tools.schema(context.name);
-        let types = schema.map_or(Types::ANY, |schema| schema.property(&self.key));
+        let types = schema.map_or(TypeSet::ANY, |schema| schema.property(&self.key));
         context.scratch.clear();
         typed::convert(on_lines(value), types, context.scratch);
-        self.at = if self.seen < text.len() { At::ValueEnd } else { At::Children };
-        Token::Converted(self.seen)
+        self.at = if self.seen < text.len() { ChildrenState::ValueEnd } else { ChildrenState::Children };
+        BodyToken::Converted(self.seen)
     }
 
     /// Whether what follows the closer of a value is what stands there: another parameter, or the end of the call and
     /// behind it no further end. Nothing: more text is needed.
-    fn fits(&self, rest: &str, context: &Context<'_>) -> Option<bool> {
+    fn fits(&self, rest: &str, context: &BodyContext<'_>) -> Option<bool> {
         let rest = &rest[leading_space(rest)..];
         match self.parameter(rest, context) {
-            Begins::With(_) => return Some(true),
-            Begins::More if !context.is_last => return None,
-            Begins::More => return Some(rest.is_empty() && is_marked(context)),
-            Begins::No => {}
+            PrefixMatch::With(_) => return Some(true),
+            PrefixMatch::More if !context.is_last => return None,
+            PrefixMatch::More => return Some(rest.is_empty() && is_marked(context)),
+            PrefixMatch::No => {}
         }
         let Some(len) = self.end_len(rest, context)? else { return Some(false) };
         let rest = &rest[len..];
@@ -204,26 +209,26 @@ impl Reader {
     }
 
     /// The parameter whose element `text` begins with, if the tool has it and it was not given before.
-    fn parameter<'t>(&self, text: &'t str, context: &Context<'_>) -> Begins<&'t str> {
+    fn parameter<'t>(&self, text: &'t str, context: &BodyContext<'_>) -> PrefixMatch<&'t str> {
         let Some(rest) = text.strip_prefix('<') else {
-            return if text.is_empty() { Begins::More } else { Begins::No };
+            return if text.is_empty() { PrefixMatch::More } else { PrefixMatch::No };
         };
         let is_free = |key: &str| !self.given.iter().any(|given| given == key);
         match rest.split_once('>') {
             Some((key, _)) if is_free(key) && context.tools.has_parameter(context.name, key) => {
-                Begins::With(key)
+                PrefixMatch::With(key)
             }
-            Some(_) => Begins::No,
-            None if context.tools.may_begin_parameter(context.name, rest) => Begins::More,
-            None => Begins::No,
+            Some(_) => PrefixMatch::No,
+            None if context.tools.may_begin_parameter(context.name, rest) => PrefixMatch::More,
+            None => PrefixMatch::No,
         }
     }
 }
 
 /// Whether more than the tool's name as a tag says that it is a call: then one that is cut is told.
-fn is_marked(context: &Context<'_>) -> bool {
+fn is_marked(context: &BodyContext<'_>) -> bool {
     let form = &context.form.form;
-    let is_named = matches!(&form.body, Body::Children(body) if !body.call.open.is_empty());
+    let is_named = matches!(&form.body, CallBody::Children(body) if !body.call.open.is_empty());
     is_named || !form.open.is_empty()
 }
 

@@ -1,19 +1,19 @@
 //! Calls as a name, a separator and the arguments as JSON.
 
-use super::super::markers::Found;
+use super::super::markers::MarkerMatch;
 use super::super::table::kimi_k2;
-use super::value::{Progress, Value};
-use super::{Context, Token, fence_len, head, leading_space};
-use crate::event::Completion;
+use super::value::{ValueProgress, ValueReader};
+use super::{BodyContext, BodyToken, fence_len, head, leading_space};
+use crate::event::BlockCompletion;
 
 /// Names are not longer than this; a header that is, is none.
 const LONGEST_NAME: usize = 256;
 
 /// Reads one call.
 #[derive(Clone, Debug, Default)]
-pub(in super::super) struct Reader {
-    at: At,
-    value: Value,
+pub(in super::super) struct HeaderReader {
+    at: HeaderState,
+    value: ValueReader,
     /// How much of the arguments was read to find the name.
     seen: usize,
     /// Whether nothing but the name has come.
@@ -21,7 +21,7 @@ pub(in super::super) struct Reader {
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum At {
+enum HeaderState {
     #[default]
     Before,
     Name,
@@ -36,70 +36,70 @@ enum At {
     Done,
 }
 
-impl Reader {
+impl HeaderReader {
     /// A reader of the arguments of a call whose name is known.
     pub(in super::super) fn of_arguments() -> Self {
-        Self { at: At::Lead, ..Self::default() }
+        Self { at: HeaderState::Lead, ..Self::default() }
     }
 
     #[inline]
     pub(super) fn is_in_string(&self) -> bool {
-        self.at == At::Argument && self.value.is_in_string()
+        self.at == HeaderState::Argument && self.value.is_in_string()
     }
 
-    pub(super) fn next(&mut self, text: &str, context: &mut Context<'_>) -> Token {
+    pub(super) fn next(&mut self, text: &str, context: &mut BodyContext<'_>) -> BodyToken {
         match self.at {
-            At::Before => self.before(text, context),
-            At::Name => self.name(text, context),
-            At::After => self.after(text, context),
-            At::Id => self.id(text, context),
-            At::Nameless => self.nameless(text, context),
-            At::Lead => self.lead(text, context),
-            At::Argument => self.argument(text, context),
-            At::Done => Token::Done,
+            HeaderState::Before => self.before(text, context),
+            HeaderState::Name => self.name(text, context),
+            HeaderState::After => self.after(text, context),
+            HeaderState::Id => self.id(text, context),
+            HeaderState::Nameless => self.nameless(text, context),
+            HeaderState::Lead => self.lead(text, context),
+            HeaderState::Argument => self.argument(text, context),
+            HeaderState::Done => BodyToken::Done,
         }
     }
 
-    fn before(&mut self, text: &str, context: &mut Context<'_>) -> Token {
+    fn before(&mut self, text: &str, context: &mut BodyContext<'_>) -> BodyToken {
         let space = leading_space(text);
         if space > 0 {
-            return Token::Markup(space);
+            return BodyToken::Markup(space);
         }
         match context.form.before.starting(text, context.is_last) {
-            Found::Perhaps(_) if !text.is_empty() => Token::More,
-            Found::Marker { len, .. } => {
-                self.at = At::Name;
+            MarkerMatch::Perhaps(_) if !text.is_empty() => BodyToken::More,
+            MarkerMatch::Marker { len, .. } => {
+                self.at = HeaderState::Name;
                 context.id.clear();
                 context.id.push_str(&text[..len]);
-                Token::Markup(len)
+                BodyToken::Markup(len)
             }
-            _ if text.is_empty() => context.more_or(Token::Fail),
+            _ if text.is_empty() => context.more_or(BodyToken::Fail),
             _ => {
-                self.at = At::Name;
+                self.at = HeaderState::Name;
                 self.name(text, context)
             }
         }
     }
 
-    fn name(&mut self, text: &str, context: &mut Context<'_>) -> Token {
+    fn name(&mut self, text: &str, context: &mut BodyContext<'_>) -> BodyToken {
         // No name begins so, and what does is found at once.
         if text.starts_with(['<', '{', '[', '"']) {
-            return Token::Fail;
+            return BodyToken::Fail;
         }
         let window = head(text, LONGEST_NAME);
         let is_last = context.is_last && window.len() == text.len();
         let len = match context.form.ends.find(window, is_last) {
-            Found::Marker { at, .. } => at,
+            MarkerMatch::Marker { at, .. } => at,
             _ if is_last => text.len(),
-            Found::Perhaps(at) if at <= LONGEST_NAME => return Token::More,
-            Found::Nothing if text.len() <= LONGEST_NAME => return Token::More,
-            _ => return Token::Fail,
+            MarkerMatch::Perhaps(at) if at <= LONGEST_NAME => return BodyToken::More,
+            MarkerMatch::Nothing if text.len() <= LONGEST_NAME => return BodyToken::More,
+            _ => return BodyToken::Fail,
         };
         let written = text[..len].trim();
         if len > LONGEST_NAME || !context.may_name(written) {
-            return Token::Fail;
+            return BodyToken::Fail;
         }
-        self.at = At::After;
+        self.at = HeaderState::After;
         self.is_bare_name = true;
         let is_counter = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
         let (name, counter) = match written.rsplit_once(':') {
@@ -114,116 +114,119 @@ impl Reader {
             context.id.clear();
         }
         if is_nameless {
-            self.at = At::Nameless;
-            return Token::Id(len);
+            self.at = HeaderState::Nameless;
+            return BodyToken::Id(len);
         }
         context.named(len, name)
     }
 
-    fn after(&mut self, text: &str, context: &mut Context<'_>) -> Token {
+    fn after(&mut self, text: &str, context: &mut BodyContext<'_>) -> BodyToken {
         match context.form.follows.starting(text, context.is_last) {
-            Found::Marker { len, meaning: is_id, .. } => {
-                self.at = if is_id { At::Id } else { At::Lead };
+            MarkerMatch::Marker { len, meaning: is_id, .. } => {
+                self.at = if is_id { HeaderState::Id } else { HeaderState::Lead };
                 self.is_bare_name = false;
-                Token::Markup(len)
+                BodyToken::Markup(len)
             }
-            Found::Perhaps(_) => Token::More,
-            Found::Nothing => {
-                self.at = At::Lead;
+            MarkerMatch::Perhaps(_) => BodyToken::More,
+            MarkerMatch::Nothing => {
+                self.at = HeaderState::Lead;
                 self.lead(text, context)
             }
         }
     }
 
     /// Finds the only declared tool that takes these arguments.
-    fn nameless(&mut self, text: &str, context: &mut Context<'_>) -> Token {
+    fn nameless(&mut self, text: &str, context: &mut BodyContext<'_>) -> BodyToken {
         if self.seen == 0 {
             match context.form.follows.starting(text, context.is_last) {
-                Found::Marker { len, .. } => return Token::Markup(len),
-                Found::Perhaps(_) => return Token::More,
-                Found::Nothing => {}
+                MarkerMatch::Marker { len, .. } => return BodyToken::Markup(len),
+                MarkerMatch::Perhaps(_) => return BodyToken::More,
+                MarkerMatch::Nothing => {}
             }
         }
         let (taken, progress) = self.value.read(&text[self.seen..], context);
         self.seen += taken;
         match progress {
-            Progress::Open if !context.is_last => return Token::More,
-            Progress::Complete => {}
-            _ => return Token::Fail,
+            ValueProgress::Open if !context.is_last => return BodyToken::More,
+            ValueProgress::Complete => {}
+            _ => return BodyToken::Fail,
         }
-        let Some(name) = kimi_k2::only_tool(&text[..self.seen], context.tools) else { return Token::Fail };
-        self.value = Value::default();
-        self.at = At::Lead;
+        let Some(name) = kimi_k2::only_tool(&text[..self.seen], context.tools) else {
+            return BodyToken::Fail;
+        };
+        self.value = ValueReader::default();
+        self.at = HeaderState::Lead;
         context.named(0, name)
     }
 
-    fn id(&mut self, text: &str, context: &mut Context<'_>) -> Token {
+    fn id(&mut self, text: &str, context: &mut BodyContext<'_>) -> BodyToken {
         let brace = memchr::memchr(b'{', text.as_bytes());
         let len = match (context.form.follows.find(text, context.is_last), brace) {
-            (Found::Marker { at, .. }, brace) => at.min(brace.unwrap_or(at)),
-            (Found::Nothing, Some(brace)) => brace,
+            (MarkerMatch::Marker { at, .. }, brace) => at.min(brace.unwrap_or(at)),
+            (MarkerMatch::Nothing, Some(brace)) => brace,
             _ if context.is_last => text.len(),
-            _ => return Token::More,
+            _ => return BodyToken::More,
         };
         context.id.clear();
         context.id.push_str(text[..len].trim());
-        self.at = At::After;
-        Token::Id(len)
+        self.at = HeaderState::After;
+        BodyToken::Id(len)
     }
 
-    fn lead(&mut self, text: &str, context: &mut Context<'_>) -> Token {
+    fn lead(&mut self, text: &str, context: &mut BodyContext<'_>) -> BodyToken {
         let space = leading_space(text);
         if space > 0 {
-            return Token::Markup(space);
+            return BodyToken::Markup(space);
         }
         match fence_len(text, context.is_last) {
-            None => return Token::More,
+            None => return BodyToken::More,
             Some(0) => {}
-            Some(len) => return Token::Markup(len),
+            Some(len) => return BodyToken::Markup(len),
         }
         match context.form.closers.starting(text, context.is_last) {
-            Found::Perhaps(_) => return Token::More,
-            Found::Marker { .. } => {
-                self.end(Completion::Whole, context);
-                return Token::NoArguments(0);
+            MarkerMatch::Perhaps(_) => return BodyToken::More,
+            MarkerMatch::Marker { .. } => {
+                self.end(BlockCompletion::Whole, context);
+                return BodyToken::NoArguments(0);
             }
-            Found::Nothing if context.is_last && Self::may_go_on(text, context) => {
+            MarkerMatch::Nothing if context.is_last && Self::may_go_on(text, context) => {
                 // Where no closer is to come, a tool's name alone is a call; else who knows what is missing.
                 let is_whole = self.is_bare_name
                     && context.form.form.close.is_empty()
                     && context.tools.contains(context.name);
                 let is_whole = is_whole && text.is_empty();
-                self.end(if is_whole { Completion::Whole } else { Completion::Cut }, context);
-                return Token::NoArguments(text.len());
+                self.end(if is_whole { BlockCompletion::Whole } else { BlockCompletion::Cut }, context);
+                return BodyToken::NoArguments(text.len());
             }
-            Found::Nothing if text.is_empty() => return Token::More,
-            Found::Nothing => {}
+            MarkerMatch::Nothing if text.is_empty() => return BodyToken::More,
+            MarkerMatch::Nothing => {}
         }
         if !text.starts_with(['{', '[']) {
-            self.value = Value::damaged();
+            self.value = ValueReader::damaged();
         }
-        self.at = At::Argument;
+        self.at = HeaderState::Argument;
         self.argument(text, context)
     }
 
     /// Whether a text that ends here may have gone on with a fence or a closer.
-    fn may_go_on(text: &str, context: &Context<'_>) -> bool {
-        "```".starts_with(text) || matches!(context.form.closers.starting(text, false), Found::Perhaps(_))
+    fn may_go_on(text: &str, context: &BodyContext<'_>) -> bool {
+        "```".starts_with(text)
+            || matches!(context.form.closers.starting(text, false), MarkerMatch::Perhaps(_))
     }
 
     #[inline]
-    fn argument(&mut self, text: &str, context: &mut Context<'_>) -> Token {
+    fn argument(&mut self, text: &str, context: &mut BodyContext<'_>) -> BodyToken {
         let (token, progress) = self.value.token(text, context);
         match progress {
-            Progress::Open | Progress::Odd => {}
-            Progress::Complete | Progress::Closed => self.end(Completion::Whole, context),
-            Progress::Cut => self.end(Completion::Cut, context),
+            ValueProgress::Open | ValueProgress::Odd => {}
+            ValueProgress::Complete | ValueProgress::Closed => self.end(BlockCompletion::Whole, context),
+            ValueProgress::Cut => self.end(BlockCompletion::Cut, context),
         }
         token
     }
 
-    fn end(&mut self, completion: Completion, context: &mut Context<'_>) {
-        self.at = At::Done;
+    fn end(&mut self, completion: BlockCompletion, context: &mut BodyContext<'_>) {
+        self.at = HeaderState::Done;
         context.ended = Some(completion);
     }
 }

@@ -1,22 +1,22 @@
 //! Calls as JSON objects: one, several in a list, or nested the way APIs write them.
 
-use super::super::markers::Found;
-use super::super::spec::{Body, Json};
+use super::super::markers::MarkerMatch;
+use super::super::spec::{CallBody, JsonBody};
 use super::super::table;
 use super::super::tools::Tools;
-use super::literal::{Literal, Syntax};
-use super::value::{Progress, Value};
-use super::{Context, Token, fence_len, leading_space, quoted_len};
-use crate::event::Completion;
-use crate::json::{Str, Surrogate};
+use super::literal::{LiteralReader, LiteralSyntax};
+use super::value::{ValueProgress, ValueReader};
+use super::{BodyContext, BodyToken, fence_len, leading_space, quoted_len};
+use crate::event::BlockCompletion;
+use crate::json::{PendingSurrogate, Str};
 
 /// Reads one JSON value that holds calls.
 #[derive(Clone, Debug, Default)]
-pub(in crate::dialect) struct Reader {
-    at: At,
-    stack: Vec<Level>,
-    value: Value,
-    surrogate: Surrogate,
+pub(in crate::dialect) struct JsonCallReader {
+    at: JsonCallState,
+    stack: Vec<JsonLevel>,
+    value: ValueReader,
+    surrogate: PendingSurrogate,
     seen: usize,
     has_name: bool,
     has_arguments: bool,
@@ -31,7 +31,7 @@ pub(in crate::dialect) struct Reader {
     /// The parameter whose value is due.
     parameter: String,
     /// For objects that are written as Python writes them.
-    literal: Option<Literal>,
+    literal: Option<LiteralReader>,
     /// Whether no marker stands before it, so that the first key that no call has decides.
     is_unmarked: bool,
     /// Whether a line break came before the call.
@@ -50,13 +50,13 @@ const LONGEST_COMMENT: usize = 1 << 12;
 const CURLY: [char; 9] = ['“', '”', '„', '‟', '‘', '’', '«', '»', '＂'];
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum At {
+enum JsonCallState {
     #[default]
     Start,
     Element,
     Key,
-    Colon(Role),
-    Value(Role),
+    Colon(KeyRole),
+    Value(KeyRole),
     Skip,
     Argument,
     /// Inside arguments that are written as a string.
@@ -69,7 +69,7 @@ enum At {
 
 /// What a key says about its value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Role {
+enum KeyRole {
     Name,
     Arguments,
     Id,
@@ -83,7 +83,7 @@ enum Role {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Level {
+enum JsonLevel {
     List,
     /// An object that is a call of its own; how many calls had ended before it.
     Call(usize),
@@ -91,7 +91,7 @@ enum Level {
     Part,
 }
 
-impl Reader {
+impl JsonCallReader {
     /// A reader of a value that no marker stands before.
     pub(super) fn unmarked() -> Self {
         Self { is_unmarked: true, ..Self::default() }
@@ -99,128 +99,137 @@ impl Reader {
 
     #[inline]
     pub(in crate::dialect) fn is_in_string(&self) -> bool {
-        self.at == At::Argument && self.value.is_in_string()
+        self.at == JsonCallState::Argument && self.value.is_in_string()
     }
 
-    pub(super) fn next(&mut self, text: &str, context: &mut Context<'_>) -> Token {
-        let Body::Json(body) = &context.form.form.body else { return Token::Fail };
+    pub(super) fn next(&mut self, text: &str, context: &mut BodyContext<'_>) -> BodyToken {
+        let CallBody::Json(body) = &context.form.form.body else { return BodyToken::Fail };
         self.next_in(body, text, context)
     }
 
     /// Reads on, with the keys of `body`.
     pub(in crate::dialect) fn next_in(
         &mut self,
-        body: &Json,
+        body: &JsonBody,
         text: &str,
-        context: &mut Context<'_>,
-    ) -> Token {
+        context: &mut BodyContext<'_>,
+    ) -> BodyToken {
         match self.at {
-            At::Argument => return self.argument(text, context),
-            At::Quoted => return self.quoted(text, context),
-            At::Literal => return self.literal(text, context),
-            At::Skip => return self.skip(text, context),
-            At::Done => return Token::Done,
+            JsonCallState::Argument => return self.argument(text, context),
+            JsonCallState::Quoted => return self.quoted(text, context),
+            JsonCallState::Literal => return self.literal(text, context),
+            JsonCallState::Skip => return self.skip(text, context),
+            JsonCallState::Done => return BodyToken::Done,
             _ => {}
         }
         let space = leading_space(text);
         if space > 0 {
             self.begins_line |= text[..space].contains('\n');
-            return Token::Markup(space);
+            return BodyToken::Markup(space);
         }
         let Some(&byte) = text.as_bytes().first() else {
             return self.cut_or_more(context);
         };
         match (self.at, byte) {
-            (At::Start | At::Element | At::Key | At::Colon(_) | At::Value(_), b'/' | b'#') => {
-                match comment_len(text, context.is_last) {
-                    Some(0) => Token::Fail,
-                    Some(len) => Token::Markup(len),
-                    None => Token::More,
-                }
-            }
-            // A brace twice, as templates have it.
-            (At::Key, b'{') if self.is_fresh => {
-                self.is_fresh = false;
-                self.stack.push(Level::Part);
-                Token::Markup(1)
-            }
-            (At::Start | At::Element, b'a'..=b'z' | b'A'..=b'Z' | 0x80..) if !self.is_unmarked => {
-                match lead_len(text, self.begins_line, context.is_last) {
-                    Some(0) => Token::Fail,
-                    Some(len) => Token::Markup(len),
-                    None => Token::More,
-                }
-            }
-            (At::Element, b'`') => match fence_len(text, context.is_last) {
-                Some(0) => Token::Fail,
-                Some(len) => Token::Markup(len),
-                None => Token::More,
+            (
+                JsonCallState::Start
+                | JsonCallState::Element
+                | JsonCallState::Key
+                | JsonCallState::Colon(_)
+                | JsonCallState::Value(_),
+                b'/' | b'#',
+            ) => match comment_len(text, context.is_last) {
+                Some(0) => BodyToken::Fail,
+                Some(len) => BodyToken::Markup(len),
+                None => BodyToken::More,
             },
-            (At::Start, b'`') if !self.has_fence => match fence_len(text, context.is_last) {
-                Some(0) => Token::Fail,
+            // A brace twice, as templates have it.
+            (JsonCallState::Key, b'{') if self.is_fresh => {
+                self.is_fresh = false;
+                self.stack.push(JsonLevel::Part);
+                BodyToken::Markup(1)
+            }
+            (JsonCallState::Start | JsonCallState::Element, b'a'..=b'z' | b'A'..=b'Z' | 0x80..)
+                if !self.is_unmarked =>
+            {
+                match lead_len(text, self.begins_line, context.is_last) {
+                    Some(0) => BodyToken::Fail,
+                    Some(len) => BodyToken::Markup(len),
+                    None => BodyToken::More,
+                }
+            }
+            (JsonCallState::Element, b'`') => match fence_len(text, context.is_last) {
+                Some(0) => BodyToken::Fail,
+                Some(len) => BodyToken::Markup(len),
+                None => BodyToken::More,
+            },
+            (JsonCallState::Start, b'`') if !self.has_fence => match fence_len(text, context.is_last) {
+                Some(0) => BodyToken::Fail,
                 Some(len) => {
                     self.has_fence = true;
-                    Token::Markup(len)
+                    BodyToken::Markup(len)
                 }
-                None => Token::More,
+                None => BodyToken::More,
             },
-            (At::Start | At::Element, b'{') => self.open_call(),
-            (At::Start, b'[') => self.open_list(),
-            (At::Element, b',') => Token::Markup(1),
-            (At::Element, b']') => {
+            (JsonCallState::Start | JsonCallState::Element, b'{') => self.open_call(),
+            (JsonCallState::Start, b'[') => self.open_list(),
+            (JsonCallState::Element, b',') => BodyToken::Markup(1),
+            (JsonCallState::Element, b']') => {
                 let is_empty = self.stack.len() == 1 && !self.has_elements;
                 self.stack.pop();
                 self.settle();
-                if is_empty { Token::Empty(1) } else { Token::Markup(1) }
+                if is_empty { BodyToken::Empty(1) } else { BodyToken::Markup(1) }
             }
-            (At::Key, b',') => Token::Markup(1),
-            (At::Key, b'}') => self.close(body, context),
-            (At::Key, b'"' | b'\'') => self.key(text, body, context),
-            (At::Key, _) if text.starts_with(CURLY) => self.key(text, body, context),
-            (At::Key, b'a'..=b'z' | b'A'..=b'Z' | b'_') => self.key(text, body, context),
-            (At::Colon(role), b':' | b'=') => {
-                self.at = At::Value(role);
-                Token::Markup(1)
+            (JsonCallState::Key, b',') => BodyToken::Markup(1),
+            (JsonCallState::Key, b'}') => self.close(body, context),
+            (JsonCallState::Key, b'"' | b'\'') => self.key(text, body, context),
+            (JsonCallState::Key, _) if text.starts_with(CURLY) => self.key(text, body, context),
+            (JsonCallState::Key, b'a'..=b'z' | b'A'..=b'Z' | b'_') => self.key(text, body, context),
+            (JsonCallState::Colon(role), b':' | b'=') => {
+                self.at = JsonCallState::Value(role);
+                BodyToken::Markup(1)
             }
             // A colon too few.
-            (At::Colon(role), b'"' | b'\'' | b'{' | b'[') => {
-                self.at = At::Value(role);
-                Token::Markup(0)
+            (JsonCallState::Colon(role), b'"' | b'\'' | b'{' | b'[') => {
+                self.at = JsonCallState::Value(role);
+                BodyToken::Markup(0)
             }
-            (At::Value(role), _) => self.begin_value(role, byte, text, context),
+            (JsonCallState::Value(role), _) => self.begin_value(role, byte, text, context),
             // The form's closer, before the last bracket.
-            (At::Key | At::Element, _) => match context.form.closers.starting(text, context.is_last) {
-                Found::Perhaps(_) => Token::More,
-                Found::Marker { .. } if self.has_name && self.has_arguments => {
-                    (self.at, self.has_name) = (At::Done, false);
-                    context.ended = Some(Completion::Whole);
-                    Token::Odd("a closing bracket is missing")
+            (JsonCallState::Key | JsonCallState::Element, _) => {
+                match context.form.closers.starting(text, context.is_last) {
+                    MarkerMatch::Perhaps(_) => BodyToken::More,
+                    MarkerMatch::Marker { .. } if self.has_name && self.has_arguments => {
+                        (self.at, self.has_name) = (JsonCallState::Done, false);
+                        context.ended = Some(BlockCompletion::Whole);
+                        BodyToken::Odd("a closing bracket is missing")
+                    }
+                    MarkerMatch::Marker { .. } | MarkerMatch::Nothing => BodyToken::Fail,
                 }
-                Found::Marker { .. } | Found::Nothing => Token::Fail,
-            },
-            _ => Token::Fail,
+            }
+            _ => BodyToken::Fail,
         }
     }
 
-    fn open_call(&mut self) -> Token {
+    fn open_call(&mut self) -> BodyToken {
         self.has_elements = true;
-        self.stack.push(Level::Call(self.calls));
+        self.stack.push(JsonLevel::Call(self.calls));
         self.has_name = false;
         self.has_arguments = false;
         self.has_others = false;
         self.is_flat = false;
         self.is_fresh = true;
-        self.at = At::Key;
-        Token::Markup(1)
+        self.at = JsonCallState::Key;
+        BodyToken::Markup(1)
     }
 
-    fn open_list(&mut self) -> Token {
-        self.stack.push(Level::List);
-        self.at = At::Element;
-        Token::Markup(1)
+    fn open_list(&mut self) -> BodyToken {
+        self.stack.push(JsonLevel::List);
+        self.at = JsonCallState::Element;
+        BodyToken::Markup(1)
     }
 
-    fn key(&mut self, text: &str, body: &Json, context: &mut Context<'_>) -> Token {
+    fn key(&mut self, text: &str, body: &JsonBody, context: &mut BodyContext<'_>) -> BodyToken {
         self.is_fresh = false;
         let is_bare = text.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_');
         let is_name = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
@@ -242,43 +251,43 @@ impl Reader {
         let has_sign = signless.len() < key.len();
         let key = if has_sign { signless } else { key };
         if text.starts_with('\'') && self.literal.is_none() {
-            self.literal = Some(Literal::value());
+            self.literal = Some(LiteralReader::value());
         }
-        let is_call = matches!(self.stack.last(), Some(Level::Call(_)));
+        let is_call = matches!(self.stack.last(), Some(JsonLevel::Call(_)));
         let is_name = body.name.is_empty() || !self.has_arguments && context.tools.contains(key);
         if is_name && is_call && !self.has_name {
             self.has_name = true;
-            self.at = At::Colon(Role::Arguments);
+            self.at = JsonCallState::Colon(KeyRole::Arguments);
             let key = key.to_owned();
             return context.named(len, &key);
         }
         let is = |keys: &[String]| keys.iter().any(|other| other == key);
         let role = match key {
-            _ if is(&body.name) => Role::Name,
-            _ if is(&body.arguments) => Role::Arguments,
-            _ if is(&body.id) => Role::Id,
-            "function" => Role::Function,
-            "tool_calls" | "tool_call" | "function_call" => Role::Calls,
-            _ if is_call && self.is_parameter(key, context.tools, context.name) => Role::Parameter,
+            _ if is(&body.name) => KeyRole::Name,
+            _ if is(&body.arguments) => KeyRole::Arguments,
+            _ if is(&body.id) => KeyRole::Id,
+            "function" => KeyRole::Function,
+            "tool_calls" | "tool_call" | "function_call" => KeyRole::Calls,
+            _ if is_call && self.is_parameter(key, context.tools, context.name) => KeyRole::Parameter,
             // As the agents of frameworks write it.
-            "action" if !self.has_name => Role::Name,
-            "action_input" => Role::Arguments,
-            _ => Role::Other,
+            "action" if !self.has_name => KeyRole::Name,
+            "action_input" => KeyRole::Arguments,
+            _ => KeyRole::Other,
         };
-        if role == Role::Parameter {
+        if role == KeyRole::Parameter {
             self.parameter.clear();
             self.parameter.push_str(key);
         }
-        self.has_others |= role == Role::Other && key != "type";
+        self.has_others |= role == KeyRole::Other && key != "type";
         if self.has_others && self.is_unmarked && self.calls == 0 && !self.has_arguments {
-            return Token::Fail;
+            return BodyToken::Fail;
         }
         // The description of a tool, of which a schema follows.
-        if role == Role::Other && !self.has_arguments && table::DECLARING.contains(&key) {
-            return Token::Fail;
+        if role == KeyRole::Other && !self.has_arguments && table::DECLARING.contains(&key) {
+            return BodyToken::Fail;
         }
-        self.at = if has_sign { At::Value(role) } else { At::Colon(role) };
-        Token::Markup(len)
+        self.at = if has_sign { JsonCallState::Value(role) } else { JsonCallState::Colon(role) };
+        BodyToken::Markup(len)
     }
 
     /// Whether `key` is a parameter that the declared tool has, where no arguments were read before.
@@ -286,101 +295,107 @@ impl Reader {
         self.has_name && (self.is_flat || !self.has_arguments) && tools.declares(name, key) == Some(true)
     }
 
-    fn begin_value(&mut self, role: Role, byte: u8, text: &str, context: &mut Context<'_>) -> Token {
+    fn begin_value(
+        &mut self,
+        role: KeyRole,
+        byte: u8,
+        text: &str,
+        context: &mut BodyContext<'_>,
+    ) -> BodyToken {
         match (role, byte) {
-            (Role::Name | Role::Function, _)
+            (KeyRole::Name | KeyRole::Function, _)
                 if !self.has_name && (matches!(byte, b'"' | b'\'') || text.starts_with(CURLY)) =>
             {
                 let Some((len, quote)) = string_len(text, &mut self.seen) else {
                     return self.cut_or_more(context);
                 };
                 context.name.clear();
-                let mut surrogate = Surrogate::default();
+                let mut surrogate = PendingSurrogate::default();
                 Str::Escaped(inside(text, len, quote)).decode_into(context.name, &mut surrogate);
                 surrogate.flush_into(context.name);
                 self.has_name = true;
                 self.settle();
-                Token::Name(len)
+                BodyToken::Name(len)
             }
             // A declared name without its quotes, or without the first of them.
-            (Role::Name, b'a'..=b'z' | b'A'..=b'Z' | b'_') if !self.has_name => {
+            (KeyRole::Name, b'a'..=b'z' | b'A'..=b'Z' | b'_') if !self.has_name => {
                 let is_name = |byte: &u8| byte.is_ascii_alphanumeric() || b"_.-".contains(byte);
                 let len = text.bytes().take_while(|byte| is_name(byte)).count();
                 let Some(next) = text.as_bytes().get(len) else { return self.cut_or_more(context) };
                 if !context.tools.contains(&text[..len]) {
-                    return Token::Fail;
+                    return BodyToken::Fail;
                 }
                 self.has_name = true;
                 self.settle();
                 let name = text[..len].to_owned();
                 context.named(len + usize::from(*next == b'"'), &name)
             }
-            (Role::Name, _) if !self.has_name => Token::Fail,
-            (Role::Function | Role::Name, b'{') if role == Role::Function => {
-                self.stack.push(Level::Part);
-                self.at = At::Key;
-                Token::Markup(1)
+            (KeyRole::Name, _) if !self.has_name => BodyToken::Fail,
+            (KeyRole::Function | KeyRole::Name, b'{') if role == KeyRole::Function => {
+                self.stack.push(JsonLevel::Part);
+                self.at = JsonCallState::Key;
+                BodyToken::Markup(1)
             }
-            (Role::Calls, b'[') if !self.has_name => self.open_list(),
-            (Role::Calls, b'{') if !self.has_name => self.open_call(),
-            (Role::Id, b'"' | b'\'') => {
+            (KeyRole::Calls, b'[') if !self.has_name => self.open_list(),
+            (KeyRole::Calls, b'{') if !self.has_name => self.open_call(),
+            (KeyRole::Id, b'"' | b'\'') => {
                 let Some(len) = quoted_len(text, &mut self.seen) else {
                     return self.cut_or_more(context);
                 };
                 context.id.clear();
                 context.id.push_str(&text[1..len - 1]);
                 self.settle();
-                Token::Id(len)
+                BodyToken::Id(len)
             }
-            (Role::Arguments, _) if self.literal.is_some() && !self.has_arguments => {
-                self.at = At::Literal;
-                self.literal = Some(Literal::value());
+            (KeyRole::Arguments, _) if self.literal.is_some() && !self.has_arguments => {
+                self.at = JsonCallState::Literal;
+                self.literal = Some(LiteralReader::value());
                 self.literal(text, context)
             }
-            (Role::Arguments, b'"' | b'\'') if !self.has_arguments => {
-                self.at = At::Quoted;
-                self.surrogate = Surrogate::default();
-                Token::Markup(1)
+            (KeyRole::Arguments, b'"' | b'\'') if !self.has_arguments => {
+                self.at = JsonCallState::Quoted;
+                self.surrogate = PendingSurrogate::default();
+                BodyToken::Markup(1)
             }
-            (Role::Parameter, _) => {
+            (KeyRole::Parameter, _) => {
                 let is_first = !self.is_flat;
                 (self.is_flat, self.has_arguments) = (true, true);
-                self.value = Value::default();
-                self.at = At::Argument;
+                self.value = ValueReader::default();
+                self.at = JsonCallState::Argument;
                 context.key(0, is_first, &self.parameter)
             }
-            (Role::Arguments, _) if !self.has_arguments => {
-                self.at = At::Argument;
-                self.value = Value::default();
+            (KeyRole::Arguments, _) if !self.has_arguments => {
+                self.at = JsonCallState::Argument;
+                self.value = ValueReader::default();
                 self.argument(text, context)
             }
             _ => {
-                self.at = At::Skip;
-                self.value = Value::default();
+                self.at = JsonCallState::Skip;
+                self.value = ValueReader::default();
                 self.skip(text, context)
             }
         }
     }
 
     #[inline]
-    fn argument(&mut self, text: &str, context: &mut Context<'_>) -> Token {
+    fn argument(&mut self, text: &str, context: &mut BodyContext<'_>) -> BodyToken {
         let (token, progress) = self.value.token(text, context);
-        self.has_arguments |= matches!(token, Token::Argument(_));
+        self.has_arguments |= matches!(token, BodyToken::Argument(_));
         match progress {
-            Progress::Open | Progress::Odd => {}
-            Progress::Complete if context.is_last && text.is_empty() => return self.cut(),
-            Progress::Complete => self.settle(),
-            Progress::Closed => {
-                self.at = At::Done;
-                context.ended = Some(Completion::Whole);
+            ValueProgress::Open | ValueProgress::Odd => {}
+            ValueProgress::Complete if context.is_last && text.is_empty() => return self.cut(),
+            ValueProgress::Complete => self.settle(),
+            ValueProgress::Closed => {
+                self.at = JsonCallState::Done;
+                context.ended = Some(BlockCompletion::Whole);
             }
-            Progress::Cut => return self.cut(),
+            ValueProgress::Cut => return self.cut(),
         }
         token
     }
 
     /// Passes on the inside of a string that holds the arguments, decoded.
-    fn quoted(&mut self, text: &str, context: &mut Context<'_>) -> Token {
+    fn quoted(&mut self, text: &str, context: &mut BodyContext<'_>) -> BodyToken {
         let bytes = text.as_bytes();
         let mut at = 0;
         // Up to the closing quote, or to an escape that is not whole.
@@ -400,96 +415,100 @@ impl Reader {
             }
             (0, Some(b'"')) => {
                 self.settle();
-                return Token::Markup(1);
+                return BodyToken::Markup(1);
             }
             (0, None) => return self.cut_or_more(context),
-            (0, Some(_)) => return context.more_or(Token::Markup(bytes.len())),
+            (0, Some(_)) => return context.more_or(BodyToken::Markup(bytes.len())),
             _ => {
                 context.scratch.clear();
                 Str::Escaped(&text[..len]).decode_into(context.scratch, &mut self.surrogate);
                 self.has_arguments |= !context.scratch.is_empty();
             }
         }
-        Token::Converted(len)
+        BodyToken::Converted(len)
     }
 
-    fn literal(&mut self, text: &str, context: &mut Context<'_>) -> Token {
-        let Some(literal) = &mut self.literal else { return Token::Fail };
-        let (token, ended) = literal.token(text, Syntax::default(), context);
+    fn literal(&mut self, text: &str, context: &mut BodyContext<'_>) -> BodyToken {
+        let Some(literal) = &mut self.literal else { return BodyToken::Fail };
+        let (token, ended) = literal.token(text, LiteralSyntax::default(), context);
         match ended {
-            Some(Completion::Cut) => {
-                (self.at, self.has_name) = (At::Done, false);
+            Some(BlockCompletion::Cut) => {
+                (self.at, self.has_name) = (JsonCallState::Done, false);
                 context.ended = ended;
             }
             Some(_) => self.settle(),
             None => {}
         }
-        self.has_arguments |= matches!(token, Token::Converted(1..));
+        self.has_arguments |= matches!(token, BodyToken::Converted(1..));
         token
     }
 
-    fn skip(&mut self, text: &str, context: &mut Context<'_>) -> Token {
+    fn skip(&mut self, text: &str, context: &mut BodyContext<'_>) -> BodyToken {
         let (token, progress) = self.value.token(text, context);
         match (token, progress) {
-            (_, Progress::Odd) => return Token::Fail,
-            (_, Progress::Cut) => return self.cut(),
-            (_, Progress::Complete) => self.settle(),
+            (_, ValueProgress::Odd) => return BodyToken::Fail,
+            (_, ValueProgress::Cut) => return self.cut(),
+            (_, ValueProgress::Complete) => self.settle(),
             _ => {}
         }
-        if let Token::Argument(len) = token { Token::Markup(len) } else { token }
+        if let BodyToken::Argument(len) = token { BodyToken::Markup(len) } else { token }
     }
 
     /// A closing brace.
-    fn close(&mut self, body: &Json, context: &mut Context<'_>) -> Token {
-        let Some(level) = self.stack.pop() else { return Token::Fail };
-        let Level::Call(calls_before) = level else {
+    fn close(&mut self, body: &JsonBody, context: &mut BodyContext<'_>) -> BodyToken {
+        let Some(level) = self.stack.pop() else { return BodyToken::Fail };
+        let JsonLevel::Call(calls_before) = level else {
             self.settle();
-            return Token::Markup(1);
+            return BodyToken::Markup(1);
         };
         if self.has_name && self.has_others && !self.has_arguments && !context.form.may_be_quoted() {
             self.has_others = false;
             self.stack.push(level);
-            return Token::Odd("a call has members beside its name, and no arguments");
+            return BodyToken::Odd("a call has members beside its name, and no arguments");
         }
-        let is_in_list = self.stack.contains(&Level::List);
+        let is_in_list = self.stack.contains(&JsonLevel::List);
         self.settle();
         if !self.has_name {
             // Something else may stand in a list of calls; alone it is no call at all.
-            return if self.calls > calls_before || is_in_list { Token::Markup(1) } else { Token::Fail };
+            return if self.calls > calls_before || is_in_list {
+                BodyToken::Markup(1)
+            } else {
+                BodyToken::Fail
+            };
         }
         let may_be_quoted = context.form.may_be_quoted();
         if may_be_quoted && !self.has_arguments && (self.has_others || !body.arguments_optional) {
-            return Token::Fail;
+            return BodyToken::Fail;
         }
         self.calls += 1;
-        context.ended = Some(Completion::Whole);
+        context.ended = Some(BlockCompletion::Whole);
         self.has_name = false;
         match self.has_arguments {
             _ if self.is_flat => context.made(1, "}"),
-            true => Token::Markup(1),
-            false => Token::NoArguments(1),
+            true => BodyToken::Markup(1),
+            false => BodyToken::NoArguments(1),
         }
     }
 
     /// Goes on in whatever is open now.
     fn settle(&mut self) {
         self.at = match self.stack.last() {
-            None => At::Done,
-            Some(Level::List) => At::Element,
-            Some(_) => At::Key,
+            None => JsonCallState::Done,
+            Some(JsonLevel::List) => JsonCallState::Element,
+            Some(_) => JsonCallState::Key,
         };
     }
 
-    fn cut_or_more(&mut self, context: &Context<'_>) -> Token {
-        if context.is_last { self.cut() } else { Token::More }
+    fn cut_or_more(&mut self, context: &BodyContext<'_>) -> BodyToken {
+        if context.is_last { self.cut() } else { BodyToken::More }
     }
 
     /// The text ended before the value did. Whether only brackets are missing nobody knows.
-    fn cut(&mut self) -> Token {
-        self.at = At::Done;
+    fn cut(&mut self) -> BodyToken {
+        self.at = JsonCallState::Done;
         match std::mem::take(&mut self.has_name) {
-            true => Token::End(Completion::Cut),
-            false => Token::Done,
+            true => BodyToken::End(BlockCompletion::Cut),
+            false => BodyToken::Done,
         }
     }
 }

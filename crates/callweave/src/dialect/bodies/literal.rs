@@ -5,17 +5,17 @@
 
 use super::super::table::gemma4::braces;
 use super::value::{StringEnd, string_end};
-use super::{Compiled, Context, Token, leading_space};
-use crate::event::Completion;
+use super::{BodyContext, BodyToken, CompiledForm, leading_space};
+use crate::event::BlockCompletion;
 use crate::json::repair::repair;
 use crate::json::schema::Schema;
-use crate::json::{Scanner, Status, escape_into};
+use crate::json::{JsonScanner, ScanStatus, escape_into};
 
 /// The state of reading one literal.
 #[derive(Clone, Debug)]
-pub(in crate::dialect) struct Literal {
-    at: At,
-    stack: Vec<Frame>,
+pub(in crate::dialect) struct LiteralReader {
+    at: LiteralState,
+    stack: Vec<LiteralContainer>,
     /// How far into a bare word it has looked already, and how deep in brackets it was there.
     seen: (usize, usize),
     /// Whether a comma was read that stands in front of what comes next, if anything does.
@@ -31,7 +31,7 @@ pub(in crate::dialect) struct Literal {
 
 /// How literals are read, and what is peculiar to a dialect's.
 #[derive(Clone, Copy, Debug, Default)]
-pub(in crate::dialect) struct Syntax<'s> {
+pub(in crate::dialect) struct LiteralSyntax<'s> {
     /// A token that stands on both sides of a string.
     pub(in crate::dialect) quote: &'s str,
     /// What says which bare words are strings, where a dialect's values have no types of their own.
@@ -39,14 +39,14 @@ pub(in crate::dialect) struct Syntax<'s> {
     /// Whether calls stand on lines of their own, and not in a list.
     pub(in crate::dialect) line_ends_call: bool,
     /// The form around it, where its closer may end a string of the dialect's own token.
-    pub(in crate::dialect) form: Option<&'s Compiled>,
+    pub(in crate::dialect) form: Option<&'s CompiledForm>,
     /// Whether no more text will come.
     pub(in crate::dialect) is_last: bool,
 }
 
 /// What came of reading on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::dialect) enum Piece {
+pub(in crate::dialect) enum LiteralProgress {
     /// Too little text.
     More,
     /// So many bytes were read.
@@ -58,7 +58,7 @@ pub(in crate::dialect) enum Piece {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Frame {
+enum LiteralContainer {
     /// `{key: value}`
     Object,
     /// `(key=value)`
@@ -69,7 +69,7 @@ enum Frame {
 
 /// A string that is open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Quoted {
+struct OpenString {
     /// What closes it; 0: the dialect's own token.
     quote: u8,
     /// Whether three quotes do.
@@ -80,22 +80,22 @@ struct Quoted {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum At {
+enum LiteralState {
     Value,
     Key,
     Separator,
     /// After a value or element.
     Next,
     /// Inside a string.
-    String(Quoted),
+    String(OpenString),
     Done,
 }
 
 /// Bare words are not longer than this in front of something that must be told from them.
 pub(in crate::dialect) const LOOK_AHEAD: usize = 256;
 
-impl Literal {
-    fn new(at: At, stack: Vec<Frame>) -> Self {
+impl LiteralReader {
+    fn new(at: LiteralState, stack: Vec<LiteralContainer>) -> Self {
         Self {
             at,
             stack,
@@ -110,63 +110,70 @@ impl Literal {
 
     /// One value.
     pub(in crate::dialect) fn value() -> Self {
-        Self::new(At::Value, Vec::new())
+        Self::new(LiteralState::Value, Vec::new())
     }
 
     /// Keyword arguments after their `(`.
     pub(in crate::dialect) fn arguments() -> Self {
-        Self::new(At::Key, vec![Frame::Arguments])
+        Self::new(LiteralState::Key, vec![LiteralContainer::Arguments])
     }
 
     /// The members of an object after its `{`.
     pub(in crate::dialect) fn members() -> Self {
-        Self::new(At::Key, vec![Frame::Object])
+        Self::new(LiteralState::Key, vec![LiteralContainer::Object])
     }
 
     #[inline]
     pub(in crate::dialect) fn is_in_string(&self) -> bool {
-        matches!(self.at, At::String(_))
+        matches!(self.at, LiteralState::String(_))
     }
 
     /// Reads on, and appends what it means as JSON to `out`.
-    pub(in crate::dialect) fn next(&mut self, text: &str, syntax: Syntax<'_>, out: &mut String) -> Piece {
+    pub(in crate::dialect) fn next(
+        &mut self,
+        text: &str,
+        syntax: LiteralSyntax<'_>,
+        out: &mut String,
+    ) -> LiteralProgress {
         let mut at = 0;
         loop {
-            if self.at == At::Done {
-                return Piece::Done(at);
+            if self.at == LiteralState::Done {
+                return LiteralProgress::Done(at);
             }
             // A comma makes no text before its element comes, which may never be: so it begins a new piece.
-            if at > 0 && (at == text.len() || self.at == At::Next) {
-                return Piece::Took(at);
+            if at > 0 && (at == text.len() || self.at == LiteralState::Next) {
+                return LiteralProgress::Took(at);
             }
             match self.step(&text[at..], syntax, out) {
-                Piece::Took(len) | Piece::Done(len) => at += len,
-                Piece::More if at > 0 => return Piece::Took(at),
-                Piece::More => return Piece::More,
-                Piece::Bad if at > 0 => return Piece::Took(at),
-                Piece::Bad => return Piece::Bad,
+                LiteralProgress::Took(len) | LiteralProgress::Done(len) => at += len,
+                LiteralProgress::More if at > 0 => return LiteralProgress::Took(at),
+                LiteralProgress::More => return LiteralProgress::More,
+                LiteralProgress::Bad if at > 0 => return LiteralProgress::Took(at),
+                LiteralProgress::Bad => return LiteralProgress::Bad,
             }
         }
     }
 
     /// Closes everything that is open, so that `out` is complete JSON. Whether nothing was missing.
     pub(in crate::dialect) fn close(&mut self, out: &mut String) -> bool {
-        let is_whole = self.at == At::Done;
+        let is_whole = self.at == LiteralState::Done;
         match self.at {
-            At::String(Quoted { is_key, .. }) => {
+            LiteralState::String(OpenString { is_key, .. }) => {
                 out.push('"');
                 if is_key {
                     out.push_str(":null");
                 }
             }
-            At::Value if !matches!(self.stack.last(), Some(Frame::List(_))) => out.push_str("null"),
-            At::Separator => out.push_str(":null"),
+            LiteralState::Value if !matches!(self.stack.last(), Some(LiteralContainer::List(_))) => {
+                out.push_str("null")
+            }
+            LiteralState::Separator => out.push_str(":null"),
             _ => {}
         }
         while let Some(frame) = self.stack.pop() {
-            out.push(if matches!(frame, Frame::List(_)) { ']' } else { '}' });
+            out.push(if matches!(frame, LiteralContainer::List(_)) { ']' } else { '}' });
         }
-        self.at = At::Done;
+        self.at = LiteralState::Done;
         is_whole
     }
 
@@ -174,27 +181,27 @@ impl Literal {
     pub(in crate::dialect) fn token(
         &mut self,
         text: &str,
-        syntax: Syntax<'_>,
-        context: &mut Context<'_>,
-    ) -> (Token, Option<Completion>) {
+        syntax: LiteralSyntax<'_>,
+        context: &mut BodyContext<'_>,
+    ) -> (BodyToken, Option<BlockCompletion>) {
         context.scratch.clear();
-        let piece = self.next(text, Syntax { is_last: context.is_last, ..syntax }, context.scratch);
+        let piece = self.next(text, LiteralSyntax { is_last: context.is_last, ..syntax }, context.scratch);
         *context.in_doubt |= self.is_doubtful;
         match piece {
-            Piece::Took(len) => (Token::Converted(len), None),
-            Piece::Done(len) => (Token::Converted(len), Some(Completion::Whole)),
-            Piece::More if !context.is_last => (Token::More, None),
-            Piece::More if !text.is_empty() => (Token::Markup(text.len()), None),
-            Piece::More => {
+            LiteralProgress::Took(len) => (BodyToken::Converted(len), None),
+            LiteralProgress::Done(len) => (BodyToken::Converted(len), Some(BlockCompletion::Whole)),
+            LiteralProgress::More if !context.is_last => (BodyToken::More, None),
+            LiteralProgress::More if !text.is_empty() => (BodyToken::Markup(text.len()), None),
+            LiteralProgress::More => {
                 self.close(context.scratch);
-                (Token::Converted(0), Some(Completion::Cut))
+                (BodyToken::Converted(0), Some(BlockCompletion::Cut))
             }
-            Piece::Bad => (Token::Fail, None),
+            LiteralProgress::Bad => (BodyToken::Fail, None),
         }
     }
 
-    fn step(&mut self, text: &str, syntax: Syntax<'_>, out: &mut String) -> Piece {
-        if let At::String(quoted) = self.at {
+    fn step(&mut self, text: &str, syntax: LiteralSyntax<'_>, out: &mut String) -> LiteralProgress {
+        if let LiteralState::String(quoted) = self.at {
             return self.string(text, quoted, syntax, out);
         }
         let space = leading_space(text);
@@ -202,42 +209,44 @@ impl Literal {
             if !self.owes_comma {
                 out.push_str(&text[..space]);
             }
-            return Piece::Took(space);
+            return LiteralProgress::Took(space);
         }
-        let Some(&byte) = text.as_bytes().first() else { return Piece::More };
-        if let (At::Value | At::Key, Some(opened)) = (self.at, self.quote(text, byte, syntax)) {
+        let Some(&byte) = text.as_bytes().first() else { return LiteralProgress::More };
+        if let (LiteralState::Value | LiteralState::Key, Some(opened)) =
+            (self.at, self.quote(text, byte, syntax))
+        {
             return match opened {
                 Some((quoted, len)) => {
                     self.pay_comma(out);
                     self.seen = (0, 0);
-                    self.at = At::String(quoted);
+                    self.at = LiteralState::String(quoted);
                     out.push('"');
-                    Piece::Took(len)
+                    LiteralProgress::Took(len)
                 }
-                None => Piece::More,
+                None => LiteralProgress::More,
             };
         }
         match self.at {
-            At::Value => self.begin(text, byte, syntax, out),
-            At::Key => self.key(text, byte, syntax, out),
-            At::Separator => {
+            LiteralState::Value => self.begin(text, byte, syntax, out),
+            LiteralState::Key => self.key(text, byte, syntax, out),
+            LiteralState::Separator => {
                 if byte != b':' && byte != b'=' {
-                    return Piece::Bad;
+                    return LiteralProgress::Bad;
                 }
                 out.push(':');
-                self.at = At::Value;
-                Piece::Took(1)
+                self.at = LiteralState::Value;
+                LiteralProgress::Took(1)
             }
-            At::Next => self.next_element(byte, out),
-            At::String(_) | At::Done => Piece::Bad,
+            LiteralState::Next => self.next_element(byte, out),
+            LiteralState::String(_) | LiteralState::Done => LiteralProgress::Bad,
         }
     }
 
     /// Whether a string opens here, and how long the opener is. The inner nothing: more text is needed.
     #[expect(clippy::option_option, reason = "no quote, not known yet, and a quote are three answers")]
-    fn quote(&self, text: &str, byte: u8, syntax: Syntax<'_>) -> Option<Option<(Quoted, usize)>> {
-        let is_key = self.at != At::Value;
-        let quoted = |quote, is_long, is_raw| Quoted { quote, is_long, is_key, is_raw };
+    fn quote(&self, text: &str, byte: u8, syntax: LiteralSyntax<'_>) -> Option<Option<(OpenString, usize)>> {
+        let is_key = self.at != LiteralState::Value;
+        let quoted = |quote, is_long, is_raw| OpenString { quote, is_long, is_key, is_raw };
         if !syntax.quote.is_empty() {
             if text.starts_with(syntax.quote) {
                 return Some(Some((quoted(0, false, false), syntax.quote.len())));
@@ -262,8 +271,14 @@ impl Literal {
         Some(Some((quoted(quote, run == 3, is_raw), text.len() - rest.len() + len)))
     }
 
-    fn string(&mut self, text: &str, quoted: Quoted, syntax: Syntax<'_>, out: &mut String) -> Piece {
-        let Quoted { quote, is_long, is_key, is_raw } = quoted;
+    fn string(
+        &mut self,
+        text: &str,
+        quoted: OpenString,
+        syntax: LiteralSyntax<'_>,
+        out: &mut String,
+    ) -> LiteralProgress {
+        let OpenString { quote, is_long, is_key, is_raw } = quoted;
         let is_last = syntax.is_last;
         let bytes = text.as_bytes();
         if quote == 0 && self.clear > 0 && !text.is_empty() {
@@ -273,10 +288,10 @@ impl Literal {
         }
         if quote == 0 {
             return match braces::string_piece(text, syntax) {
-                Piece::Took(len) => keep(text, len, out),
+                LiteralProgress::Took(len) => keep(text, len, out),
                 // The call's end, if the string's own does not come.
-                Piece::Done(0) => match string_end(text, syntax.quote, &mut self.looked, is_last) {
-                    StringEnd::More => Piece::More,
+                LiteralProgress::Done(0) => match string_end(text, syntax.quote, &mut self.looked, is_last) {
+                    StringEnd::More => LiteralProgress::More,
                     StringEnd::Closed(len) => self.clear_up_to(text, len - syntax.quote.len(), out),
                     StringEnd::Far(len) => self.clear_up_to(text, len, out),
                     StringEnd::Doubtful => {
@@ -284,7 +299,7 @@ impl Literal {
                         self.close_string(0, is_key, out)
                     }
                 },
-                Piece::Done(len) => self.close_string(len, is_key, out),
+                LiteralProgress::Done(len) => self.close_string(len, is_key, out),
                 piece => piece,
             };
         }
@@ -293,12 +308,12 @@ impl Literal {
             return keep(text, run, out);
         }
         if bytes.is_empty() {
-            return Piece::More;
+            return LiteralProgress::More;
         }
         if bytes[0] == b'\\' && is_raw {
             // It keeps a quote from closing the string, and stays.
             let Some(next) = text[1..].chars().next() else {
-                return if is_last { keep(text, 1, out) } else { Piece::More };
+                return if is_last { keep(text, 1, out) } else { LiteralProgress::More };
             };
             return keep(text, 1 + next.len_utf8(), out);
         }
@@ -308,14 +323,14 @@ impl Literal {
         let closed = if is_long {
             let run = bytes.iter().take(3).take_while(|&&byte| byte == quote).count();
             if run == bytes.len() && run < 3 && !is_last {
-                return Piece::More;
+                return LiteralProgress::More;
             }
             (run == 3).then_some(3)
         } else {
             // A quote that nothing fitting follows is part of the string: models forget to escape it.
             let after = 1 + leading_space(&text[1..]);
             match bytes.get(after) {
-                None if !is_last => return Piece::More,
+                None if !is_last => return LiteralProgress::More,
                 None => Some(1),
                 // Code in a string has quotes before parentheses, too; but there something else goes on.
                 Some(b')') => {
@@ -325,21 +340,23 @@ impl Literal {
                     };
                     let behind = after + bytes[after..].iter().take_while(|byte| is_passed(byte)).count();
                     match bytes.get(behind) {
-                        None if !is_last => return Piece::More,
+                        None if !is_last => return LiteralProgress::More,
                         None | Some(b',' | b']' | b'}' | b';' | b'<' | b'\n') => Some(1),
                         Some(_) => None,
                     }
                 }
                 Some(b':' | b'=') if !is_key && self.stack.last().is_some() => None,
                 // A further argument has a name; in code, a comma may be followed by anything.
-                Some(b',') if !is_key && self.stack.last() == Some(&Frame::Arguments) => {
+                Some(b',') if !is_key && self.stack.last() == Some(&LiteralContainer::Arguments) => {
                     match begins_argument(&text[after + 1..]) {
-                        None if !is_last => return Piece::More,
+                        None if !is_last => return LiteralProgress::More,
                         None | Some(true) => Some(1),
                         Some(false) => None,
                     }
                 }
-                Some(b']' | b'}') if !is_key && self.stack.last() == Some(&Frame::Arguments) => None,
+                Some(b']' | b'}') if !is_key && self.stack.last() == Some(&LiteralContainer::Arguments) => {
+                    None
+                }
                 Some(b',' | b']' | b'}' | b':' | b'=' | b'<') => Some(1),
                 Some(_) => None,
             }
@@ -350,40 +367,49 @@ impl Literal {
         self.close_string(len, is_key, out)
     }
 
-    fn clear_up_to(&mut self, text: &str, len: usize, out: &mut String) -> Piece {
+    fn clear_up_to(&mut self, text: &str, len: usize, out: &mut String) -> LiteralProgress {
         self.clear = len.saturating_sub(text.len());
         keep(text, len.min(text.len()), out)
     }
 
-    fn close_string(&mut self, len: usize, is_key: bool, out: &mut String) -> Piece {
+    fn close_string(&mut self, len: usize, is_key: bool, out: &mut String) -> LiteralProgress {
         out.push('"');
-        self.at = if is_key { At::Separator } else { At::Next };
+        self.at = if is_key { LiteralState::Separator } else { LiteralState::Next };
         self.settle();
-        Piece::Took(len)
+        LiteralProgress::Took(len)
     }
 
-    fn begin(&mut self, text: &str, byte: u8, syntax: Syntax<'_>, out: &mut String) -> Piece {
+    fn begin(
+        &mut self,
+        text: &str,
+        byte: u8,
+        syntax: LiteralSyntax<'_>,
+        out: &mut String,
+    ) -> LiteralProgress {
         match byte {
-            b'[' => self.open(Frame::List(b']'), out),
-            b'(' => self.open(Frame::List(b')'), out),
+            b'[' => self.open(LiteralContainer::List(b']'), out),
+            b'(' => self.open(LiteralContainer::List(b')'), out),
             b'{' => match self.is_set(text, syntax.is_last) {
-                None => Piece::More,
-                Some(true) => self.open(Frame::List(b'}'), out),
-                Some(false) => self.open(Frame::Object, out),
+                None => LiteralProgress::More,
+                Some(true) => self.open(LiteralContainer::List(b'}'), out),
+                Some(false) => self.open(LiteralContainer::Object, out),
             },
-            b']' | b')' | b'}' if matches!(self.stack.last(), Some(Frame::List(close)) if *close == byte) => {
-                self.at = At::Next;
+            b']' | b')' | b'}' if matches!(self.stack.last(), Some(LiteralContainer::List(close)) if *close == byte) =>
+            {
+                self.at = LiteralState::Next;
                 self.next_element(byte, out)
             }
             // A bare string may be empty.
             b',' | b'}' if self.wants_string && self.stack.len() == 1 => self.word(text, syntax, out),
-            b',' | b'}' if !syntax.quote.is_empty() && self.stack.last() == Some(&Frame::Object) => {
+            b',' | b'}'
+                if !syntax.quote.is_empty() && self.stack.last() == Some(&LiteralContainer::Object) =>
+            {
                 self.pay_comma(out);
                 out.push_str("\"\"");
-                self.at = At::Next;
-                Piece::Took(0)
+                self.at = LiteralState::Next;
+                LiteralProgress::Took(0)
             }
-            b',' | b']' | b')' | b'}' | b':' => Piece::Bad,
+            b',' | b']' | b')' | b'}' | b':' => LiteralProgress::Bad,
             _ => self.word(text, syntax, out),
         }
     }
@@ -414,12 +440,12 @@ impl Literal {
     }
 
     /// A bare word: a number, a constant, or a string without quotes.
-    fn word(&mut self, text: &str, syntax: Syntax<'_>, out: &mut String) -> Piece {
+    fn word(&mut self, text: &str, syntax: LiteralSyntax<'_>, out: &mut String) -> LiteralProgress {
         let bytes = text.as_bytes();
         let (mut at, mut depth) = self.seen;
         let is_string = self.wants_string && self.stack.len() == 1;
         let may_hold_commas =
-            is_string || !syntax.quote.is_empty() && self.stack.last() == Some(&Frame::Object);
+            is_string || !syntax.quote.is_empty() && self.stack.last() == Some(&LiteralContainer::Object);
         while at < bytes.len() {
             match bytes[at] {
                 quote @ (b'"' | b'\'') if depth > 0 => {
@@ -428,7 +454,7 @@ impl Literal {
                         None if syntax.is_last || bytes.len() - at > LOOK_AHEAD => {}
                         None => {
                             self.seen = (at, depth);
-                            return Piece::More;
+                            return LiteralProgress::More;
                         }
                     }
                 }
@@ -439,7 +465,7 @@ impl Literal {
                     None if syntax.is_last => {}
                     None => {
                         self.seen = (at, depth);
-                        return Piece::More;
+                        return LiteralProgress::More;
                     }
                 },
                 b'(' | b'[' | b'{' => depth += 1,
@@ -451,7 +477,7 @@ impl Literal {
         }
         if at == bytes.len() && !syntax.is_last {
             self.seen = (at, depth);
-            return Piece::More;
+            return LiteralProgress::More;
         }
         self.seen = (0, 0);
         self.pay_comma(out);
@@ -463,20 +489,20 @@ impl Literal {
         } else {
             word_into(word, out);
         }
-        self.at = At::Next;
+        self.at = LiteralState::Next;
         self.settle();
-        Piece::Took(at)
+        LiteralProgress::Took(at)
     }
 
-    fn key(&mut self, text: &str, byte: u8, syntax: Syntax<'_>, out: &mut String) -> Piece {
-        let Some(&frame) = self.stack.last() else { return Piece::Bad };
-        let close = if frame == Frame::Arguments { b')' } else { b'}' };
+    fn key(&mut self, text: &str, byte: u8, syntax: LiteralSyntax<'_>, out: &mut String) -> LiteralProgress {
+        let Some(&frame) = self.stack.last() else { return LiteralProgress::Bad };
+        let close = if frame == LiteralContainer::Arguments { b')' } else { b'}' };
         if byte == close {
-            self.at = At::Next;
+            self.at = LiteralState::Next;
             return self.next_element(byte, out);
         }
         // Some write arguments as members: `f(a: "b")`.
-        let separates = |byte: u8| byte == b':' || byte == b'=' && frame == Frame::Arguments;
+        let separates = |byte: u8| byte == b':' || byte == b'=' && frame == LiteralContainer::Arguments;
         match text.bytes().position(|byte| separates(byte) || matches!(byte, b',' | b')' | b'}' | b'(')) {
             Some(len) if separates(text.as_bytes()[len]) && (1..=LOOK_AHEAD).contains(&len) => {
                 self.pay_comma(out);
@@ -486,20 +512,20 @@ impl Literal {
                 out.push('"');
                 let schema = syntax.schema.filter(|_| self.stack.len() == 1);
                 self.wants_string = schema.is_some_and(|schema| schema.property(key).is_only_string());
-                self.at = At::Separator;
-                Piece::Took(len)
+                self.at = LiteralState::Separator;
+                LiteralProgress::Took(len)
             }
-            None if !syntax.is_last && text.len() <= LOOK_AHEAD => Piece::More,
-            _ => Piece::Bad,
+            None if !syntax.is_last && text.len() <= LOOK_AHEAD => LiteralProgress::More,
+            _ => LiteralProgress::Bad,
         }
     }
 
-    fn next_element(&mut self, byte: u8, out: &mut String) -> Piece {
+    fn next_element(&mut self, byte: u8, out: &mut String) -> LiteralProgress {
         let (close, written, next) = match self.stack.last() {
-            Some(Frame::Object) => (b'}', '}', At::Key),
-            Some(Frame::Arguments) => (b')', '}', At::Key),
-            Some(Frame::List(close)) => (*close, ']', At::Value),
-            None => return Piece::Bad,
+            Some(LiteralContainer::Object) => (b'}', '}', LiteralState::Key),
+            Some(LiteralContainer::Arguments) => (b')', '}', LiteralState::Key),
+            Some(LiteralContainer::List(close)) => (*close, ']', LiteralState::Value),
+            None => return LiteralProgress::Bad,
         };
         self.owes_comma = byte == b',';
         if byte == b',' {
@@ -509,18 +535,18 @@ impl Literal {
             self.stack.pop();
             self.settle();
         } else {
-            return Piece::Bad;
+            return LiteralProgress::Bad;
         }
-        Piece::Took(1)
+        LiteralProgress::Took(1)
     }
 
     /// Opens a list or an object.
-    fn open(&mut self, frame: Frame, out: &mut String) -> Piece {
+    fn open(&mut self, frame: LiteralContainer, out: &mut String) -> LiteralProgress {
         self.pay_comma(out);
         self.stack.push(frame);
-        self.at = if frame == Frame::Object { At::Key } else { At::Value };
-        out.push(if frame == Frame::Object { '{' } else { '[' });
-        Piece::Took(1)
+        self.at = if frame == LiteralContainer::Object { LiteralState::Key } else { LiteralState::Value };
+        out.push(if frame == LiteralContainer::Object { '{' } else { '[' });
+        LiteralProgress::Took(1)
     }
 
     fn pay_comma(&mut self, out: &mut String) {
@@ -531,9 +557,9 @@ impl Literal {
 
     fn settle(&mut self) {
         if self.stack.is_empty() {
-            self.at = At::Done;
-        } else if !matches!(self.at, At::Separator) {
-            self.at = At::Next;
+            self.at = LiteralState::Done;
+        } else if !matches!(self.at, LiteralState::Separator) {
+            self.at = LiteralState::Next;
         }
     }
 }
@@ -542,10 +568,10 @@ impl Literal {
 const ESCAPES: (&str, &str) = ("ntrbfva0\"'\\/", "\n\t\r\u{8}\u{c}\u{b}\u{7}\0\"'\\/");
 
 /// An escape sequence, as JSON writes it.
-fn escape(text: &str, is_last: bool, out: &mut String) -> Piece {
+fn escape(text: &str, is_last: bool, out: &mut String) -> LiteralProgress {
     let bytes = text.as_bytes();
     let Some(&kind) = bytes.get(1) else {
-        return if is_last { keep(text, 1, out) } else { Piece::More };
+        return if is_last { keep(text, 1, out) } else { LiteralProgress::More };
     };
     let digits = match kind {
         b'x' => 2,
@@ -554,7 +580,7 @@ fn escape(text: &str, is_last: bool, out: &mut String) -> Piece {
         _ => 0,
     };
     if bytes.len() < 2 + digits && !is_last {
-        return Piece::More;
+        return LiteralProgress::More;
     }
     let hex = text.get(2..2 + digits).filter(|hex| hex.bytes().all(|byte| byte.is_ascii_hexdigit()));
     match hex.filter(|_| digits > 0) {
@@ -565,14 +591,14 @@ fn escape(text: &str, is_last: bool, out: &mut String) -> Piece {
             let mut buffer = [0; 4];
             escape_into(code.unwrap_or(char::REPLACEMENT_CHARACTER).encode_utf8(&mut buffer), out);
         }
-        None if kind == b'\n' => return Piece::Took(2),
+        None if kind == b'\n' => return LiteralProgress::Took(2),
         None => {
             // No escape at all: the backslash is meant.
             let Some(at) = ESCAPES.0.find(char::from(kind)) else { return keep(text, 1, out) };
             escape_into(&ESCAPES.1[at..=at], out);
         }
     }
-    Piece::Took(2 + digits)
+    LiteralProgress::Took(2 + digits)
 }
 
 /// A bare word as JSON.
@@ -598,8 +624,8 @@ pub(in crate::dialect) fn word_into(word: &str, out: &mut String) {
 
 /// Whether `text` is one complete JSON value.
 pub(in crate::dialect) fn is_json(text: &str) -> bool {
-    let mut scanner = Scanner::new();
-    scanner.push(text) == text.len() && scanner.finish() == Status::Complete && scanner.is_strict()
+    let mut scanner = JsonScanner::new();
+    scanner.push(text) == text.len() && scanner.finish() == ScanStatus::Complete && scanner.is_strict()
 }
 
 /// A number that Python reads and JSON does not, as JSON.
@@ -615,9 +641,9 @@ fn number(word: &str) -> Option<String> {
 }
 
 /// Passes the first `len` bytes of `text` on as they are.
-fn keep(text: &str, len: usize, out: &mut String) -> Piece {
+fn keep(text: &str, len: usize, out: &mut String) -> LiteralProgress {
     escape_into(&text[..len], out);
-    Piece::Took(len)
+    LiteralProgress::Took(len)
 }
 
 /// Whether `text` begins with the name of an argument and its sign, or the end of all arguments. Nothing: more text is

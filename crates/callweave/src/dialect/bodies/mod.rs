@@ -1,6 +1,6 @@
 //! How calls are written between markers: readers that turn text into tokens.
 //!
-//! A reader is handed what has not been taken yet and answers with one [`Token`] at a time. It never
+//! A reader is handed what has not been taken yet and answers with one [`BodyToken`] at a time. It never
 //! looks back: all that it must remember is in its state, so that text may come in any cut. It does not
 //! know whether its tokens are shown at once or kept until the call is certain; that is the engine's.
 
@@ -15,33 +15,33 @@ pub(super) mod tags;
 pub(super) mod typed;
 pub(super) mod value;
 
-use super::markers::{Found, Markers};
-use super::matcher::Matcher;
-use super::spec::{Body, Form};
+use super::markers::{MarkerMatch, MarkerSet};
+use super::matcher::CallMatcher;
+use super::spec::{CallBody, CallForm};
 use super::table;
 use super::tools::Tools;
-use crate::event::Completion;
+use crate::event::BlockCompletion;
 use crate::json::escape_into;
 
 /// What a reader found at the start of the text it was handed. Numbers count bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Token {
+pub(super) enum BodyToken {
     /// Too little text to say anything. Never answered when no more will come.
     More,
     /// Syntax.
     Markup(usize),
-    /// The tool's name; it is in [`Context::name`], and an id that came with it in [`Context::id`].
+    /// The tool's name; it is in [`BodyContext::name`], and an id that came with it in [`BodyContext::id`].
     Name(usize),
-    /// The call's id; it is in [`Context::id`].
+    /// The call's id; it is in [`BodyContext::id`].
     Id(usize),
     /// Argument text, as it stands.
     Argument(usize),
-    /// Argument text made from these bytes; it is in [`Context::scratch`].
+    /// Argument text made from these bytes; it is in [`BodyContext::scratch`].
     Converted(usize),
     /// These bytes say that there are no arguments, or nothing does.
     NoArguments(usize),
     /// The call is over.
-    End(Completion),
+    End(BlockCompletion),
     /// The body is over.
     Done,
     /// The body says that there are no calls; it is this long.
@@ -52,7 +52,7 @@ pub(super) enum Token {
     Fail,
 }
 
-impl Token {
+impl BodyToken {
     /// How many bytes it accounts for.
     pub(super) fn len(self) -> usize {
         match self {
@@ -64,8 +64,8 @@ impl Token {
 }
 
 /// What readers share and fill.
-pub(super) struct Context<'c> {
-    pub(super) form: &'c Compiled,
+pub(super) struct BodyContext<'c> {
+    pub(super) form: &'c CompiledForm,
     pub(super) tools: &'c Tools,
     pub(super) name: &'c mut String,
     pub(super) id: &'c mut String,
@@ -79,42 +79,42 @@ pub(super) struct Context<'c> {
     /// Whether the end of a value, and so of the call, is in doubt: a later call may be a part of it.
     pub(super) in_doubt: &'c mut bool,
     /// How the call ended, once a reader says so: that is told after the token it answers with.
-    pub(super) ended: Option<Completion>,
+    pub(super) ended: Option<BlockCompletion>,
 }
 
-impl Context<'_> {
+impl BodyContext<'_> {
     /// Argument text made from `len` bytes.
-    pub(super) fn made(&mut self, len: usize, text: &str) -> Token {
+    pub(super) fn made(&mut self, len: usize, text: &str) -> BodyToken {
         self.scratch.clear();
         self.scratch.push_str(text);
-        Token::Converted(len)
+        BodyToken::Converted(len)
     }
 
     /// A piece of a string, as it stands where JSON writes it the same.
     #[inline]
-    pub(super) fn string(&mut self, piece: &str) -> Token {
+    pub(super) fn string(&mut self, piece: &str) -> BodyToken {
         if piece.bytes().all(|byte| byte >= 0x20 && byte != b'"' && byte != b'\\') {
-            return Token::Argument(piece.len());
+            return BodyToken::Argument(piece.len());
         }
         self.scratch.clear();
         escape_into(piece, self.scratch);
-        Token::Converted(piece.len())
+        BodyToken::Converted(piece.len())
     }
 
     /// The key of a member of the arguments, made from `len` bytes.
-    pub(super) fn key(&mut self, len: usize, is_first: bool, key: &str) -> Token {
+    pub(super) fn key(&mut self, len: usize, is_first: bool, key: &str) -> BodyToken {
         self.scratch.clear();
         self.scratch.push_str(if is_first { "{\"" } else { ", \"" });
         escape_into(key, self.scratch);
         self.scratch.push_str("\": ");
-        Token::Converted(len)
+        BodyToken::Converted(len)
     }
 
     /// The tool's name, read from `len` bytes.
-    pub(super) fn named(&mut self, len: usize, name: &str) -> Token {
+    pub(super) fn named(&mut self, len: usize, name: &str) -> BodyToken {
         self.name.clear();
         self.name.push_str(name);
-        Token::Name(len)
+        BodyToken::Name(len)
     }
 
     /// Whether a name may be written so.
@@ -125,34 +125,34 @@ impl Context<'_> {
     }
 
     /// That more text is needed, or `token` where none will come.
-    pub(super) fn more_or(&self, token: Token) -> Token {
-        if self.is_last { token } else { Token::More }
+    pub(super) fn more_or(&self, token: BodyToken) -> BodyToken {
+        if self.is_last { token } else { BodyToken::More }
     }
 }
 
 /// A form with its markers made ready for searching.
 #[derive(Debug)]
-pub(super) struct Compiled {
-    pub(super) form: Form,
+pub(super) struct CompiledForm {
+    pub(super) form: CallForm,
     /// Which of the plan's dialects it belongs to.
     pub(super) dialect: usize,
-    pub(super) closers: Markers<()>,
+    pub(super) closers: MarkerSet<()>,
     /// What may stand before a name, what ends it, and what may follow it (an id, if true).
-    pub(super) before: Markers<()>,
-    pub(super) ends: Markers<()>,
-    follows: Markers<bool>,
+    pub(super) before: MarkerSet<()>,
+    pub(super) ends: MarkerSet<()>,
+    follows: MarkerSet<bool>,
     /// The tags of a tagged body.
-    frame: Option<tagged::Frame>,
+    frame: Option<tagged::TagMarkers>,
     /// Bytes that are data inside a string of the body, and read the same in JSON.
     plain: Box<[bool; 256]>,
 }
 
-impl Compiled {
-    pub(super) fn new(form: Form, dialect: usize) -> Self {
-        let closers = Markers::new().with(&form.close, ());
-        let (mut before, mut ends, mut follows) = (Markers::new(), closers.clone(), Markers::new());
+impl CompiledForm {
+    pub(super) fn new(form: CallForm, dialect: usize) -> Self {
+        let closers = MarkerSet::new().with(&form.close, ());
+        let (mut before, mut ends, mut follows) = (MarkerSet::new(), closers.clone(), MarkerSet::new());
         match &form.body {
-            Body::Header(body) => {
+            CallBody::Header(body) => {
                 before.add_all(&body.before, ());
                 for text in body.id.iter().chain(&body.after) {
                     ends.add(text, ());
@@ -160,29 +160,29 @@ impl Compiled {
                 }
                 ends.add("{", ());
             }
-            Body::Braces(body) => {
+            CallBody::Braces(body) => {
                 before.add_all(&body.before, ());
                 ends.add_all(["{", "("], ());
             }
             _ => {}
         }
         let frame = match &form.body {
-            Body::Tagged(body) => Some(tagged::Frame::new(&form, body)),
+            CallBody::Tagged(body) => Some(tagged::TagMarkers::new(&form, body)),
             _ => None,
         };
         let ends_string = |byte: u8| match &form.body {
-            Body::Json(_) | Body::Header(_) => closers.is_first(byte),
-            Body::Matched(_) | Body::Children(_) => false,
-            Body::Tagged(body) => {
+            CallBody::Json(_) | CallBody::Header(_) => closers.is_first(byte),
+            CallBody::Matched(_) | CallBody::Children(_) => false,
+            CallBody::Tagged(body) => {
                 frame.as_ref().is_some_and(|frame| frame.inside.is_first(byte))
                     || body.entities && byte == b'&'
             }
-            Body::Python {} => byte == b'\'',
-            Body::Braces(body) => {
+            CallBody::Python {} => byte == b'\'',
+            CallBody::Braces(body) => {
                 matches!(byte, b'\'' | b'}') || body.quote.as_bytes().first() == Some(&byte)
             }
-            Body::Elements(body) => body.prefix.as_bytes().first() == Some(&byte),
-            Body::Fields(_) => byte == b'<',
+            CallBody::Elements(body) => body.prefix.as_bytes().first() == Some(&byte),
+            CallBody::Fields(_) => byte == b'<',
         };
         let mut plain = Box::new([false; 256]);
         for byte in b' '..=u8::MAX {
@@ -192,16 +192,16 @@ impl Compiled {
     }
 
     /// The matcher of a form that has no markers: it is to be given the whole text.
-    pub(super) fn whole_text_matcher(&self) -> Option<&Matcher> {
+    pub(super) fn whole_text_matcher(&self) -> Option<&CallMatcher> {
         match &self.form.body {
-            Body::Matched(matcher) if self.form.open.is_empty() => Some(matcher),
+            CallBody::Matched(matcher) if self.form.open.is_empty() => Some(matcher),
             _ => None,
         }
     }
 
     /// Whether the body itself is the only sign of a call.
     pub(super) fn is_bare(&self) -> bool {
-        self.form.open.is_empty() && matches!(self.form.body, Body::Json(_) | Body::Python {})
+        self.form.open.is_empty() && matches!(self.form.body, CallBody::Json(_) | CallBody::Python {})
     }
 
     /// Whether closing brackets at the start of `text`, and the form's closer after them, end the call: the text
@@ -209,10 +209,10 @@ impl Compiled {
     pub(super) fn is_closed_by(&self, text: &str, is_last: bool) -> Option<bool> {
         let rest = text.trim_start_matches(['}', ']', ')', '\n', ' ']);
         let after = match self.closers.starting(rest, is_last) {
-            Found::Marker { len, .. } => rest[len..].trim_ascii_start(),
-            Found::Perhaps(_) => return None,
-            Found::Nothing if rest.is_empty() && !is_last => return None,
-            Found::Nothing => return Some(false),
+            MarkerMatch::Marker { len, .. } => rest[len..].trim_ascii_start(),
+            MarkerMatch::Perhaps(_) => return None,
+            MarkerMatch::Nothing if rest.is_empty() && !is_last => return None,
+            MarkerMatch::Nothing => return Some(false),
         };
         let opens = |open: &String| after.starts_with(open.as_str());
         let may_open = |open: &String| open.starts_with(after);
@@ -233,23 +233,23 @@ impl Compiled {
 
 /// A reader of any body.
 #[derive(Clone, Debug)]
-pub(super) struct Reader {
-    kind: Kind,
+pub(super) struct BodyReader {
+    kind: BodyReaderKind,
     /// How the call ended, if nobody was told yet.
-    pub(super) ended: Option<Completion>,
+    pub(super) ended: Option<BlockCompletion>,
 }
 
 macro_rules! readers {
     ($($kind:ident: $reader:ty),* $(,)?) => {
         #[derive(Clone, Debug)]
-        enum Kind {
+        enum BodyReaderKind {
             $($kind($reader),)*
         }
 
-        impl Kind {
-            fn new(body: &Body) -> Self {
+        impl BodyReaderKind {
+            fn new(body: &CallBody) -> Self {
                 match body {
-                    $(Body::$kind { .. } => Self::$kind(<$reader>::default()),)*
+                    $(CallBody::$kind { .. } => Self::$kind(<$reader>::default()),)*
                 }
             }
 
@@ -261,7 +261,7 @@ macro_rules! readers {
             }
 
             #[inline]
-            fn next(&mut self, text: &str, context: &mut Context<'_>) -> Token {
+            fn next(&mut self, text: &str, context: &mut BodyContext<'_>) -> BodyToken {
                 match self {
                     $(Self::$kind(reader) => reader.next(text, context),)*
                 }
@@ -271,56 +271,62 @@ macro_rules! readers {
 }
 
 readers! {
-    Json: json::Reader,
-    Header: header::Reader,
-    Tagged: tagged::Reader,
-    Python: python::Reader,
-    Braces: table::gemma4::braces::Reader,
-    Elements: table::minimax_m3::elements::Reader,
-    Fields: table::use_tool::fields::Reader,
-    Children: children::Reader,
-    Matched: matched::Reader,
+    Json: json::JsonCallReader,
+    Header: header::HeaderReader,
+    Tagged: tagged::TaggedReader,
+    Python: python::PythonReader,
+    Braces: table::gemma4::braces::BracesReader,
+    Elements: table::minimax_m3::elements::ElementsReader,
+    Fields: table::use_tool::fields::FieldsReader,
+    Children: children::ChildrenReader,
+    Matched: matched::MatchedReader,
 }
 
 /// A reader of the arguments of a call whose name is known.
-impl Default for Reader {
+impl Default for BodyReader {
     fn default() -> Self {
-        Self { kind: Kind::Header(header::Reader::of_arguments()), ended: None }
+        Self { kind: BodyReaderKind::Header(header::HeaderReader::of_arguments()), ended: None }
     }
 }
 
-impl Reader {
-    pub(super) fn new(form: &Form) -> Self {
-        Self { kind: Kind::new(&form.body), ended: None }
+impl BodyReader {
+    pub(super) fn new(form: &CallForm) -> Self {
+        Self { kind: BodyReaderKind::new(&form.body), ended: None }
     }
 
     /// A reader of a call behind the form's opener.
-    pub(super) fn behind_opener(form: &Form) -> Self {
+    pub(super) fn behind_opener(form: &CallForm) -> Self {
         match &form.body {
-            Body::Tagged(_) => Self { kind: Kind::Tagged(tagged::Reader::wrapped()), ended: None },
+            CallBody::Tagged(_) => {
+                Self { kind: BodyReaderKind::Tagged(tagged::TaggedReader::wrapped()), ended: None }
+            }
             _ => Self::new(form),
         }
     }
 
     /// A reader of a body that begins with what it was found by.
-    pub(super) fn of_body(form: &Form) -> Self {
+    pub(super) fn of_body(form: &CallForm) -> Self {
         match &form.body {
-            Body::Json(_) => Self { kind: Kind::Json(json::Reader::unmarked()), ended: None },
+            CallBody::Json(_) => {
+                Self { kind: BodyReaderKind::Json(json::JsonCallReader::unmarked()), ended: None }
+            }
             _ => Self::new(form),
         }
     }
 
     /// A reader of a call that begins with its name.
-    pub(super) fn of_name(form: &Form) -> Self {
+    pub(super) fn of_name(form: &CallForm) -> Self {
         match &form.body {
-            Body::Tagged(_) => Self { kind: Kind::Tagged(tagged::Reader::of_name()), ended: None },
+            CallBody::Tagged(_) => {
+                Self { kind: BodyReaderKind::Tagged(tagged::TaggedReader::of_name()), ended: None }
+            }
             _ => Self::new(form),
         }
     }
 
     /// Whether a tag of its own holds every parameter.
     pub(super) fn is_tagged(&self) -> bool {
-        matches!(self.kind, Kind::Tagged(_))
+        matches!(self.kind, BodyReaderKind::Tagged(_))
     }
 
     /// Whether it stands inside a string, so that it has nothing to say before more text comes.
@@ -332,18 +338,18 @@ impl Reader {
     /// Takes a `text` that is argument text as it stands, if it is: the common case of a long
     /// string, for which nothing but its bytes has to be looked at.
     #[inline]
-    pub(super) fn takes_as_is(&mut self, text: &str, form: &Compiled) -> bool {
+    pub(super) fn takes_as_is(&mut self, text: &str, form: &CompiledForm) -> bool {
         let takes = self.is_in_string() && text.bytes().all(|byte| form.plain[usize::from(byte)]);
-        if takes && let Kind::Tagged(reader) = &mut self.kind {
+        if takes && let BodyReaderKind::Tagged(reader) = &mut self.kind {
             reader.leave_line_start();
         }
         takes
     }
 
     #[inline]
-    pub(super) fn next(&mut self, text: &str, context: &mut Context<'_>) -> Token {
+    pub(super) fn next(&mut self, text: &str, context: &mut BodyContext<'_>) -> BodyToken {
         if let Some(completion) = self.ended.take() {
-            return Token::End(completion);
+            return BodyToken::End(completion);
         }
         let token = self.kind.next(text, context);
         self.ended = context.ended.take();

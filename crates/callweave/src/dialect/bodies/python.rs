@@ -1,20 +1,20 @@
 //! Calls as Python writes them: `[name(key=value), …]`, or one per line.
 
-use super::literal::{Literal, Syntax};
-use super::{Context, Token, leading_space};
+use super::literal::{LiteralReader, LiteralSyntax};
+use super::{BodyContext, BodyToken, leading_space};
 
 const LONGEST_NAME: usize = 128;
 
 /// Reads a list of calls.
 #[derive(Clone, Debug, Default)]
-pub(in super::super) struct Reader {
-    at: At,
+pub(in super::super) struct PythonReader {
+    at: PythonState,
     is_list: bool,
-    literal: Option<Literal>,
+    literal: Option<LiteralReader>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum At {
+enum PythonState {
     #[default]
     Start,
     /// Before a name.
@@ -27,61 +27,63 @@ enum At {
     Done,
 }
 
-impl Reader {
+impl PythonReader {
     #[inline]
     pub(super) fn is_in_string(&self) -> bool {
-        self.at == At::Arguments && self.literal.as_ref().is_some_and(Literal::is_in_string)
+        self.at == PythonState::Arguments && self.literal.as_ref().is_some_and(LiteralReader::is_in_string)
     }
 
-    pub(super) fn next(&mut self, text: &str, context: &mut Context<'_>) -> Token {
+    pub(super) fn next(&mut self, text: &str, context: &mut BodyContext<'_>) -> BodyToken {
         match self.at {
-            At::Arguments => return self.arguments(text, context),
-            At::Open => return self.open(context),
-            At::Done => return Token::Done,
-            At::Start | At::Name | At::Next => {}
+            PythonState::Arguments => return self.arguments(text, context),
+            PythonState::Open => return self.open(context),
+            PythonState::Done => return BodyToken::Done,
+            PythonState::Start | PythonState::Name | PythonState::Next => {}
         }
         let space = leading_space(text);
         if space > 0 {
-            return Token::Markup(space);
+            return BodyToken::Markup(space);
         }
         let Some(&byte) = text.as_bytes().first() else {
             return match (context.is_last, self.at) {
-                (false, _) => Token::More,
-                (true, At::Next) => Token::Done,
-                (true, _) => Token::Fail,
+                (false, _) => BodyToken::More,
+                (true, PythonState::Next) => BodyToken::Done,
+                (true, _) => BodyToken::Fail,
             };
         };
         match (self.at, byte) {
-            (At::Start, b'[') => {
+            (PythonState::Start, b'[') => {
                 self.is_list = true;
-                self.at = At::Name;
-                Token::Markup(1)
+                self.at = PythonState::Name;
+                BodyToken::Markup(1)
             }
-            (At::Start, _) if context.form.is_bare() => Token::Fail,
-            (At::Next, b']') if self.is_list => {
-                self.at = At::Done;
-                Token::Markup(1)
+            (PythonState::Start, _) if context.form.is_bare() => BodyToken::Fail,
+            (PythonState::Next, b']') if self.is_list => {
+                self.at = PythonState::Done;
+                BodyToken::Markup(1)
             }
             // What is called may be printed.
-            (At::Next, b')') if !self.is_list => Token::Markup(1),
-            (At::Start | At::Name, b'p') if !self.is_list && text.starts_with("print(") => Token::Markup(6),
-            (At::Start | At::Name, b'p')
+            (PythonState::Next, b')') if !self.is_list => BodyToken::Markup(1),
+            (PythonState::Start | PythonState::Name, b'p') if !self.is_list && text.starts_with("print(") => {
+                BodyToken::Markup(6)
+            }
+            (PythonState::Start | PythonState::Name, b'p')
                 if !self.is_list && !context.is_last && "print(".starts_with(text) =>
             {
-                Token::More
+                BodyToken::More
             }
-            (At::Next, b',' | b';') => {
-                self.at = At::Name;
-                Token::Markup(1)
+            (PythonState::Next, b',' | b';') => {
+                self.at = PythonState::Name;
+                BodyToken::Markup(1)
             }
-            (At::Next, _) if self.is_list => Token::Fail,
-            (At::Name, b']') if self.is_list => {
-                self.at = At::Done;
-                if self.literal.is_none() { Token::Empty(1) } else { Token::Markup(1) }
+            (PythonState::Next, _) if self.is_list => BodyToken::Fail,
+            (PythonState::Name, b']') if self.is_list => {
+                self.at = PythonState::Done;
+                if self.literal.is_none() { BodyToken::Empty(1) } else { BodyToken::Markup(1) }
             }
-            (At::Next, _) if !is_name_byte(byte) => {
-                self.at = At::Done;
-                Token::Done
+            (PythonState::Next, _) if !is_name_byte(byte) => {
+                self.at = PythonState::Done;
+                BodyToken::Done
             }
             _ => self.name(text, context),
         }
@@ -89,47 +91,47 @@ impl Reader {
 
     /// A name counts once its parenthesis and the first thing inside it have been seen: prose has
     /// brackets and parentheses too.
-    fn name(&mut self, text: &str, context: &mut Context<'_>) -> Token {
+    fn name(&mut self, text: &str, context: &mut BodyContext<'_>) -> BodyToken {
         let bytes = text.as_bytes();
         let len = bytes.iter().take_while(|&&byte| is_name_byte(byte)).count();
         if len == 0 || len > LONGEST_NAME || bytes[0].is_ascii_digit() {
-            return Token::Fail;
+            return BodyToken::Fail;
         }
         let Some(&paren) = bytes.get(len) else {
-            return if context.is_last { Token::Fail } else { Token::More };
+            return if context.is_last { BodyToken::Fail } else { BodyToken::More };
         };
         if paren != b'(' {
-            return Token::Fail;
+            return BodyToken::Fail;
         }
         let is_call = match first_argument(&text[len + 1..], self.is_list) {
-            None if !context.is_last => return Token::More,
+            None if !context.is_last => return BodyToken::More,
             // Cut where it still may be one: between markers it is.
             None => !context.form.is_bare(),
             Some(is_argument) => is_argument,
         };
         if !is_call {
-            return Token::Fail;
+            return BodyToken::Fail;
         }
         // Llama calls the method of a tool: `name.call(…)`.
         let written = &text[..len];
         let name = written.strip_suffix(".call").filter(|_| !context.tools.contains(written));
-        self.at = At::Open;
+        self.at = PythonState::Open;
         context.named(len, name.unwrap_or(written))
     }
 
-    fn open(&mut self, context: &mut Context<'_>) -> Token {
-        self.at = At::Arguments;
-        self.literal = Some(Literal::arguments());
+    fn open(&mut self, context: &mut BodyContext<'_>) -> BodyToken {
+        self.at = PythonState::Arguments;
+        self.literal = Some(LiteralReader::arguments());
         context.made(1, "{")
     }
 
     #[inline]
-    fn arguments(&mut self, text: &str, context: &mut Context<'_>) -> Token {
-        let Some(literal) = &mut self.literal else { return Token::Fail };
-        let syntax = Syntax { line_ends_call: !self.is_list, ..Syntax::default() };
+    fn arguments(&mut self, text: &str, context: &mut BodyContext<'_>) -> BodyToken {
+        let Some(literal) = &mut self.literal else { return BodyToken::Fail };
+        let syntax = LiteralSyntax { line_ends_call: !self.is_list, ..LiteralSyntax::default() };
         let (token, ended) = literal.token(text, syntax, context);
         if ended.is_some() {
-            self.at = At::Next;
+            self.at = PythonState::Next;
             context.ended = ended;
         }
         token

@@ -1,6 +1,6 @@
 //! The headers of tags: how long they are, and what their attributes say.
 
-use super::super::markers::{Found, Markers};
+use super::super::markers::{MarkerMatch, MarkerSet};
 use super::head;
 
 /// Headers of tags are not longer than this.
@@ -17,7 +17,7 @@ pub(in crate::dialect) enum TagLen {
 /// The length of a tag's header: up to its end, which does not count inside quotes.
 pub(in crate::dialect) fn tag_len<M: Copy>(
     text: &str,
-    ends: &Markers<M>,
+    ends: &MarkerSet<M>,
     is_quoted: bool,
     is_last: bool,
 ) -> TagLen {
@@ -26,7 +26,7 @@ pub(in crate::dialect) fn tag_len<M: Copy>(
     let mut from = 0;
     loop {
         match ends.find(&window[from..], is_last) {
-            Found::Marker { at, .. } => {
+            MarkerMatch::Marker { at, .. } => {
                 let at = from + at;
                 let quotes = text[..at].bytes().filter(|&byte| byte == b'"').count();
                 if is_quoted && quotes % 2 == 1 {
@@ -35,9 +35,9 @@ pub(in crate::dialect) fn tag_len<M: Copy>(
                 }
                 return if at <= LONGEST_HEADER { TagLen::Known(at) } else { TagLen::Never };
             }
-            Found::Perhaps(at) if from + at <= LONGEST_HEADER => return TagLen::More,
-            Found::Nothing if text.len() <= LONGEST_HEADER && !is_last => return TagLen::More,
-            Found::Perhaps(_) | Found::Nothing => return TagLen::Never,
+            MarkerMatch::Perhaps(at) if from + at <= LONGEST_HEADER => return TagLen::More,
+            MarkerMatch::Nothing if text.len() <= LONGEST_HEADER && !is_last => return TagLen::More,
+            MarkerMatch::Perhaps(_) | MarkerMatch::Nothing => return TagLen::Never,
         }
     }
 }

@@ -1,12 +1,12 @@
 //! A value written raw, given the types that its place allows.
 
-use super::literal::{Literal, Piece, Syntax, is_json, word_into};
-use crate::json::schema::Types;
-use crate::json::{Scanner, Status, Str, escape_into};
+use super::literal::{LiteralProgress, LiteralReader, LiteralSyntax, is_json, word_into};
+use crate::json::schema::TypeSet;
+use crate::json::{JsonScanner, ScanStatus, Str, escape_into};
 
 /// What the beginning of a value may still become.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::dialect) enum Prospect {
+pub(in crate::dialect) enum PossibleType {
     /// Not certain yet.
     Open,
     /// Nothing but a string.
@@ -17,19 +17,19 @@ pub(in crate::dialect) enum Prospect {
 
 /// Finds out what a growing value may still become. Every byte is looked at once.
 #[derive(Clone, Debug, Default)]
-pub(in crate::dialect) struct Prober {
+pub(in crate::dialect) struct TypeProber {
     /// Where the value begins, after white space.
     start: Option<usize>,
     seen: usize,
-    scanner: Scanner,
+    scanner: JsonScanner,
 }
 
 /// Words that are values are not longer than this, white space after them included.
 const LONGEST_WORD: usize = 4096;
 
-impl Prober {
+impl TypeProber {
     /// What a value that begins with `text` may still become. Later texts begin with earlier ones.
-    pub(in crate::dialect) fn probe(&mut self, text: &str, types: Types) -> Prospect {
+    pub(in crate::dialect) fn probe(&mut self, text: &str, types: TypeSet) -> PossibleType {
         let start = match self.start {
             Some(start) => start,
             None => {
@@ -37,66 +37,66 @@ impl Prober {
                 let space = text[seen..].bytes().take_while(u8::is_ascii_whitespace).count();
                 self.seen = seen + space;
                 if self.seen == text.len() {
-                    return Prospect::Open;
+                    return PossibleType::Open;
                 }
                 *self.start.insert(self.seen)
             }
         };
         let first = text.as_bytes()[start];
-        let is_container = (types.overlaps(Types::OBJECT) && first == b'{')
-            || (types.overlaps(Types::ARRAY) && first == b'[');
+        let is_container = (types.overlaps(TypeSet::OBJECT) && first == b'{')
+            || (types.overlaps(TypeSet::ARRAY) && first == b'[');
         match (is_container, types.allows_string()) {
             (true, false) => self.container(text),
             (true, true) => self.container_or_string(text, start),
-            (false, false) => Prospect::Open,
+            (false, false) => PossibleType::Open,
             (false, true) => word(&text[start..], types),
         }
     }
 
     /// Models sometimes escape a whole container; that shows at its first quote.
-    fn container(&mut self, text: &str) -> Prospect {
+    fn container(&mut self, text: &str) -> PossibleType {
         let rest = &text.as_bytes()[self.seen..];
         match memchr::memchr3(b'"', b'\'', b'\\', rest) {
-            Some(at) if rest[at] == b'\\' => Prospect::Open,
-            Some(_) => Prospect::Literal,
+            Some(at) if rest[at] == b'\\' => PossibleType::Open,
+            Some(_) => PossibleType::Literal,
             None => {
                 self.seen = text.len();
-                Prospect::Open
+                PossibleType::Open
             }
         }
     }
 
     /// A container that stops being JSON is a string, unless Python wrote it.
-    fn container_or_string(&mut self, text: &str, start: usize) -> Prospect {
+    fn container_or_string(&mut self, text: &str, start: usize) -> PossibleType {
         let rest = &text[self.seen..];
-        if self.scanner.status() != Status::Complete && self.scanner.status() != Status::Broken {
+        if self.scanner.status() != ScanStatus::Complete && self.scanner.status() != ScanStatus::Broken {
             self.seen += self.scanner.push(rest);
         }
         let rest = &text[self.seen..];
         let goes_on = match self.scanner.status() {
-            Status::Complete => {
+            ScanStatus::Complete => {
                 let space = rest.bytes().take_while(u8::is_ascii_whitespace).count();
                 self.seen += space;
                 space == rest.len()
             }
-            Status::Broken => rest.starts_with('\'') && self.seen - start < 64,
-            Status::Empty | Status::Open => true,
+            ScanStatus::Broken => rest.starts_with('\'') && self.seen - start < 64,
+            ScanStatus::Empty | ScanStatus::Open => true,
         };
-        if goes_on { Prospect::Open } else { Prospect::String }
+        if goes_on { PossibleType::Open } else { PossibleType::String }
     }
 }
 
-fn word(begun: &str, types: Types) -> Prospect {
+fn word(begun: &str, types: TypeSet) -> PossibleType {
     if begun.len() > LONGEST_WORD {
-        return Prospect::String;
+        return PossibleType::String;
     }
     let word = begun.trim_end();
     let starts = |words: &[&str]| words.iter().any(|other| other.starts_with(word));
-    let may_be = (types.overlaps(Types::NULL) && starts(&["null", "None"]))
-        || (types.overlaps(Types::BOOLEAN) && starts(&["true", "false", "True", "False"]))
-        || (types.overlaps(Types::NUMBER) && word.len() < 64 && word.bytes().all(is_number_byte))
+    let may_be = (types.overlaps(TypeSet::NULL) && starts(&["null", "None"]))
+        || (types.overlaps(TypeSet::BOOLEAN) && starts(&["true", "false", "True", "False"]))
+        || (types.overlaps(TypeSet::NUMBER) && word.len() < 64 && word.bytes().all(is_number_byte))
         || (types.is_any() && word.starts_with('"'));
-    if may_be { Prospect::Open } else { Prospect::String }
+    if may_be { PossibleType::Open } else { PossibleType::String }
 }
 
 fn is_number_byte(byte: u8) -> bool {
@@ -104,29 +104,29 @@ fn is_number_byte(byte: u8) -> bool {
 }
 
 /// Appends a complete value as JSON.
-pub(in crate::dialect) fn convert(text: &str, types: Types, out: &mut String) {
+pub(in crate::dialect) fn convert(text: &str, types: TypeSet, out: &mut String) {
     let word = text.trim();
     if word.is_empty() && !types.allows_string() {
         out.push_str(if types.allows_null() { "null" } else { "\"\"" });
         return;
     }
     let begin = out.len();
-    let allows = |kind: Types| kind.overlaps(types);
+    let allows = |kind: TypeSet| kind.overlaps(types);
     match word {
-        "null" | "None" if allows(Types::NULL) => out.push_str("null"),
-        "true" | "True" | "TRUE" if allows(Types::BOOLEAN) => out.push_str("true"),
-        "false" | "False" | "FALSE" if allows(Types::BOOLEAN) => out.push_str("false"),
-        _ if word.starts_with('{') && allows(Types::OBJECT)
-            || word.starts_with('[') && allows(Types::ARRAY) =>
+        "null" | "None" if allows(TypeSet::NULL) => out.push_str("null"),
+        "true" | "True" | "TRUE" if allows(TypeSet::BOOLEAN) => out.push_str("true"),
+        "false" | "False" | "FALSE" if allows(TypeSet::BOOLEAN) => out.push_str("false"),
+        _ if word.starts_with('{') && allows(TypeSet::OBJECT)
+            || word.starts_with('[') && allows(TypeSet::ARRAY) =>
         {
             literal_into(word, out);
             // Python's set becomes a list only where a list is wanted.
             let is_set = word.starts_with('{') && out[begin..].starts_with('[');
-            if is_set && (types.allows_string() || !allows(Types::ARRAY)) {
+            if is_set && (types.allows_string() || !allows(TypeSet::ARRAY)) {
                 out.truncate(begin);
             }
         }
-        _ if allows(Types::NUMBER)
+        _ if allows(TypeSet::NUMBER)
             && word.starts_with(|first: char| first.is_ascii_digit() || "+-.".contains(first)) =>
         {
             if is_json(word) {
@@ -159,12 +159,12 @@ fn literal_into(word: &str, out: &mut String) {
         }
     }
     let begin = out.len();
-    let mut literal = Literal::value();
+    let mut literal = LiteralReader::value();
     let mut at = 0;
     loop {
-        match literal.next(&word[at..], Syntax { is_last: true, ..Syntax::default() }, out) {
-            Piece::Took(len) if len > 0 => at += len,
-            Piece::Done(len) if at + len == word.len() => return,
+        match literal.next(&word[at..], LiteralSyntax { is_last: true, ..LiteralSyntax::default() }, out) {
+            LiteralProgress::Took(len) if len > 0 => at += len,
+            LiteralProgress::Done(len) if at + len == word.len() => return,
             _ => {
                 out.truncate(begin);
                 return;

@@ -5,9 +5,9 @@
 //! in doubt: it never ends, or what follows its end cannot be. Then a closer that the next opener follows shows where
 //! the value stopped.
 
-use super::super::markers::Found;
-use super::{Compiled, Context, Token, boundary, leading_space};
-use crate::json::{Scanner, Status};
+use super::super::markers::MarkerMatch;
+use super::{BodyContext, BodyToken, CompiledForm, boundary, leading_space};
+use crate::json::{JsonScanner, ScanStatus};
 
 /// Longer than any closer.
 const WINDOW: usize = 1024;
@@ -17,9 +17,9 @@ pub(in crate::dialect) const LONGEST_DOUBT: usize = 1 << 16;
 
 /// The state of reading one value.
 #[derive(Clone, Copy, Debug, Default)]
-pub(in crate::dialect) struct Value {
-    scanner: Scanner,
-    loose: Option<Loose>,
+pub(in crate::dialect) struct ValueReader {
+    scanner: JsonScanner,
+    loose: Option<LooseValue>,
     /// Whether it has just stopped being JSON and nobody was told yet.
     is_untold: bool,
     /// The last byte outside a string that was not white space.
@@ -35,7 +35,7 @@ pub(in crate::dialect) struct Value {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Loose {
+struct LooseValue {
     depth: u32,
     quote: u8,
     is_escaped: bool,
@@ -58,7 +58,7 @@ pub(in crate::dialect) enum StringEnd {
 
 /// How far the value has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::dialect) enum Progress {
+pub(in crate::dialect) enum ValueProgress {
     Open,
     /// It has just stopped being JSON; nothing was taken.
     Odd,
@@ -120,10 +120,10 @@ pub(in crate::dialect) fn string_end(text: &str, quote: &str, seen: &mut usize, 
     if is_last { StringEnd::Doubtful } else { StringEnd::More }
 }
 
-impl Value {
+impl ValueReader {
     /// A value that should be an object, and begins with something else.
     pub(in crate::dialect) fn damaged() -> Self {
-        let loose = Loose { depth: 0, quote: 0, is_escaped: false, last: b',' };
+        let loose = LooseValue { depth: 0, quote: 0, is_escaped: false, last: b',' };
         Self { loose: Some(loose), is_untold: true, ..Self::default() }
     }
 
@@ -134,23 +134,27 @@ impl Value {
 
     /// Reads on: how many bytes of `text` belong to the value, and how far it has come.
     #[inline]
-    pub(in crate::dialect) fn read(&mut self, text: &str, context: &mut Context<'_>) -> (usize, Progress) {
+    pub(in crate::dialect) fn read(
+        &mut self,
+        text: &str,
+        context: &mut BodyContext<'_>,
+    ) -> (usize, ValueProgress) {
         let read = self.read_on(text, context.form, context.is_last);
         *context.in_doubt |= self.is_doubtful;
         read
     }
 
     #[inline]
-    fn read_on(&mut self, text: &str, form: &Compiled, is_last: bool) -> (usize, Progress) {
+    fn read_on(&mut self, text: &str, form: &CompiledForm, is_last: bool) -> (usize, ValueProgress) {
         if self.is_untold {
             self.is_untold = false;
-            return (0, Progress::Odd);
+            return (0, ValueProgress::Odd);
         }
         if self.is_stopped {
-            return (0, Progress::Closed);
+            return (0, ValueProgress::Closed);
         }
         if self.clear > 0 {
-            return (self.take_clear(text), Progress::Open);
+            return (self.take_clear(text), ValueProgress::Open);
         }
         if self.loose.is_some() {
             return self.read_loosely(text, form, is_last);
@@ -160,25 +164,25 @@ impl Value {
         let end = boundary(text, WINDOW);
         let (text, is_last) = (&text[..end], is_last && end == text.len());
         let text = match form.closers.find(text, is_last) {
-            Found::Nothing => text,
-            Found::Marker { at: 0, len, .. } if self.scanner.is_in_string() => {
+            MarkerMatch::Nothing => text,
+            MarkerMatch::Marker { at: 0, len, .. } if self.scanner.is_in_string() => {
                 match self.closer_in_string(whole, "\"", form, was_last) {
-                    Some(true) => return (self.take_clear(whole), Progress::Open),
+                    Some(true) => return (self.take_clear(whole), ValueProgress::Open),
                     Some(false) => &text[..len],
                     None if self.is_untold => return self.read_on(whole, form, was_last),
-                    None => return (0, Progress::Open),
+                    None => return (0, ValueProgress::Open),
                 }
             }
-            Found::Marker { at: 0, len, .. } => &text[..len],
-            Found::Perhaps(0) if self.scanner.is_in_string() => return (0, Progress::Open),
-            Found::Perhaps(0) => text,
-            Found::Marker { at, .. } | Found::Perhaps(at) => &text[..at],
+            MarkerMatch::Marker { at: 0, len, .. } => &text[..len],
+            MarkerMatch::Perhaps(0) if self.scanner.is_in_string() => return (0, ValueProgress::Open),
+            MarkerMatch::Perhaps(0) => text,
+            MarkerMatch::Marker { at, .. } | MarkerMatch::Perhaps(at) => &text[..at],
         };
         let before = self.scanner;
         let taken = self.scanner.push(text);
         match self.scanner.status() {
-            Status::Complete => (taken, Progress::Complete),
-            Status::Broken => {
+            ScanStatus::Complete => (taken, ValueProgress::Complete),
+            ScanStatus::Broken => {
                 // The scanner forgets where it stood when it broke, so it goes there once more.
                 let mut there = before;
                 there.push(&text[..taken]);
@@ -186,14 +190,18 @@ impl Value {
                 self.scanner = there;
                 self.note(&text[..taken]);
                 self.is_doubtful |= quote == 0 && self.last == b'"';
-                self.loose =
-                    Some(Loose { depth: there.depth(), quote, is_escaped: there.is_in_escape(), last: b',' });
+                self.loose = Some(LooseValue {
+                    depth: there.depth(),
+                    quote,
+                    is_escaped: there.is_in_escape(),
+                    last: b',',
+                });
                 self.is_untold = taken > 0;
-                if taken > 0 { (taken, Progress::Open) } else { (0, Progress::Odd) }
+                if taken > 0 { (taken, ValueProgress::Open) } else { (0, ValueProgress::Odd) }
             }
-            Status::Empty | Status::Open => {
+            ScanStatus::Empty | ScanStatus::Open => {
                 self.note(&text[..taken]);
-                (taken, Progress::Open)
+                (taken, ValueProgress::Open)
             }
         }
     }
@@ -226,7 +234,13 @@ impl Value {
 
     /// Whether a closer at the start of `text`, in a string, is data to the end of that string, or data by itself.
     /// Nothing: more text is needed, or the value stops there.
-    fn closer_in_string(&mut self, text: &str, quote: &str, form: &Compiled, is_last: bool) -> Option<bool> {
+    fn closer_in_string(
+        &mut self,
+        text: &str,
+        quote: &str,
+        form: &CompiledForm,
+        is_last: bool,
+    ) -> Option<bool> {
         // Only where the text ends there, or the next call begins, may it be more than data.
         if !form.is_closed_by(text, is_last)? {
             return Some(false);
@@ -239,7 +253,7 @@ impl Value {
                 Some(true)
             }
             StringEnd::Doubtful => {
-                let loose = Loose { depth: 0, quote: 0, is_escaped: false, last: b',' };
+                let loose = LooseValue { depth: 0, quote: 0, is_escaped: false, last: b',' };
                 self.is_untold = self.loose.is_none();
                 self.loose = Some(loose);
                 (self.is_doubtful, self.is_stopped) = (true, true);
@@ -256,24 +270,28 @@ impl Value {
 
     /// Reads on as a body does: a token, and how far the value has come with it.
     #[inline]
-    pub(in crate::dialect) fn token(&mut self, text: &str, context: &mut Context<'_>) -> (Token, Progress) {
+    pub(in crate::dialect) fn token(
+        &mut self,
+        text: &str,
+        context: &mut BodyContext<'_>,
+    ) -> (BodyToken, ValueProgress) {
         match self.read(text, context) {
-            (_, Progress::Odd) => (Token::Odd("the arguments are not JSON"), Progress::Odd),
-            (0, Progress::Open) if !context.is_last => (Token::More, Progress::Open),
-            (0, Progress::Open) => {
+            (_, ValueProgress::Odd) => (BodyToken::Odd("the arguments are not JSON"), ValueProgress::Odd),
+            (0, ValueProgress::Open) if !context.is_last => (BodyToken::More, ValueProgress::Open),
+            (0, ValueProgress::Open) => {
                 // A number is known to be complete only when nothing else follows it.
-                let is_whole = self.loose.is_none() && self.scanner.finish() == Status::Complete;
-                (Token::Markup(0), if is_whole { Progress::Complete } else { Progress::Cut })
+                let is_whole = self.loose.is_none() && self.scanner.finish() == ScanStatus::Complete;
+                (BodyToken::Markup(0), if is_whole { ValueProgress::Complete } else { ValueProgress::Cut })
             }
-            (0, progress) => (Token::Markup(0), progress),
-            (taken, progress) => (Token::Argument(taken), progress),
+            (0, progress) => (BodyToken::Markup(0), progress),
+            (taken, progress) => (BodyToken::Argument(taken), progress),
         }
     }
 
-    fn read_loosely(&mut self, text: &str, form: &Compiled, is_last: bool) -> (usize, Progress) {
+    fn read_loosely(&mut self, text: &str, form: &CompiledForm, is_last: bool) -> (usize, ValueProgress) {
         let mut at = 0;
         while at < text.len() {
-            let Some(loose) = &mut self.loose else { return (0, Progress::Open) };
+            let Some(loose) = &mut self.loose else { return (0, ValueProgress::Open) };
             let byte = text.as_bytes()[at];
             if loose.is_escaped {
                 loose.is_escaped = false;
@@ -282,33 +300,35 @@ impl Value {
             }
             if text.is_char_boundary(at) {
                 match form.closers.starting(&text[at..], is_last) {
-                    Found::Perhaps(_) => return (at, Progress::Open),
+                    MarkerMatch::Perhaps(_) => return (at, ValueProgress::Open),
                     // Quotes mean little now; but a closer in the middle of a line may be quoted.
-                    Found::Marker { len, .. } if loose.quote != 0 && self.is_doubtful => {
+                    MarkerMatch::Marker { len, .. } if loose.quote != 0 && self.is_doubtful => {
                         match ends_line(&text[at + len..], is_last) {
-                            Some(true) => return (at, Progress::Closed),
+                            Some(true) => return (at, ValueProgress::Closed),
                             Some(false) => {}
-                            None => return (at, Progress::Open),
+                            None => return (at, ValueProgress::Open),
                         }
                     }
-                    Found::Marker { .. } if loose.quote != 0 && at > 0 => return (at, Progress::Open),
-                    Found::Marker { len, .. } if loose.quote != 0 => {
+                    MarkerMatch::Marker { .. } if loose.quote != 0 && at > 0 => {
+                        return (at, ValueProgress::Open);
+                    }
+                    MarkerMatch::Marker { len, .. } if loose.quote != 0 => {
                         let quote = if loose.quote == b'"' { "\"" } else { "'" };
                         match self.closer_in_string(text, quote, form, is_last) {
-                            Some(true) => return (self.take_clear(text), Progress::Open),
+                            Some(true) => return (self.take_clear(text), ValueProgress::Open),
                             Some(false) => {
                                 at = len;
                                 continue;
                             }
-                            None if self.is_stopped => return (0, Progress::Closed),
-                            None => return (0, Progress::Open),
+                            None if self.is_stopped => return (0, ValueProgress::Closed),
+                            None => return (0, ValueProgress::Open),
                         }
                     }
-                    Found::Marker { .. } => {
+                    MarkerMatch::Marker { .. } => {
                         self.is_doubtful |= is_quote(loose.last);
-                        return (at, Progress::Closed);
+                        return (at, ValueProgress::Closed);
                     }
-                    Found::Nothing => {}
+                    MarkerMatch::Nothing => {}
                 }
             }
             at += 1;
@@ -328,7 +348,7 @@ impl Value {
                 // An apostrophe opens a string only where a value or key may begin.
                 b'\'' if matches!(loose.last, b'{' | b'[' | b',' | b':' | b'(') => loose.quote = byte,
                 b'{' | b'[' => loose.depth += 1,
-                b'}' | b']' if loose.depth == 1 => return (at, Progress::Complete),
+                b'}' | b']' if loose.depth == 1 => return (at, ValueProgress::Complete),
                 b'}' | b']' => loose.depth = loose.depth.saturating_sub(1),
                 _ => {}
             }
@@ -336,7 +356,7 @@ impl Value {
                 loose.last = if byte == b'\'' { 0 } else { byte };
             }
         }
-        (text.len(), Progress::Open)
+        (text.len(), ValueProgress::Open)
     }
 }
 

@@ -1,72 +1,79 @@
 //! A certain call, and what follows it.
 
-use super::super::bodies::Token;
-use super::super::markers::{Found, Markers};
-use super::super::plan::{Meaning, Opener};
-use super::super::spec::Body;
+use super::super::bodies::BodyToken;
+use super::super::markers::{MarkerMatch, MarkerSet};
+use super::super::plan::{CallOpener, MarkerMeaning};
+use super::super::spec::CallBody;
 use super::super::table::ELEMENT;
-use super::opening::Opening;
-use super::prose::Place;
-use super::{Ahead, Run, State, Step};
-use crate::event::{Completion, EventSink, NoticeCode};
+use super::opening::OpeningCandidate;
+use super::prose::ProseKind;
+use super::{EngineRun, EngineState, EngineStep, PendingText};
+use crate::event::{BlockCompletion, EventSink, NoticeCode};
 
 const AFTER_DAMAGE: &str =
     "the call stands behind a damaged one whose end is in doubt, and may be a part of it";
 
-impl Run {
+impl EngineRun {
     /// Shows a token of a certain call.
     #[inline]
-    pub(super) fn show(&mut self, token: Token, form: usize, text: &str, sink: &mut EventSink<'_>) -> Step {
+    pub(super) fn show(
+        &mut self,
+        token: BodyToken,
+        form: usize,
+        text: &str,
+        sink: &mut EventSink<'_>,
+    ) -> EngineStep {
         match token {
-            Token::Argument(len) => self.emitter.argument(&text[..len], len, sink),
-            Token::Converted(len) => self.emitter.argument(&self.shared.scratch, len, sink),
-            Token::NoArguments(len) => self.emitter.argument("{}", len, sink),
-            Token::Id(len) => self.emitter.identity(&self.shared.id, len, sink),
-            Token::More => return Step::Wait,
-            Token::Markup(len) | Token::Empty(len) => {
+            BodyToken::Argument(len) => self.emitter.argument(&text[..len], len, sink),
+            BodyToken::Converted(len) => self.emitter.argument(&self.shared.scratch, len, sink),
+            BodyToken::NoArguments(len) => self.emitter.argument("{}", len, sink),
+            BodyToken::Id(len) => self.emitter.identity(&self.shared.id, len, sink),
+            BodyToken::More => return EngineStep::Wait,
+            BodyToken::Markup(len) | BodyToken::Empty(len) => {
                 self.fences += usize::from(text[..len].starts_with("```"));
                 self.emitter.markup(&text[..len], sink);
             }
-            Token::End(completion) => {
+            BodyToken::End(completion) => {
                 self.end_call(completion, sink);
-                let State::Call { form, reader } =
-                    std::mem::replace(&mut self.state, State::Prose(Place::Text))
+                let EngineState::Call { form, reader } =
+                    std::mem::replace(&mut self.state, EngineState::Prose(ProseKind::Text))
                 else {
-                    return Step::Wait;
+                    return EngineStep::Wait;
                 };
-                return self.open(Opening { form, reader, ..Opening::default() });
+                return self.open(OpeningCandidate { form, reader, ..OpeningCandidate::default() });
             }
-            Token::Odd(detail) => {
+            BodyToken::Odd(detail) => {
                 self.was_odd = true;
                 self.emitter.notice(NoticeCode::MalformedCall, detail, sink);
             }
-            Token::Done | Token::Name(_) | Token::Fail => {
-                if token != Token::Done {
+            BodyToken::Done | BodyToken::Name(_) | BodyToken::Fail => {
+                if token != BodyToken::Done {
                     let detail = "a call is damaged beyond reading";
                     self.emitter.notice(NoticeCode::MalformedCall, detail, sink);
                     self.was_odd = true;
                     self.shared.in_doubt = true;
                 }
-                self.end_call(Completion::Cut, sink);
-                self.state = State::After { form, is_closed: false };
+                self.end_call(BlockCompletion::Cut, sink);
+                self.state = EngineState::After { form, is_closed: false };
                 self.open_gap(false);
-                return Step::Took(0);
+                return EngineStep::Took(0);
             }
         }
-        Step::Took(token.len())
+        EngineStep::Took(token.len())
     }
 
-    pub(super) fn end_call(&mut self, completion: Completion, sink: &mut EventSink<'_>) {
-        if completion == Completion::Cut && !self.was_odd {
+    pub(super) fn end_call(&mut self, completion: BlockCompletion, sink: &mut EventSink<'_>) {
+        if completion == BlockCompletion::Cut && !self.was_odd {
             self.emitter.notice(NoticeCode::IncompleteArguments, "a call is cut in its arguments", sink);
         }
         if self.shared.in_doubt && !self.was_odd {
             self.emitter.notice(NoticeCode::MalformedCall, "the end of a value is in doubt", sink);
         }
         let is_refused = self.has_damage && !self.accepts_after_damage;
-        self.has_damage |= self.shared.in_doubt || completion == Completion::Cut;
-        let is_whole = completion == Completion::Whole;
-        self.emitter.end(if is_whole && is_refused { Completion::AfterDamage } else { completion }, sink);
+        self.has_damage |= self.shared.in_doubt || completion == BlockCompletion::Cut;
+        let is_whole = completion == BlockCompletion::Whole;
+        self.emitter
+            .end(if is_whole && is_refused { BlockCompletion::AfterDamage } else { completion }, sink);
     }
 
     /// Right after a body: closers, separators, and further bodies under the same opener.
@@ -74,56 +81,63 @@ impl Run {
         &mut self,
         form: usize,
         is_closed: bool,
-        Ahead { plan, text, is_last }: Ahead<'_>,
+        PendingText { plan, text, is_last }: PendingText<'_>,
         sink: &mut EventSink<'_>,
-    ) -> Step {
+    ) -> EngineStep {
         let compiled = &plan.forms[form];
         let space = self.gap(text);
         let rest = &text[space..];
         if rest.is_empty() && !is_last {
             self.gap_seen = space;
-            return Step::Wait;
+            return EngineStep::Wait;
         }
         if self.fences > 0 && rest.len() < 3 && "```".starts_with(rest) && !is_last {
-            return Step::Wait;
+            return EngineStep::Wait;
         }
         if self.fences > 0 && rest.starts_with("```") {
             self.fences -= 1;
             return self.pass(&text[..space + 3], sink);
         }
         let live = &plan.live;
-        let turn_of = |opener: &Opener| opener.forms.iter().position(|other| other.form == form);
+        let turn_of = |opener: &CallOpener| opener.forms.iter().position(|other| other.form == form);
         let begins_body =
-            |opener: &Opener| turn_of(opener).is_some_and(|turn| opener.forms[turn].is_part_of_body);
+            |opener: &CallOpener| turn_of(opener).is_some_and(|turn| opener.forms[turn].is_part_of_body);
         let opens = match live.text.starting(rest, is_last) {
-            Found::Perhaps(_) => return Step::Wait,
+            MarkerMatch::Perhaps(_) => return EngineStep::Wait,
             // The beginning of a body is no other opener.
-            Found::Marker { meaning: Meaning::Open(at), .. } if begins_body(&live.openers[at]) => 0,
-            Found::Marker { len, meaning: Meaning::Open(_), .. } => len,
+            MarkerMatch::Marker { meaning: MarkerMeaning::Open(at), .. }
+                if begins_body(&live.openers[at]) =>
+            {
+                0
+            }
+            MarkerMatch::Marker { len, meaning: MarkerMeaning::Open(_), .. } => len,
             _ => 0,
         };
         // The form's own closers, and those of all others.
         for (closers, is_own) in [(&compiled.closers, true), (&live.closers, false)] {
             match closers.starting(rest, is_last) {
-                Found::Perhaps(_) => return Step::Wait,
-                Found::Marker { len, .. } if len >= opens && !(is_own && is_closed && is_fence(rest)) => {
-                    self.state = State::After { form, is_closed: is_closed || is_own };
+                MarkerMatch::Perhaps(_) => return EngineStep::Wait,
+                MarkerMatch::Marker { len, .. }
+                    if len >= opens && !(is_own && is_closed && is_fence(rest)) =>
+                {
+                    self.state = EngineState::After { form, is_closed: is_closed || is_own };
                     return self.pass(&text[..space + len], sink);
                 }
-                Found::Marker { .. } | Found::Nothing => {}
+                MarkerMatch::Marker { .. } | MarkerMatch::Nothing => {}
             }
         }
         // A closer that is cut with the answer, or one of something else in place of the form's own.
-        let is_begun = |closers: &Markers<()>| matches!(closers.starting(rest, false), Found::Perhaps(_));
+        let is_begun =
+            |closers: &MarkerSet<()>| matches!(closers.starting(rest, false), MarkerMatch::Perhaps(_));
         if is_last && rest.len() > 1 && (is_begun(&compiled.closers) || is_begun(&live.closers)) {
             return self.pass(text, sink);
         }
         // What ends an element of some tool may be the end of a value that this call stands in.
-        let is_element = matches!(compiled.form.body, Body::Children(_));
+        let is_element = matches!(compiled.form.body, CallBody::Children(_));
         let is_tagged = compiled.form.open.iter().any(|open| open == ELEMENT);
         if is_element || is_tagged || !is_closed && !compiled.form.close.is_empty() {
             match foreign_closer(rest, is_last) {
-                None => return Step::Wait,
+                None => return EngineStep::Wait,
                 Some(0) => {}
                 Some(len) if is_element && self.shared.tools.names(&rest[2..len - 1]) => {}
                 Some(len) => {
@@ -139,23 +153,25 @@ impl Run {
         match surplus(rest, [&compiled.closers, &live.closers], is_last) {
             Some(0) => {}
             // Without its opener, what closes more than it opened is the end of some code.
-            Some(_) if self.is_in_block && matches!(compiled.form.body, Body::Python {}) => {}
+            Some(_) if self.is_in_block && matches!(compiled.form.body, CallBody::Python {}) => {}
             Some(len) => {
                 self.emitter.notice(NoticeCode::StrayMarkup, "more brackets close than were opened", sink);
                 return self.pass(&text[..space + len], sink);
             }
-            None => return Step::Wait,
+            None => return EngineStep::Wait,
         }
         let goes_on = match compiled.form.body {
-            Body::Json(_) => match rest.strip_prefix([';', ',']).map(str::trim_ascii_start) {
+            CallBody::Json(_) => match rest.strip_prefix([';', ',']).map(str::trim_ascii_start) {
                 None => rest.starts_with(['{', '[']),
-                Some("") if !is_last => return Step::Wait,
+                Some("") if !is_last => return EngineStep::Wait,
                 Some(next) if next.starts_with('{') => {
                     return self.pass(&text[..text.len() - next.len()], sink);
                 }
                 Some(_) => false,
             },
-            Body::Braces(ref body) => body.before.iter().any(|word| word.len() > 1 && rest.starts_with(word)),
+            CallBody::Braces(ref body) => {
+                body.before.iter().any(|word| word.len() > 1 && rest.starts_with(word))
+            }
             _ => false,
         };
         let own = live.openers.iter().enumerate().find_map(|(at, opener)| Some((at, turn_of(opener)?)));
@@ -163,20 +179,20 @@ impl Run {
             && opens <= 1
             && let Some((opener, turn)) = own
         {
-            return self.open(Opening::of(plan, (space, 0), (opener, turn), Place::Text));
+            return self.open(OpeningCandidate::of(plan, (space, 0), (opener, turn), ProseKind::Text));
         }
         self.owed = Some(form).filter(|_| !is_closed);
         self.fences = if self.is_doubted { self.fences } else { 0 };
-        self.state = State::Prose(Place::Text);
+        self.state = EngineState::Prose(ProseKind::Text);
         self.open_gap(false);
-        Step::Took(0)
+        EngineStep::Took(0)
     }
 
     /// Syntax between two bodies.
-    fn pass(&mut self, markup: &str, sink: &mut EventSink<'_>) -> Step {
+    fn pass(&mut self, markup: &str, sink: &mut EventSink<'_>) -> EngineStep {
         self.emitter.markup(markup, sink);
         self.gap_seen = 0;
-        Step::Took(markup.len())
+        EngineStep::Took(markup.len())
     }
 
     /// Says what is to be known of a call that has begun.
@@ -217,7 +233,7 @@ fn foreign_closer(text: &str, is_last: bool) -> Option<usize> {
 
 /// How many bytes of closing brackets stand between a body and its closer, or that of the dialect. Nothing: more text is
 /// needed.
-fn surplus(text: &str, closers: [&Markers<()>; 2], is_last: bool) -> Option<usize> {
+fn surplus(text: &str, closers: [&MarkerSet<()>; 2], is_last: bool) -> Option<usize> {
     let len = text.bytes().take_while(|byte| matches!(byte, b'}' | b']')).count();
     if len == 0 {
         return Some(0);
@@ -225,9 +241,9 @@ fn surplus(text: &str, closers: [&Markers<()>; 2], is_last: bool) -> Option<usiz
     let rest = text[len..].trim_ascii_start();
     for closers in closers {
         match closers.starting(rest, is_last) {
-            Found::Marker { .. } => return Some(len),
-            Found::Perhaps(_) => return None,
-            Found::Nothing => {}
+            MarkerMatch::Marker { .. } => return Some(len),
+            MarkerMatch::Perhaps(_) => return None,
+            MarkerMatch::Nothing => {}
         }
     }
     match rest.is_empty() {

@@ -2,11 +2,11 @@
 //! thought, or without its opener. It is read aside, by a reader of its own, while its text is held.
 
 use super::super::bodies::boundary;
-use super::super::calls::{Calls, Told};
-use super::super::position::{Position, Standing};
-use super::prose::Place;
-use super::{Ahead, Run, Shared, State, Step};
-use crate::event::{Body, Completion, DeltaKind, Event, EventSink, NoticeCode, Sink};
+use super::super::calls::{CallCollector, CollectedCall};
+use super::super::position::{MarkerPosition, TextPosition};
+use super::prose::ProseKind;
+use super::{EngineContext, EngineRun, EngineState, EngineStep, PendingText};
+use crate::event::{BlockCompletion, DeltaKind, Event, EventKind, EventSink, NoticeCode, Sink};
 
 /// What is held is not longer than this.
 pub(super) const LONGEST: usize = 1 << 18;
@@ -14,20 +14,20 @@ pub(super) const LONGEST: usize = 1 << 18;
 const LONGEST_REMARK: usize = 256;
 
 #[derive(Debug)]
-pub(super) struct Doubt {
-    run: Run,
-    kept: Kept,
+pub(super) struct DoubtfulCall {
+    run: EngineRun,
+    kept: HeldEvents,
     /// How much of the text was read.
     read: usize,
     /// Where it stands, and how much white space is before it.
-    place: Place,
+    place: ProseKind,
     space: usize,
-    why: Why,
+    why: DoubtReason,
 }
 
 /// Why something is doubted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Why {
+pub(super) enum DoubtReason {
     /// It stands in a block of code, or in a thought.
     Block,
     /// It is enclosed by what shows it.
@@ -38,11 +38,11 @@ pub(super) enum Why {
     Openerless,
 }
 
-impl From<Standing> for Why {
-    fn from(standing: Standing) -> Self {
+impl From<MarkerPosition> for DoubtReason {
+    fn from(standing: MarkerPosition) -> Self {
         match standing {
-            Standing::Enclosed => Self::Enclosed,
-            Standing::Listed => Self::Listed,
+            MarkerPosition::Enclosed => Self::Enclosed,
+            MarkerPosition::Listed => Self::Listed,
             _ => Self::Block,
         }
     }
@@ -50,9 +50,9 @@ impl From<Standing> for Why {
 
 /// The events that are told once there is no doubt left.
 #[derive(Debug, Default)]
-struct Kept {
+struct HeldEvents {
     events: Vec<Event<'static>>,
-    calls: Calls,
+    calls: CallCollector,
     /// Where visible text came, and how much of it may.
     words: Option<u64>,
     remark: usize,
@@ -60,11 +60,11 @@ struct Kept {
     has_cut: bool,
 }
 
-impl<'e> Sink<Event<'e>> for Kept {
+impl<'e> Sink<Event<'e>> for HeldEvents {
     fn put(&mut self, event: Event<'e>) {
         self.calls.follow(&event.body);
         match &event.body {
-            Body::Delta { kind: DeltaKind::Text, text, .. }
+            EventKind::Delta { kind: DeltaKind::Text, text, .. }
                 if self.remark > 0 || !text.trim_ascii().is_empty() =>
             {
                 match self.remark.checked_sub(text.len()) {
@@ -75,12 +75,12 @@ impl<'e> Sink<Event<'e>> for Kept {
                     }
                 }
             }
-            Body::BlockEnd { completion: Completion::Cut, .. } => self.has_cut = true,
+            EventKind::BlockEnd { completion: BlockCompletion::Cut, .. } => self.has_cut = true,
             _ => {}
         }
         if let (
-            Some(Event { source, body: Body::Delta { block, text, .. }, .. }),
-            Body::Delta { block: next, text: more, .. },
+            Some(Event { source, body: EventKind::Delta { block, text, .. }, .. }),
+            EventKind::Delta { block: next, text: more, .. },
         ) = (self.events.last_mut(), &event.body)
             && block == next
             && (source.end == event.source.start || event.source.is_empty())
@@ -93,14 +93,14 @@ impl<'e> Sink<Event<'e>> for Kept {
     }
 }
 
-impl Run {
+impl EngineRun {
     /// Begins to read aside what comes next.
-    pub(super) fn doubt(&mut self, place: Place, space: usize, why: Why) -> Step {
+    pub(super) fn doubt(&mut self, place: ProseKind, space: usize, why: DoubtReason) -> EngineStep {
         let run = Self {
-            state: State::Prose(Place::Text),
+            state: EngineState::Prose(ProseKind::Text),
             emitter: self.emitter.clone(),
-            shared: Shared { tools: self.shared.tools.clone(), ..Shared::default() },
-            position: Position::default(),
+            shared: EngineContext { tools: self.shared.tools.clone(), ..EngineContext::default() },
+            position: TextPosition::default(),
             lead: None,
             continues: String::new(),
             fences: 0,
@@ -114,15 +114,15 @@ impl Run {
             ..*self
         };
         let remark = if place.is_thought() { LONGEST_REMARK } else { 0 };
-        let kept = Kept { remark, ..Kept::default() };
-        self.state = State::Doubt(Box::new(Doubt { run, kept, read: 0, place, space, why }));
-        Step::Took(0)
+        let kept = HeldEvents { remark, ..HeldEvents::default() };
+        self.state = EngineState::Doubt(Box::new(DoubtfulCall { run, kept, read: 0, place, space, why }));
+        EngineStep::Took(0)
     }
 
     /// Reads on aside, and decides if it can.
-    pub(super) fn doubted(&mut self, ahead: Ahead<'_>, sink: &mut EventSink<'_>) -> Step {
-        let Ahead { text, is_last, .. } = ahead;
-        let State::Doubt(doubt) = &mut self.state else { return Step::Wait };
+    pub(super) fn doubted(&mut self, ahead: PendingText<'_>, sink: &mut EventSink<'_>) -> EngineStep {
+        let PendingText { text, is_last, .. } = ahead;
+        let EngineState::Doubt(doubt) = &mut self.state else { return EngineStep::Wait };
         let end = boundary(text, LONGEST);
         let is_too_long = end < text.len();
         let is_end = is_last && !is_too_long;
@@ -132,7 +132,7 @@ impl Run {
             let is_closed = was_in_thought && !doubt.run.is_in_thought;
             doubt.kept.remark = if is_closed { 0 } else { doubt.kept.remark };
             let calls = doubt.run.calls;
-            let next = Ahead { text: &text[doubt.read..end], is_last: is_end, ..ahead };
+            let next = PendingText { text: &text[doubt.read..end], is_last: is_end, ..ahead };
             let step = doubt.run.step(next, &mut doubt.kept);
             if is_closed && doubt.run.calls > calls {
                 // The call that follows a thought is the one that is meant.
@@ -142,12 +142,12 @@ impl Run {
                 return self.dismiss(words, "more follows it", sink);
             }
             match step {
-                Step::Took(taken) => doubt.read += taken,
-                Step::Rest(taken) => {
+                EngineStep::Took(taken) => doubt.read += taken,
+                EngineStep::Rest(taken) => {
                     doubt.read += taken;
                     break;
                 }
-                Step::Wait => break,
+                EngineStep::Wait => break,
             }
         }
         if is_too_long {
@@ -155,11 +155,12 @@ impl Run {
             return self.dismiss(end, "it is too long to be held until the answer ends", sink);
         }
         if !is_last {
-            return Step::Wait;
+            return EngineStep::Wait;
         }
         // What was said of a call in a thought that is closed is a part of that thought.
         let is_remarked = was_in_thought && !doubt.run.is_in_thought && doubt.run.has_text;
-        let is_listed = doubt.why == Why::Listed && !text[doubt.space..].trim_ascii_end().contains('\n');
+        let is_listed =
+            doubt.why == DoubtReason::Listed && !text[doubt.space..].trim_ascii_end().contains('\n');
         let is_call = !is_listed
             && doubt.run.calls > 0
             && (was_in_thought || !doubt.kept.has_cut)
@@ -169,8 +170,10 @@ impl Run {
             let end = self.emitter.offset() + end as u64;
             return self.dismiss(end, "the answer does not end with it", sink);
         }
-        let State::Doubt(doubt) = std::mem::replace(&mut self.state, State::Prose(Place::Text)) else {
-            return Step::Wait;
+        let EngineState::Doubt(doubt) =
+            std::mem::replace(&mut self.state, EngineState::Prose(ProseKind::Text))
+        else {
+            return EngineStep::Wait;
         };
         let detail = match was_in_thought {
             true => "a call stands in a thought, which it ends",
@@ -179,23 +182,25 @@ impl Run {
         self.emitter.notice(NoticeCode::Judged, detail, sink);
         doubt.kept.events.into_iter().for_each(|event| sink.put(event));
         *self = Self { is_doubted: false, is_in_block: false, thought_of: Vec::new(), ..doubt.run };
-        Step::Took(doubt.read)
+        EngineStep::Took(doubt.read)
     }
 
     /// What was doubted is text, up to `until`.
-    fn dismiss(&mut self, until: u64, reason: &str, sink: &mut EventSink<'_>) -> Step {
+    fn dismiss(&mut self, until: u64, reason: &str, sink: &mut EventSink<'_>) -> EngineStep {
         let offset = self.emitter.offset();
-        let State::Doubt(doubt) = std::mem::replace(&mut self.state, State::Prose(Place::Text)) else {
-            return Step::Wait;
+        let EngineState::Doubt(doubt) =
+            std::mem::replace(&mut self.state, EngineState::Prose(ProseKind::Text))
+        else {
+            return EngineStep::Wait;
         };
-        self.state = State::Prose(doubt.place);
+        self.state = EngineState::Prose(doubt.place);
         self.vain = self.vain.max(doubt.run.vain) + doubt.read as u64;
         self.settled = until.max(offset + doubt.space as u64 + 1);
         // Markers in it are its own.
-        if doubt.why != Why::Block {
+        if doubt.why != DoubtReason::Block {
             self.shown = self.settled;
         }
-        if let Some(Told { name, .. }) = doubt.kept.calls.first() {
+        if let Some(CollectedCall { name, .. }) = doubt.kept.calls.first() {
             let detail = format!("what looks like a call of {name:?} is text: {reason}");
             self.emitter.notice(NoticeCode::Judged, detail, sink);
         }
@@ -203,12 +208,17 @@ impl Run {
         if doubt.place.is_thought() && !calls.is_empty() {
             self.thought_of = calls;
         }
-        Step::Took(0)
+        EngineStep::Took(0)
     }
 
     /// A fence around, or between, what is doubted.
-    pub(super) fn doubted_fence(&mut self, len: usize, ahead: Ahead<'_>, sink: &mut EventSink<'_>) -> Step {
-        let Ahead { text, is_last, .. } = ahead;
+    pub(super) fn doubted_fence(
+        &mut self,
+        len: usize,
+        ahead: PendingText<'_>,
+        sink: &mut EventSink<'_>,
+    ) -> EngineStep {
+        let PendingText { text, is_last, .. } = ahead;
         let mut whole = len;
         if self.fences > 0 {
             self.fences -= 1;
@@ -218,11 +228,11 @@ impl Run {
                 .take_while(|byte| byte.is_ascii_alphanumeric() || *byte == b'_')
                 .count();
             if whole == text.len() && !is_last {
-                return Step::Wait;
+                return EngineStep::Wait;
             }
             self.fences += 1;
         }
-        self.enter(&text[..whole], State::Prose(Place::Text), false, sink)
+        self.enter(&text[..whole], EngineState::Prose(ProseKind::Text), false, sink)
     }
 
     /// Where an answer ends in a thought, with nothing told: the last calls of that thought are meant.

@@ -12,24 +12,24 @@ mod prose;
 
 use std::sync::Arc;
 
-use self::doubt::Doubt;
-use self::opening::Opening;
-use self::prose::Place;
-use super::bodies::{Compiled, Context, Reader, Token};
-use super::calls::Told;
-use super::emit::Emitter;
-use super::matcher::{Matched, Matcher};
-use super::plan::Plan;
-use super::position::Position;
-use super::spec::Start;
+use self::doubt::DoubtfulCall;
+use self::opening::OpeningCandidate;
+use self::prose::ProseKind;
+use super::bodies::{BodyContext, BodyReader, BodyToken, CompiledForm};
+use super::calls::CollectedCall;
+use super::emit::BlockEmitter;
+use super::matcher::{CallMatcher, MatchedCall};
+use super::plan::DialectPlan;
+use super::position::TextPosition;
+use super::spec::TextStart;
 use super::tools::Tools;
-use crate::event::{CallKind, Completion, EventSink, NoticeCode};
+use crate::event::{BlockCompletion, CallKind, EventSink, NoticeCode};
 
 /// Deltas up to this length are looked at byte by byte.
 const SHORT: usize = 32;
 
 /// Whose text it is, and what the caller takes upon himself.
-pub(super) struct Manner {
+pub(super) struct ReadingMode {
     pub(super) choice: u32,
     /// Whether where something stands does not matter.
     pub(super) is_trusting: bool,
@@ -39,16 +39,16 @@ pub(super) struct Manner {
 
 /// The state of reading one text stream.
 #[derive(Debug)]
-pub(super) struct Engine {
-    plan: Arc<Plan>,
-    run: Run,
+pub(super) struct TextEngine {
+    plan: Arc<DialectPlan>,
+    run: EngineRun,
 }
 
 #[derive(Debug, Default)]
-struct Run {
-    state: State,
-    emitter: Emitter,
-    shared: Shared,
+struct EngineRun {
+    state: EngineState,
+    emitter: BlockEmitter,
+    shared: EngineContext,
     /// The dialect that the text has settled on, where it had to decide.
     dialect: Option<usize>,
     /// Whether only white space has come since the last piece of markup.
@@ -59,13 +59,13 @@ struct Run {
     gap_seen: usize,
     has_text: bool,
     /// Where the visible text has come to.
-    position: Position,
+    position: TextPosition,
     /// The visible text so far, as long as it may turn out to be a thought that the prompt opened.
     lead: Option<String>,
     /// Whether the visible text speaks of the tag that opens a thought, and not yet of the one that ends it.
     mentions_thought: bool,
     /// Where prose goes on in its block and its line, if it does.
-    calm: Option<Place>,
+    calm: Option<ProseKind>,
     /// What the visible text is shown behind.
     continues: String,
     /// How many fences a body, or what is doubted, has opened.
@@ -74,7 +74,7 @@ struct Run {
     /// The form of the last call, if its closer has not come.
     owed: Option<usize>,
     /// The tokens of a call that is not certain yet, and what was made of them.
-    log: Vec<(Token, String)>,
+    log: Vec<(BodyToken, String)>,
     /// Whether the caller said which dialect it is.
     is_named: bool,
     /// Whether where something stands does not matter, and how many bytes of openings were read in vain.
@@ -96,12 +96,12 @@ struct Run {
     has_damage: bool,
     accepts_after_damage: bool,
     /// The last run of calls that were taken for a thought.
-    thought_of: Vec<Told>,
+    thought_of: Vec<CollectedCall>,
 }
 
-/// What readers share and fill; see [`Context`].
+/// What readers share and fill; see [`BodyContext`].
 #[derive(Debug, Default)]
-struct Shared {
+struct EngineContext {
     tools: Arc<Tools>,
     name: String,
     id: String,
@@ -111,10 +111,10 @@ struct Shared {
     in_doubt: bool,
 }
 
-impl Shared {
+impl EngineContext {
     #[inline]
-    fn context<'c>(&'c mut self, form: &'c Compiled, is_last: bool) -> Context<'c> {
-        Context {
+    fn context<'c>(&'c mut self, form: &'c CompiledForm, is_last: bool) -> BodyContext<'c> {
+        BodyContext {
             form,
             tools: &self.tools,
             name: &mut self.name,
@@ -130,20 +130,20 @@ impl Shared {
 }
 
 #[derive(Debug)]
-enum State {
-    Prose(Place),
+enum EngineState {
+    Prose(ProseKind),
     /// In the header of a message, or perhaps in one that the prompt began.
     Header {
         is_given: bool,
     },
     /// A call that is not certain yet.
-    Opening(Opening),
+    Opening(OpeningCandidate),
     /// Something that is a call only if nothing else follows.
-    Doubt(Box<Doubt>),
+    Doubt(Box<DoubtfulCall>),
     /// A certain call.
     Call {
         form: usize,
-        reader: Reader,
+        reader: BodyReader,
     },
     /// Right after a body of this form; whether a closer has come.
     After {
@@ -152,22 +152,22 @@ enum State {
     },
 }
 
-impl Default for State {
+impl Default for EngineState {
     fn default() -> Self {
-        Self::Prose(Place::Text)
+        Self::Prose(ProseKind::Text)
     }
 }
 
 /// What a step is given: the text that is not accounted for, and whether no more will come.
 #[derive(Clone, Copy)]
-struct Ahead<'a> {
-    plan: &'a Plan,
+struct PendingText<'a> {
+    plan: &'a DialectPlan,
     text: &'a str,
     is_last: bool,
 }
 
 /// What a step did.
-enum Step {
+enum EngineStep {
     /// It accounted for this many bytes, or changed the state.
     Took(usize),
     /// It accounted for this many bytes, which were all, and nothing is pending.
@@ -176,39 +176,39 @@ enum Step {
     Wait,
 }
 
-impl Engine {
+impl TextEngine {
     pub(super) fn new(
-        plan: Arc<Plan>,
+        plan: Arc<DialectPlan>,
         tools: Arc<Tools>,
-        start: Option<Start>,
-        Manner { choice, is_trusting, accepts_after_damage }: Manner,
+        start: Option<TextStart>,
+        ReadingMode { choice, is_trusting, accepts_after_damage }: ReadingMode,
     ) -> Self {
         let live = &plan.live;
         let only = plan.only();
-        let default = only.map_or(Start::Text, |only| only.starts_in);
+        let default = only.map_or(TextStart::Text, |only| only.starts_in);
         let given = live.messages.as_ref().and_then(|messages| messages.grammar.begins_with);
         let state = match start.unwrap_or(default) {
-            Start::Reasoning if live.messages.is_some() && only.is_some() => {
-                State::Prose(Place::MessageThought)
+            TextStart::Reasoning if live.messages.is_some() && only.is_some() => {
+                EngineState::Prose(ProseKind::MessageThought)
             }
-            Start::Reasoning => State::Prose(Place::Thought(live.given)),
+            TextStart::Reasoning => EngineState::Prose(ProseKind::Thought(live.given)),
             _ if given.is_some_and(|begin| only.is_some() || !begin.is_empty()) => {
-                State::Header { is_given: true }
+                EngineState::Header { is_given: true }
             }
-            _ => State::Prose(Place::Text),
+            _ => EngineState::Prose(ProseKind::Text),
         };
         let may_be_thought = start.is_none() && plan.has_thoughts;
-        let run = Run {
+        let run = EngineRun {
             state,
-            emitter: Emitter::new(choice),
-            shared: Shared { tools, ..Shared::default() },
+            emitter: BlockEmitter::new(choice),
+            shared: EngineContext { tools, ..EngineContext::default() },
             is_gap: true,
             lead: may_be_thought.then(String::new),
             continues: only.map_or_else(String::new, |only| only.continues.clone()),
             is_named: !plan.is_auto(),
             is_trusting,
             accepts_after_damage,
-            ..Run::default()
+            ..EngineRun::default()
         };
         Self { plan, run }
     }
@@ -220,7 +220,7 @@ impl Engine {
             return false;
         }
         let Self { plan, run } = self;
-        if let State::Call { form, reader } = &mut run.state
+        if let EngineState::Call { form, reader } = &mut run.state
             && reader.takes_as_is(text, &plan.forms[*form])
         {
             run.emitter.argument(text, text.len(), sink);
@@ -229,9 +229,9 @@ impl Engine {
         run.takes_as_is(&plan.live, text, sink)
     }
 
-    /// Takes what of `text` is prose beyond doubt, if nearly all is: see [`Run::take_most`].
+    /// Takes what of `text` is prose beyond doubt, if nearly all is: see [`EngineRun::take_most`].
     pub(super) fn take_most(&mut self, text: &str, sink: &mut EventSink<'_>) -> Option<usize> {
-        if text.is_empty() || text.len() > SHORT || matches!(self.run.state, State::Call { .. }) {
+        if text.is_empty() || text.len() > SHORT || matches!(self.run.state, EngineState::Call { .. }) {
             return None;
         }
         self.run.take_most(&self.plan.live, text, sink)
@@ -242,10 +242,10 @@ impl Engine {
     pub(super) fn read(&mut self, text: &str, is_last: bool, sink: &mut EventSink<'_>) -> usize {
         let mut at = 0;
         loop {
-            match self.run.step(Ahead { plan: &self.plan, text: &text[at..], is_last }, sink) {
-                Step::Took(taken) => at += taken,
-                Step::Rest(taken) => return at + taken,
-                Step::Wait => return at,
+            match self.run.step(PendingText { plan: &self.plan, text: &text[at..], is_last }, sink) {
+                EngineStep::Took(taken) => at += taken,
+                EngineStep::Rest(taken) => return at + taken,
+                EngineStep::Wait => return at,
             }
         }
     }
@@ -255,7 +255,7 @@ impl Engine {
     pub(super) fn read_around(
         &mut self,
         text: &str,
-        (calls, complaints): (&[Matched], Vec<String>),
+        (calls, complaints): (&[MatchedCall], Vec<String>),
         sink: &mut EventSink<'_>,
     ) {
         complaints.into_iter().for_each(|told| self.run.emitter.notice(NoticeCode::Matcher, told, sink));
@@ -268,8 +268,8 @@ impl Engine {
             run.flag_begun(sink);
             let arguments = if call.arguments.is_empty() { "{}" } else { &call.arguments };
             run.emitter.argument(arguments, call.end - call.start, sink);
-            run.end_call(Completion::Whole, sink);
-            run.state = State::Prose(Place::Text);
+            run.end_call(BlockCompletion::Whole, sink);
+            run.state = EngineState::Prose(ProseKind::Text);
             run.calls += 1;
             run.open_gap(false);
             at = call.end;
@@ -283,18 +283,18 @@ impl Engine {
     }
 
     /// The matchers that are to be given the whole text.
-    pub(super) fn whole_text_matchers(&self) -> impl Iterator<Item = &Matcher> {
-        self.plan.forms.iter().filter_map(Compiled::whole_text_matcher)
+    pub(super) fn whole_text_matchers(&self) -> impl Iterator<Item = &CallMatcher> {
+        self.plan.forms.iter().filter_map(CompiledForm::whole_text_matcher)
     }
 
     /// Says how the answer ends, before its last text is read.
-    pub(super) fn ends(&mut self, answer: Completion) {
-        self.run.is_cut = answer == Completion::Cut;
+    pub(super) fn ends(&mut self, answer: BlockCompletion) {
+        self.run.is_cut = answer == BlockCompletion::Cut;
     }
 
     /// Ends what is open. All text must have been read as the last.
     pub(super) fn finish(&mut self, sink: &mut EventSink<'_>) {
-        self.run.emitter.end(Completion::Whole, sink);
+        self.run.emitter.end(BlockCompletion::Whole, sink);
         self.run.tell_thought_of(sink);
     }
 
@@ -305,34 +305,34 @@ impl Engine {
     }
 }
 
-impl Run {
+impl EngineRun {
     #[inline]
-    fn step(&mut self, ahead: Ahead<'_>, sink: &mut EventSink<'_>) -> Step {
-        let Ahead { plan, text, is_last } = ahead;
+    fn step(&mut self, ahead: PendingText<'_>, sink: &mut EventSink<'_>) -> EngineStep {
+        let PendingText { plan, text, is_last } = ahead;
         self.calm = None;
         match &mut self.state {
-            State::Call { form, reader } => {
+            EngineState::Call { form, reader } => {
                 let form = *form;
                 let mut context = self.shared.context(&plan.forms[form], is_last);
                 let token = reader.next(text, &mut context);
                 // The common case of a long argument: no second look at what is exhausted.
                 let is_through = |len: usize| len == text.len() && !is_last && reader.is_in_string();
                 match token {
-                    Token::Argument(len) | Token::Converted(len) if is_through(len) => {
+                    BodyToken::Argument(len) | BodyToken::Converted(len) if is_through(len) => {
                         self.show(token, form, text, sink);
-                        Step::Rest(len)
+                        EngineStep::Rest(len)
                     }
                     // What is odd only because the input ends is not damaged but cut.
-                    Token::Odd(_) if is_last => Step::Took(0),
-                    Token::Fail if is_last => self.show(Token::Done, form, text, sink),
+                    BodyToken::Odd(_) if is_last => EngineStep::Took(0),
+                    BodyToken::Fail if is_last => self.show(BodyToken::Done, form, text, sink),
                     token => self.show(token, form, text, sink),
                 }
             }
-            &mut State::Prose(place) => self.prose(place, ahead, sink),
-            &mut State::Header { is_given } => self.header(is_given, ahead, sink),
-            State::Opening(_) => self.opening(ahead, sink),
-            State::Doubt(_) => self.doubted(ahead, sink),
-            &mut State::After { form, is_closed } => self.after(form, is_closed, ahead, sink),
+            &mut EngineState::Prose(place) => self.prose(place, ahead, sink),
+            &mut EngineState::Header { is_given } => self.header(is_given, ahead, sink),
+            EngineState::Opening(_) => self.opening(ahead, sink),
+            EngineState::Doubt(_) => self.doubted(ahead, sink),
+            &mut EngineState::After { form, is_closed } => self.after(form, is_closed, ahead, sink),
         }
     }
 }

@@ -1,22 +1,22 @@
 //! A call that is not certain yet: its tokens are kept, and shown once its name is known.
 
-use super::super::bodies::{Compiled, Reader, Token};
-use super::super::evidence::{Arguments, Evidence, Strength, Verdict, may_be_name};
-use super::super::markers::Found;
-use super::super::plan::{Candidate, Meaning, Plan};
-use super::super::position::Standing;
+use super::super::bodies::{BodyReader, BodyToken, CompiledForm};
+use super::super::evidence::{ArgumentEvidence, CallEvidence, CallVerdict, MarkerStrength, may_be_name};
+use super::super::markers::MarkerMatch;
+use super::super::plan::{DialectPlan, FormCandidate, MarkerMeaning};
+use super::super::position::MarkerPosition;
 use super::super::quotation::is_container;
 use super::super::table;
 use super::super::tools::Tools;
-use super::doubt::{LONGEST, Why};
-use super::prose::Place;
-use super::{Ahead, Run, Shared, State, Step};
-use crate::event::{CallKind, Completion, EventSink, NoticeCode, Span};
+use super::doubt::{DoubtReason, LONGEST};
+use super::prose::ProseKind;
+use super::{EngineContext, EngineRun, EngineState, EngineStep, PendingText};
+use crate::event::{BlockCompletion, ByteSpan, CallKind, EventSink, NoticeCode};
 use crate::json::repair::repair;
-use crate::json::{Kind, Tape};
+use crate::json::{JsonKind, Tape};
 
 #[derive(Debug, Default)]
-pub(super) struct Opening {
+pub(super) struct OpeningCandidate {
     /// How long the white space before the opener is, and the opener.
     pub(super) before: (usize, usize),
     /// Where the body begins.
@@ -26,10 +26,10 @@ pub(super) struct Opening {
     /// Which of the live openers, and which of its forms; none for a further call of the same body.
     pub(super) opener: Option<(usize, usize)>,
     pub(super) form: usize,
-    pub(super) reader: Reader,
+    pub(super) reader: BodyReader,
     /// Where it stands.
-    pub(super) place: Place,
-    pub(super) standing: Standing,
+    pub(super) place: ProseKind,
+    pub(super) standing: MarkerPosition,
     pub(super) follows_tag: bool,
     pub(super) has_name: bool,
     /// What the arguments begin with.
@@ -38,7 +38,7 @@ pub(super) struct Opening {
     pub(super) has_none: bool,
     /// What the reader found odd in them, and how the call ended nevertheless.
     pub(super) damage: Option<&'static str>,
-    pub(super) ended: Option<Completion>,
+    pub(super) ended: Option<BlockCompletion>,
     /// Which form read a name and then damage, and whether it is tried again because no other form fits.
     pub(super) damaged: Option<usize>,
     pub(super) is_last_try: bool,
@@ -47,49 +47,59 @@ pub(super) struct Opening {
     pub(super) reason: Option<&'static str>,
 }
 
-impl Run {
-    pub(super) fn open(&mut self, opening: Opening) -> Step {
+impl EngineRun {
+    pub(super) fn open(&mut self, opening: OpeningCandidate) -> EngineStep {
         self.log.clear();
         self.shared.id.clear();
         self.shared.in_doubt = false;
-        self.state = State::Opening(opening);
-        Step::Took(0)
+        self.state = EngineState::Opening(opening);
+        EngineStep::Took(0)
     }
 
-    pub(super) fn opening(&mut self, ahead: Ahead<'_>, sink: &mut EventSink<'_>) -> Step {
-        let Ahead { plan, text, is_last } = ahead;
+    pub(super) fn opening(&mut self, ahead: PendingText<'_>, sink: &mut EventSink<'_>) -> EngineStep {
+        let PendingText { plan, text, is_last } = ahead;
         loop {
-            let State::Opening(opening) = &mut self.state else { return Step::Wait };
+            let EngineState::Opening(opening) = &mut self.state else { return EngineStep::Wait };
             let compiled = &plan.forms[opening.form];
             let from = opening.start + opening.at;
             let mut context = self.shared.context(compiled, is_last);
             let token = opening.reader.next(&text[from..], &mut context);
             match token {
-                Token::More => return Step::Wait,
-                Token::Markup(len) => {
+                BodyToken::More => return EngineStep::Wait,
+                BodyToken::Markup(len) => {
                     opening.fences += usize::from(text[from..from + len].starts_with("```"));
                 }
-                Token::Name(_) => opening.has_name = true,
-                Token::Id(_) => {}
-                Token::Argument(len) => opening.follow(&text[from..from + len]),
-                Token::Converted(_) => opening.follow(&self.shared.scratch),
-                Token::NoArguments(_) => opening.has_none = true,
-                Token::Done if opening.opener.is_none() => {
+                BodyToken::Name(_) => opening.has_name = true,
+                BodyToken::Id(_) => {}
+                BodyToken::Argument(len) => opening.follow(&text[from..from + len]),
+                BodyToken::Converted(_) => opening.follow(&self.shared.scratch),
+                BodyToken::NoArguments(_) => opening.has_none = true,
+                BodyToken::Done if opening.opener.is_none() => {
                     // The body had no further call.
                     let (form, len) = (opening.form, opening.at);
-                    return self.enter(&text[..len], State::After { form, is_closed: false }, false, sink);
+                    return self.enter(
+                        &text[..len],
+                        EngineState::After { form, is_closed: false },
+                        false,
+                        sink,
+                    );
                 }
                 // Between markers, an empty list of calls is syntax; alone it may be anything.
-                Token::Empty(len) if opening.opener.is_some() && !compiled.is_bare() => {
+                BodyToken::Empty(len) if opening.opener.is_some() && !compiled.is_bare() => {
                     let (form, len) = (opening.form, from + len);
                     self.fences += opening.fences;
                     self.log.clear();
                     self.emitter.end_reasoning(sink);
-                    return self.enter(&text[..len], State::After { form, is_closed: false }, false, sink);
+                    return self.enter(
+                        &text[..len],
+                        EngineState::After { form, is_closed: false },
+                        false,
+                        sink,
+                    );
                 }
-                Token::Empty(_) if opening.opener.is_none() => {}
+                BodyToken::Empty(_) if opening.opener.is_none() => {}
                 // What is cut after its name is a call that was cut.
-                Token::End(Completion::Cut)
+                BodyToken::End(BlockCompletion::Cut)
                     if opening.has_name && opening.damage.is_none() && is_last && opening.is_marked(plan) =>
                 {
                     let is_vouched =
@@ -100,20 +110,24 @@ impl Run {
                     return self.give_up(ahead, sink);
                 }
                 // What is damaged was read to its end, to be mended.
-                Token::End(completion) if opening.damage.is_some() && opening.ended.is_none() => {
+                BodyToken::End(completion) if opening.damage.is_some() && opening.ended.is_none() => {
                     opening.ended = Some(completion);
                     opening.reader.ended = Some(completion);
                 }
-                Token::Odd(detail) if opening.is_damage(plan) => {
+                BodyToken::Odd(detail) if opening.is_damage(plan) => {
                     // What is odd only because the input ends is not damaged but cut.
                     opening.damage = Some(detail).filter(|_| !is_last || opening.damaged.is_some());
                 }
-                Token::End(_) | Token::Done | Token::Fail | Token::Odd(_) | Token::Empty(_) => {
+                BodyToken::End(_)
+                | BodyToken::Done
+                | BodyToken::Fail
+                | BodyToken::Odd(_)
+                | BodyToken::Empty(_) => {
                     return self.give_up(ahead, sink);
                 }
             }
             opening.at += token.len();
-            let is_made = matches!(token, Token::Converted(_));
+            let is_made = matches!(token, BodyToken::Converted(_));
             self.log.push((token, if is_made { self.shared.scratch.clone() } else { String::new() }));
             if !opening.has_name {
                 continue;
@@ -124,15 +138,15 @@ impl Run {
             else {
                 continue;
             };
-            if opening.ended == Some(Completion::Whole) && is_mended(&opening.head, &self.shared) {
-                arguments = Arguments::Begun;
+            if opening.ended == Some(BlockCompletion::Whole) && is_mended(&opening.head, &self.shared) {
+                arguments = ArgumentEvidence::Begun;
             }
-            let Opening { standing, follows_tag, place, .. } = *opening;
+            let OpeningCandidate { standing, follows_tag, place, .. } = *opening;
             let space = opening.before.0;
             let may_go_on = opening.ended.is_none() && opening.at < LONGEST;
             let is_tag =
                 text[space..].starts_with('<') && !plan.live.openers[opener].text.contains(['|', '｜']);
-            let evidence = Evidence {
+            let evidence = CallEvidence {
                 standing,
                 follows_tag,
                 name: &self.shared.name,
@@ -145,19 +159,21 @@ impl Run {
             let (verdict, reason) = evidence.verdict();
             // Whoever looks everywhere finds no call without its opener that nobody declared.
             let is_lost =
-                strength == Strength::Missing && self.shared.tools.find(&self.shared.name).is_none();
-            if verdict == Verdict::Text && may_go_on && evidence.is_worth_mending() {
+                strength == MarkerStrength::Missing && self.shared.tools.find(&self.shared.name).is_none();
+            if verdict == CallVerdict::Text && may_go_on && evidence.is_worth_mending() {
                 continue;
             }
             let offset = self.emitter.offset() + space as u64;
             match verdict {
-                Verdict::Call => return self.commit(compiled, text, sink),
-                Verdict::Doubt if self.is_trusting && !is_lost => return self.commit(compiled, text, sink),
-                Verdict::Doubt if offset >= self.settled && !self.is_trusting => {
-                    return self.doubt(place, space, Why::Openerless);
+                CallVerdict::Call => return self.commit(compiled, text, sink),
+                CallVerdict::Doubt if self.is_trusting && !is_lost => {
+                    return self.commit(compiled, text, sink);
                 }
-                Verdict::Doubt | Verdict::Text => {
-                    let State::Opening(opening) = &mut self.state else { return Step::Wait };
+                CallVerdict::Doubt if offset >= self.settled && !self.is_trusting => {
+                    return self.doubt(place, space, DoubtReason::Openerless);
+                }
+                CallVerdict::Doubt | CallVerdict::Text => {
+                    let EngineState::Opening(opening) = &mut self.state else { return EngineStep::Wait };
                     opening.reason = opening.reason.or(Some(reason));
                     return self.give_up(ahead, sink);
                 }
@@ -166,9 +182,9 @@ impl Run {
     }
 
     /// What looked like a call is none: the next form is tried, or the opener becomes text.
-    fn give_up(&mut self, ahead: Ahead<'_>, sink: &mut EventSink<'_>) -> Step {
-        let Ahead { plan, text, is_last } = ahead;
-        let State::Opening(opening) = &mut self.state else { return Step::Wait };
+    fn give_up(&mut self, ahead: PendingText<'_>, sink: &mut EventSink<'_>) -> EngineStep {
+        let PendingText { plan, text, is_last } = ahead;
+        let EngineState::Opening(opening) = &mut self.state else { return EngineStep::Wait };
         self.log.clear();
         if let Some(complaint) = self.shared.complaint.take() {
             self.emitter.notice(NoticeCode::Matcher, complaint, sink);
@@ -177,7 +193,7 @@ impl Run {
         let Some((which, turn)) = opening.opener else {
             let detail = "a list of calls goes on with something else";
             self.emitter.notice(NoticeCode::MalformedCall, detail, sink);
-            let state = State::After { form: opening.form, is_closed: false };
+            let state = EngineState::After { form: opening.form, is_closed: false };
             return self.enter("", state, false, sink);
         };
         let opener = &plan.live.openers[which];
@@ -193,28 +209,35 @@ impl Run {
             _ => turn + 1,
         };
         if is_first && next < opener.forms.len() {
-            let Opening { standing, follows_tag, damaged, is_last_try, reason, .. } = *opening;
-            let next = Opening::of(plan, (space, len), (which, next), place);
-            return self.open(Opening { standing, follows_tag, damaged, is_last_try, reason, ..next });
+            let OpeningCandidate { standing, follows_tag, damaged, is_last_try, reason, .. } = *opening;
+            let next = OpeningCandidate::of(plan, (space, len), (which, next), place);
+            return self.open(OpeningCandidate {
+                standing,
+                follows_tag,
+                damaged,
+                is_last_try,
+                reason,
+                ..next
+            });
         }
         // An opener that nothing follows, beside a call.
         if is_last && self.calls > 0 && self.is_gap && len > 1 && text[space + len..].trim_ascii().is_empty()
         {
             self.emitter.markup(text, sink);
-            self.state = State::Prose(place);
-            return Step::Took(text.len());
+            self.state = EngineState::Prose(place);
+            return EngineStep::Took(text.len());
         }
         // The same special token twice: the second is the opener.
         if let Some(rest) = text.get(space + len..).filter(|_| len > 1) {
             let rest = rest.trim_ascii_start();
             let before = text.len() - rest.len();
             match plan.live.text.starting(rest, is_last) {
-                Found::Perhaps(_) if opener.text.starts_with(rest) => return Step::Wait,
+                MarkerMatch::Perhaps(_) if opener.text.starts_with(rest) => return EngineStep::Wait,
                 // If that is none either, both are text.
-                Found::Marker { len, meaning: Meaning::Open(same), .. } if same == which => {
-                    let Opening { standing, .. } = *opening;
-                    let next = Opening::of(plan, (before, len), (which, 0), place);
-                    return self.open(Opening { standing, ..next });
+                MarkerMatch::Marker { len, meaning: MarkerMeaning::Open(same), .. } if same == which => {
+                    let OpeningCandidate { standing, .. } = *opening;
+                    let next = OpeningCandidate::of(plan, (before, len), (which, 0), place);
+                    return self.open(OpeningCandidate { standing, ..next });
                 }
                 _ => {}
             }
@@ -225,11 +248,11 @@ impl Run {
             && let Some(len) = element_len(&text[space..])
         {
             match text[space + len..].trim_ascii_start().chars().next() {
-                None if !is_last => return Step::Wait,
+                None if !is_last => return EngineStep::Wait,
                 Some('{' | '[') => {
-                    let Opening { standing, .. } = *opening;
-                    let next = Opening::of(plan, (space, len), (element, 0), place);
-                    return self.open(Opening { standing, follows_tag: true, ..next });
+                    let OpeningCandidate { standing, .. } = *opening;
+                    let next = OpeningCandidate::of(plan, (space, len), (element, 0), place);
+                    return self.open(OpeningCandidate { standing, follows_tag: true, ..next });
                 }
                 _ => {}
             }
@@ -241,13 +264,13 @@ impl Run {
             let mut position = self.position;
             position.follow(&text[..space]);
             let offset = self.emitter.offset() + space as u64;
-            let is_first = place == Place::Text && position.may_open_fence() && offset >= self.settled;
+            let is_first = place == ProseKind::Text && position.may_open_fence() && offset >= self.settled;
             let is_vouched = self.is_named || !self.shared.tools.is_empty();
             if self.is_doubted {
-                self.state = State::Prose(place);
+                self.state = EngineState::Prose(place);
                 return self.doubted_fence(space + table::FENCES[0].len(), ahead, sink);
             } else if is_first && is_vouched && !self.is_trusting {
-                return self.doubt(place, space, Why::Block);
+                return self.doubt(place, space, DoubtReason::Block);
             }
         }
         if len == 1 && !self.is_trusting {
@@ -258,21 +281,23 @@ impl Run {
             let detail = format!("what looks like a call of {:?} is text: {reason}", self.shared.name);
             self.emitter.notice(NoticeCode::Judged, detail, sink);
         }
-        self.state = State::Prose(place);
+        self.state = EngineState::Prose(place);
         if len == 0 {
             self.settled = self.settled.max(self.emitter.offset() + space as u64 + 1);
-            return Step::Took(0);
+            return EngineStep::Took(0);
         }
         let len = space + len;
         let is_space = self.is_gap && text[..space].trim_ascii().is_empty();
         self.words(&text[..len], if is_space { space } else { 0 }, place, sink);
-        Step::Took(len)
+        EngineStep::Took(len)
     }
 
     /// The call is certain: everything that was kept is shown.
-    fn commit(&mut self, compiled: &Compiled, text: &str, sink: &mut EventSink<'_>) -> Step {
-        let State::Opening(opening) = std::mem::replace(&mut self.state, State::Prose(Place::Text)) else {
-            return Step::Wait;
+    fn commit(&mut self, compiled: &CompiledForm, text: &str, sink: &mut EventSink<'_>) -> EngineStep {
+        let EngineState::Opening(opening) =
+            std::mem::replace(&mut self.state, EngineState::Prose(ProseKind::Text))
+        else {
+            return EngineStep::Wait;
         };
         self.dialect.get_or_insert(compiled.dialect);
         self.fences += opening.fences;
@@ -283,23 +308,23 @@ impl Run {
         let (opener, body) = text.split_at(opening.start);
         self.emitter.markup(opener, sink);
         let log = std::mem::take(&mut self.log);
-        let mut early: Vec<(Span, &str)> = Vec::new();
+        let mut early: Vec<(ByteSpan, &str)> = Vec::new();
         let mut has_begun = false;
         let mut at = 0;
         for (token, made) in &log {
             let len = token.len();
             let argument = match token {
-                Token::Argument(_) => Some(&body[at..at + len]),
-                Token::Converted(_) => Some(made.as_str()),
-                Token::NoArguments(_) => Some("{}"),
-                Token::Name(_) => {
+                BodyToken::Argument(_) => Some(&body[at..at + len]),
+                BodyToken::Converted(_) => Some(made.as_str()),
+                BodyToken::NoArguments(_) => Some("{}"),
+                BodyToken::Name(_) => {
                     self.emitter.call(&self.shared.name, &self.shared.id, CallKind::Function, len, sink);
                     has_begun = true;
                     self.flag_begun(sink);
                     early.drain(..).for_each(|(span, text)| self.emitter.argument_from(span, text, sink));
                     None
                 }
-                Token::Odd(detail) => {
+                BodyToken::Odd(detail) => {
                     if opening.damage.is_some() {
                         self.emitter.notice(NoticeCode::MalformedCall, *detail, sink);
                     }
@@ -322,14 +347,14 @@ impl Run {
         self.log.clear();
         self.shared.id.clear();
         self.was_odd = opening.damage.is_some();
-        self.state = State::Call { form: opening.form, reader: opening.reader };
+        self.state = EngineState::Call { form: opening.form, reader: opening.reader };
         self.close_gap();
-        Step::Took(opening.start + opening.at)
+        EngineStep::Took(opening.start + opening.at)
     }
 
     /// A declared tool is called by the name under which it was declared.
     fn settle_name(&mut self) {
-        let Shared { tools, name, .. } = &mut self.shared;
+        let EngineContext { tools, name, .. } = &mut self.shared;
         if let Some(declared) = tools.find(name).filter(|declared| declared != name) {
             *name = declared.to_owned();
         }
@@ -337,7 +362,7 @@ impl Run {
 }
 
 /// Which opener is a tag of any name.
-fn live_element(plan: &Plan) -> Option<usize> {
+fn live_element(plan: &DialectPlan) -> Option<usize> {
     plan.live.openers.iter().position(|opener| opener.text == table::ELEMENT)
 }
 
@@ -353,45 +378,53 @@ fn element_len(text: &str) -> Option<usize> {
 const SCHEMA: &str = "{\"type\":\"object\"";
 
 /// Whether damaged arguments can be mended, and are the tool's own then.
-fn is_mended(arguments: &str, shared: &Shared) -> bool {
+fn is_mended(arguments: &str, shared: &EngineContext) -> bool {
     let (mended, mut tape) = (repair(arguments), Tape::new());
     let Ok(arguments) = tape.parse(&mended.text) else { return false };
     if shared.tools.is_empty() {
-        return arguments.kind() == Kind::Object && arguments.members().next().is_some();
+        return arguments.kind() == JsonKind::Object && arguments.members().next().is_some();
     }
     let tool = shared.tools.find(&shared.name).unwrap_or(&shared.name);
     let is_own = |key: &str| shared.tools.declares(tool, key) == Some(true);
-    arguments.kind() == Kind::Object && arguments.members().all(|(key, _)| is_own(key))
+    arguments.kind() == JsonKind::Object && arguments.members().all(|(key, _)| is_own(key))
 }
 
-impl Opening {
+impl OpeningCandidate {
     /// How much its marker says: a word that its body follows at once, as in `functools[{`, is none of a sentence.
-    fn strength(&self, strength: Strength, text: &str) -> Strength {
+    fn strength(&self, strength: MarkerStrength, text: &str) -> MarkerStrength {
         let is_body = text[self.start..].starts_with(['{', '[']) && self.start > self.before.0;
         // Nor is one that a special token of its header follows.
         let follows = is_body || text[self.start..self.start + self.at].contains("<|");
-        if strength == Strength::Word && follows { Strength::Strong } else { strength }
+        if strength == MarkerStrength::Word && follows { MarkerStrength::Strong } else { strength }
     }
 
     /// Whether a marker stands before it.
-    fn is_marked(&self, plan: &Plan) -> bool {
+    fn is_marked(&self, plan: &DialectPlan) -> bool {
         let strength = self.opener.map(|(opener, turn)| plan.live.openers[opener].strength_of(turn));
-        !matches!(strength, Some(Strength::Bare | Strength::Missing | Strength::Start))
+        !matches!(strength, Some(MarkerStrength::Bare | MarkerStrength::Missing | MarkerStrength::Start))
             && !plan.forms[self.form].form.open.is_empty()
     }
 
     /// One of the forms that an opener may open.
-    pub(super) fn of(plan: &Plan, before: (usize, usize), opener: (usize, usize), place: Place) -> Self {
-        let Candidate { form, is_part_of_body, .. } = plan.live.openers[opener.0].forms[opener.1];
+    pub(super) fn of(
+        plan: &DialectPlan,
+        before: (usize, usize),
+        opener: (usize, usize),
+        place: ProseKind,
+    ) -> Self {
+        let FormCandidate { form, is_part_of_body, .. } = plan.live.openers[opener.0].forms[opener.1];
         let start = before.0 + if is_part_of_body { 0 } else { before.1 };
         let form_of_body = &plan.forms[form].form;
-        let reader =
-            if is_part_of_body { Reader::of_body(form_of_body) } else { Reader::behind_opener(form_of_body) };
+        let reader = if is_part_of_body {
+            BodyReader::of_body(form_of_body)
+        } else {
+            BodyReader::behind_opener(form_of_body)
+        };
         Self { before, start, opener: Some(opener), form, reader, place, ..Self::default() }
     }
 
     /// Whether what is odd is damage: the name is known, and no other form fits better.
-    fn is_damage(&mut self, plan: &Plan) -> bool {
+    fn is_damage(&mut self, plan: &DialectPlan) -> bool {
         let is_only = |(opener, turn): (usize, usize)| plan.live.openers[opener].forms.len() == turn + 1;
         let is_known = self.has_name && !self.reader.is_tagged();
         if is_known && !self.is_last_try && !self.opener.is_none_or(is_only) {
@@ -411,18 +444,18 @@ impl Opening {
     }
 
     /// What the arguments say so far. Nothing: they have not begun.
-    fn arguments(&self, strength: Strength, name: &str, tools: &Tools) -> Option<Arguments> {
+    fn arguments(&self, strength: MarkerStrength, name: &str, tools: &Tools) -> Option<ArgumentEvidence> {
         if self.has_none {
             // A call in a tag of its own, under an opener, says that it has none.
             let is_framed = self.start > self.before.0 && self.reader.is_tagged();
-            return Some(if is_framed { Arguments::Begun } else { Arguments::Absent });
+            return Some(if is_framed { ArgumentEvidence::Begun } else { ArgumentEvidence::Absent });
         }
         if self.damage.is_some() {
             // What is damaged may be no argument at all.
             return match self.head.bytes().next() {
                 None if self.ended.is_none() => None,
-                Some(first) if first.is_ascii_alphabetic() || first >= 0x80 => Some(Arguments::Words),
-                _ => Some(Arguments::Damaged),
+                Some(first) if first.is_ascii_alphabetic() || first >= 0x80 => Some(ArgumentEvidence::Words),
+                _ => Some(ArgumentEvidence::Damaged),
             };
         }
         if self.head.is_empty() {
@@ -431,27 +464,27 @@ impl Opening {
         let tool = tools.find(name).unwrap_or(name);
         let flat: String = self.head.split_ascii_whitespace().collect();
         if flat.starts_with(SCHEMA) && tools.declares(tool, "type") != Some(true) {
-            return Some(Arguments::Schema);
+            return Some(ArgumentEvidence::Schema);
         }
         if SCHEMA.starts_with(&flat) {
             return None;
         }
-        if matches!(strength, Strength::Strong | Strength::Inner) {
-            return Some(Arguments::Begun);
+        if matches!(strength, MarkerStrength::Strong | MarkerStrength::Inner) {
+            return Some(ArgumentEvidence::Begun);
         }
         if "null".starts_with(self.head.as_str()) {
-            return (self.head == "null").then_some(Arguments::Begun);
+            return (self.head == "null").then_some(ArgumentEvidence::Begun);
         }
-        let Some(rest) = self.head.strip_prefix('{') else { return Some(Arguments::Foreign) };
+        let Some(rest) = self.head.strip_prefix('{') else { return Some(ArgumentEvidence::Foreign) };
         let rest = rest.trim_start();
         if tools.declares(tool, "").is_none() {
-            return (!rest.is_empty()).then_some(Arguments::Begun);
+            return (!rest.is_empty()).then_some(ArgumentEvidence::Begun);
         }
         let Some(key) = rest.strip_prefix('"') else {
-            return (!rest.is_empty()).then_some(Arguments::Begun);
+            return (!rest.is_empty()).then_some(ArgumentEvidence::Begun);
         };
         let (key, _) = key.split_once('"')?;
         let is_own = tools.declares(tool, key) != Some(false);
-        Some(if is_own { Arguments::Begun } else { Arguments::Foreign })
+        Some(if is_own { ArgumentEvidence::Begun } else { ArgumentEvidence::Foreign })
     }
 }

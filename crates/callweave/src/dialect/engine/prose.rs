@@ -1,16 +1,18 @@
 //! Prose: visible text, thoughts and messages, and the markers that stand in them.
 
-use super::super::bodies::{Reader, boundary};
-use super::super::channel::{LONGEST_HEADER, Route};
-use super::super::evidence::{Arguments, Evidence, Strength, Verdict, is_filler, may_be_name};
-use super::super::markers::{Found, Markers};
-use super::super::plan::{Live, Meaning};
-use super::super::position::{Position, Standing};
+use super::super::bodies::{BodyReader, boundary};
+use super::super::channel::{LONGEST_HEADER, MessageRoute};
+use super::super::evidence::{
+    ArgumentEvidence, CallEvidence, CallVerdict, MarkerStrength, is_filler, may_be_name,
+};
+use super::super::markers::{MarkerMatch, MarkerSet};
+use super::super::plan::{LiveMarkers, MarkerMeaning};
+use super::super::position::{MarkerPosition, TextPosition};
 use super::super::quotation::is_container;
 use super::super::table::{self, ELEMENT};
-use super::doubt::Why;
-use super::opening::Opening;
-use super::{Ahead, Run, State, Step};
+use super::doubt::DoubtReason;
+use super::opening::OpeningCandidate;
+use super::{EngineRun, EngineState, EngineStep, PendingText};
 use crate::event::{CallKind, DeltaKind, EventSink, NoticeCode};
 
 /// So much is looked at at once where a line may begin with a declared name.
@@ -26,7 +28,7 @@ const SHORT_COUNTER: usize = 8;
 
 /// What prose is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum ProseKind {
     #[default]
     Text,
     /// Which of the live thoughts.
@@ -41,14 +43,14 @@ pub(super) enum Place {
     MessageNothing,
 }
 
-impl Place {
+impl ProseKind {
     #[inline]
     pub(super) fn is_thought(self) -> bool {
         matches!(self, Self::Thought(_) | Self::MessageThought)
     }
 
     #[inline]
-    fn markers(self, live: &Live) -> &Markers<Meaning> {
+    fn markers(self, live: &LiveMarkers) -> &MarkerSet<MarkerMeaning> {
         match (self, &live.messages) {
             (Self::Text, _) => &live.text,
             (Self::Thought(which), _) => &live.thoughts[which],
@@ -59,10 +61,10 @@ impl Place {
     }
 }
 
-impl Run {
+impl EngineRun {
     /// Takes `text` if it only goes on with a line of prose: the common case.
     #[inline]
-    pub(super) fn takes_as_is(&mut self, live: &Live, text: &str, sink: &mut EventSink<'_>) -> bool {
+    pub(super) fn takes_as_is(&mut self, live: &LiveMarkers, text: &str, sink: &mut EventSink<'_>) -> bool {
         let Some(place) = self.calm.filter(|place| place.markers(live).spare(text)) else { return false };
         self.position.pass_plain(text);
         self.go_on(place, text, sink);
@@ -71,7 +73,12 @@ impl Run {
 
     /// Takes what of `text` only goes on with a line of prose, if it is all but a last byte that may begin a marker. How
     /// much that is; none if it must be looked at.
-    pub(super) fn take_most(&mut self, live: &Live, text: &str, sink: &mut EventSink<'_>) -> Option<usize> {
+    pub(super) fn take_most(
+        &mut self,
+        live: &LiveMarkers,
+        text: &str,
+        sink: &mut EventSink<'_>,
+    ) -> Option<usize> {
         let place = self.calm?;
         let taken = place.markers(live).spared(text)?;
         if taken > 0 {
@@ -82,47 +89,52 @@ impl Run {
     }
 
     #[inline(always)]
-    fn go_on(&mut self, place: Place, text: &str, sink: &mut EventSink<'_>) {
+    fn go_on(&mut self, place: ProseKind, text: &str, sink: &mut EventSink<'_>) {
         self.emitter.go_on(text, text.len(), sink);
         if let Some(lead) = self.lead.as_mut().filter(|_| !place.is_thought()) {
             lead.push_str(text);
         }
     }
 
-    pub(super) fn prose(&mut self, place: Place, ahead: Ahead<'_>, sink: &mut EventSink<'_>) -> Step {
-        let Ahead { plan, text, is_last } = ahead;
+    pub(super) fn prose(
+        &mut self,
+        place: ProseKind,
+        ahead: PendingText<'_>,
+        sink: &mut EventSink<'_>,
+    ) -> EngineStep {
+        let PendingText { plan, text, is_last } = ahead;
         if text.is_empty() {
-            return Step::Wait;
+            return EngineStep::Wait;
         }
         let live = &plan.live;
         let space = if self.is_gap { self.gap(text) } else { 0 };
         if space == text.len() {
             if !is_last {
                 self.gap_seen = space;
-                return Step::Wait;
+                return EngineStep::Wait;
             }
             let is_all = self.emitter.is_untouched() && !place.is_thought() && !self.is_frame;
             match is_all {
                 true => self.emitter.prose(DeltaKind::Text, text, space, sink),
                 false => self.emitter.markup(text, sink),
             }
-            return Step::Took(space);
+            return EngineStep::Took(space);
         }
         // A line may begin with a declared name.
         let may_be_nameless =
-            place == Place::Text && !live.nameless.is_empty() && !self.shared.tools.is_empty();
+            place == ProseKind::Text && !live.nameless.is_empty() && !self.shared.tools.is_empty();
         let is_first = may_be_nameless && (self.position.begins_line() || text[..space].contains('\n'));
         if is_first && self.emitter.offset() + space as u64 >= self.settled {
             match self.nameless(live, &text[space..], is_last) {
                 Some(None) => {}
                 Some(Some(opener)) => {
-                    let opening = Opening::of(plan, (space, 0), (opener, 0), place);
-                    let reader = Reader::of_name(&plan.forms[opening.form].form);
-                    return self.open(Opening { reader, ..opening });
+                    let opening = OpeningCandidate::of(plan, (space, 0), (opener, 0), place);
+                    let reader = BodyReader::of_name(&plan.forms[opening.form].form);
+                    return self.open(OpeningCandidate { reader, ..opening });
                 }
                 None => {
                     self.gap_seen = space;
-                    return Step::Wait;
+                    return EngineStep::Wait;
                 }
             }
         }
@@ -132,30 +144,30 @@ impl Run {
         let line = if may_be_nameless { memchr::memchr(b'\n', &rest.as_bytes()[..reach]) } else { None };
         let end = line.map_or(reach, |line| line + 1);
         let (words, is_all) = match place.markers(live).find_up_to(rest, end, is_last) {
-            Found::Nothing => (end, end == rest.len()),
-            Found::Perhaps(at) => (at, true),
-            Found::Marker { at: 0, len, meaning } => {
+            MarkerMatch::Nothing => (end, end == rest.len()),
+            MarkerMatch::Perhaps(at) => (at, true),
+            MarkerMatch::Marker { at: 0, len, meaning } => {
                 return self.marker(meaning, place, (space, len), ahead, sink);
             }
-            Found::Marker { at, .. } => (at, false),
+            MarkerMatch::Marker { at, .. } => (at, false),
         };
         let words = line.filter(|line| *line < words).map_or(words, |line| line + 1);
         if words == 0 {
             self.gap_seen = space;
-            return Step::Wait;
+            return EngineStep::Wait;
         }
         self.words(&text[..space + words], space, place, sink);
         if !is_all || is_last || line.is_some() {
-            return Step::Took(space + words);
+            return EngineStep::Took(space + words);
         }
-        self.calm = Some(place).filter(|_| place != Place::MessageNothing && self.position.is_quiet());
-        Step::Rest(space + words)
+        self.calm = Some(place).filter(|_| place != ProseKind::MessageNothing && self.position.is_quiet());
+        EngineStep::Rest(space + words)
     }
 
     /// Which opener is missing before a declared name that `text` begins with. The outer nothing: more text is
     /// needed.
     #[expect(clippy::option_option, reason = "what is not known yet and what is not there differ")]
-    fn nameless(&self, live: &Live, text: &str, is_last: bool) -> Option<Option<usize>> {
+    fn nameless(&self, live: &LiveMarkers, text: &str, is_last: bool) -> Option<Option<usize>> {
         let tools = &self.shared.tools;
         let len =
             text.bytes().take_while(|byte| byte.is_ascii_alphanumeric() || b"_-.".contains(byte)).count();
@@ -181,9 +193,9 @@ impl Run {
         }
         for (opener, follows) in &live.nameless {
             match follows.starting(rest, is_last) {
-                Found::Marker { .. } => return Some(Some(*opener)),
-                Found::Perhaps(_) => return None,
-                Found::Nothing => {}
+                MarkerMatch::Marker { .. } => return Some(Some(*opener)),
+                MarkerMatch::Perhaps(_) => return None,
+                MarkerMatch::Nothing => {}
             }
         }
         Some(None)
@@ -196,11 +208,11 @@ impl Run {
     }
 
     /// Prose, the first `space` bytes of which are the white space of a gap.
-    pub(super) fn words(&mut self, text: &str, space: usize, place: Place, sink: &mut EventSink<'_>) {
+    pub(super) fn words(&mut self, text: &str, space: usize, place: ProseKind, sink: &mut EventSink<'_>) {
         let (space, words) = text.split_at(if self.is_frame || place.is_thought() { space } else { 0 });
         self.emitter.markup(space, sink);
         match place {
-            Place::MessageNothing => self.emitter.markup(words, sink),
+            ProseKind::MessageNothing => self.emitter.markup(words, sink),
             _ if place.is_thought() => self.emitter.prose(DeltaKind::Reasoning, words, words.len(), sink),
             _ => self.visible(words, sink),
         }
@@ -221,16 +233,22 @@ impl Run {
     }
 
     /// Syntax, and what stands behind it.
-    pub(super) fn enter(&mut self, text: &str, to: State, is_frame: bool, sink: &mut EventSink<'_>) -> Step {
+    pub(super) fn enter(
+        &mut self,
+        text: &str,
+        to: EngineState,
+        is_frame: bool,
+        sink: &mut EventSink<'_>,
+    ) -> EngineStep {
         self.emitter.markup(text, sink);
         self.state = to;
         self.open_gap(is_frame);
-        Step::Took(text.len())
+        EngineStep::Took(text.len())
     }
 
     pub(super) fn open_gap(&mut self, is_frame: bool) {
         (self.is_gap, self.is_frame, self.gap_seen) = (true, is_frame, 0);
-        self.position = Position::default();
+        self.position = TextPosition::default();
     }
 
     pub(super) fn close_gap(&mut self) {
@@ -239,20 +257,20 @@ impl Run {
 
     fn marker(
         &mut self,
-        meaning: Meaning,
-        place: Place,
+        meaning: MarkerMeaning,
+        place: ProseKind,
         (space, len): (usize, usize),
-        ahead: Ahead<'_>,
+        ahead: PendingText<'_>,
         sink: &mut EventSink<'_>,
-    ) -> Step {
-        let Ahead { plan, text, is_last } = ahead;
+    ) -> EngineStep {
+        let PendingText { plan, text, is_last } = ahead;
         let live = &plan.live;
         let whole = space + len;
         let mut position = self.position;
         position.follow(&text[..space]);
         let offset = self.emitter.offset() + space as u64;
         // Most tags are called like no tool, and stand before no object.
-        if let Meaning::Open(opener) = meaning
+        if let MarkerMeaning::Open(opener) = meaning
             && live.openers[opener].text == ELEMENT
         {
             let tools = &self.shared.tools;
@@ -260,76 +278,86 @@ impl Run {
             let is_tool = tools.contains(name);
             let may_open = match text[whole..].trim_ascii_start().chars().next() {
                 _ if is_tool || tools.is_empty() || is_container(name) => is_tool,
-                None if !is_last => return Step::Wait,
+                None if !is_last => return EngineStep::Wait,
                 next => matches!(next, Some('{' | '[')),
             };
             if !may_open {
                 self.words(&text[..whole], if self.is_gap { space } else { 0 }, place, sink);
-                return Step::Took(whole);
+                return EngineStep::Took(whole);
             }
         }
         let is_text = match meaning {
             // A text that only looks like calls is not read over and over.
-            Meaning::Open(_) if self.vain > MOST_VAIN * (offset + FREE) => true,
-            Meaning::Open(_) if self.is_trusting => false,
-            Meaning::Fence if self.is_trusting => true,
-            Meaning::Open(opener) => {
+            MarkerMeaning::Open(_) if self.vain > MOST_VAIN * (offset + FREE) => true,
+            MarkerMeaning::Open(_) if self.is_trusting => false,
+            MarkerMeaning::Fence if self.is_trusting => true,
+            MarkerMeaning::Open(opener) => {
                 let evidence = self.evidence(live.openers[opener].strength, &position, place);
                 match evidence.at_opener().0 {
-                    Verdict::Call => offset < self.shown,
-                    Verdict::Text => true,
-                    Verdict::Doubt if offset < self.settled => true,
-                    Verdict::Doubt => return self.doubt(place, space, position.standing().into()),
+                    CallVerdict::Call => offset < self.shown,
+                    CallVerdict::Text => true,
+                    CallVerdict::Doubt if offset < self.settled => true,
+                    CallVerdict::Doubt => return self.doubt(place, space, position.standing().into()),
                 }
             }
-            Meaning::Fence if self.is_doubted => {
+            MarkerMeaning::Fence if self.is_doubted => {
                 return self.doubted_fence(whole, ahead, sink);
             }
-            Meaning::Fence => {
-                let is_first = place == Place::Text && position.may_open_fence() && offset >= self.settled;
+            MarkerMeaning::Fence => {
+                let is_first =
+                    place == ProseKind::Text && position.may_open_fence() && offset >= self.settled;
                 if is_first && (self.is_named || !self.shared.tools.is_empty()) {
-                    return self.doubt(place, space, Why::Block);
+                    return self.doubt(place, space, DoubtReason::Block);
                 }
                 true
             }
             _ if offset < self.shown => true,
-            Meaning::Close => {
+            MarkerMeaning::Close => {
                 let owed = self.owed.map(|form| plan.forms[form].closers.starting(&text[space..], true));
-                let is_owed = matches!(owed, Some(Found::Marker { .. }));
+                let is_owed = matches!(owed, Some(MarkerMatch::Marker { .. }));
                 self.owed = self.owed.filter(|_| !is_owed);
-                !is_owed || matches!(position.standing(), Standing::Quoted | Standing::Code)
+                !is_owed || matches!(position.standing(), MarkerPosition::Quoted | MarkerPosition::Code)
             }
-            Meaning::Drop { is_tag: true } if !self.is_gap && !table::ENDS.contains(&&text[space..whole]) => {
+            MarkerMeaning::Drop { is_tag: true }
+                if !self.is_gap && !table::ENDS.contains(&&text[space..whole]) =>
+            {
                 true
             }
-            Meaning::Stop | Meaning::Drop { is_tag: true } if !self.is_gap || meaning == Meaning::Stop => {
+            MarkerMeaning::Stop | MarkerMeaning::Drop { is_tag: true }
+                if !self.is_gap || meaning == MarkerMeaning::Stop =>
+            {
                 let rest = text[whole..].trim_ascii_start();
                 let ends = match (rest.is_empty(), live.text.starting(rest, is_last)) {
                     (true, _) if is_last => true,
-                    (true, _) | (_, Found::Perhaps(_)) => return Step::Wait,
-                    (_, Found::Marker { meaning: Meaning::Close | Meaning::Fence, .. }) => false,
-                    (_, Found::Marker { meaning: Meaning::Open(opener), .. }) => {
-                        matches!(live.openers[opener].strength, Strength::Strong | Strength::Inner)
+                    (true, _) | (_, MarkerMatch::Perhaps(_)) => return EngineStep::Wait,
+                    (_, MarkerMatch::Marker { meaning: MarkerMeaning::Close | MarkerMeaning::Fence, .. }) => {
+                        false
                     }
-                    (_, found) => found != Found::Nothing,
+                    (_, MarkerMatch::Marker { meaning: MarkerMeaning::Open(opener), .. }) => {
+                        matches!(
+                            live.openers[opener].strength,
+                            MarkerStrength::Strong | MarkerStrength::Inner
+                        )
+                    }
+                    (_, found) => found != MarkerMatch::Nothing,
                 };
-                !ends || !matches!(position.standing(), Standing::Plain | Standing::LineStart)
+                !ends || !matches!(position.standing(), MarkerPosition::Plain | MarkerPosition::LineStart)
             }
-            Meaning::Drop { .. } if place.is_thought() => {
-                matches!(position.standing(), Standing::Quoted | Standing::Code)
+            MarkerMeaning::Drop { .. } if place.is_thought() => {
+                matches!(position.standing(), MarkerPosition::Quoted | MarkerPosition::Code)
             }
             _ if place.is_thought() => false,
             // Reasoning opens where nothing was said yet, behind other markup, or with its first word or line: a sentence
             // about the tag goes on behind it.
-            Meaning::Think(_)
+            MarkerMeaning::Think(_)
                 if self.has_text
                     && !self.is_gap
                     && is_tag(&text[space..whole])
-                    && matches!(position.standing(), Standing::Plain | Standing::LineStart) =>
+                    && matches!(position.standing(), MarkerPosition::Plain | MarkerPosition::LineStart) =>
             {
                 let speaks = match text[whole..].chars().next() {
                     _ if position.is_behind_letter() => true,
-                    None if !is_last => return Step::Wait,
+                    None if !is_last => return EngineStep::Wait,
                     next => !next.is_some_and(|next| next.is_alphanumeric() || next == '\n' || next == '\r'),
                 };
                 if speaks {
@@ -337,16 +365,16 @@ impl Run {
                 }
                 speaks
             }
-            Meaning::Unthink if self.mentions_thought => {
+            MarkerMeaning::Unthink if self.mentions_thought => {
                 self.mentions_thought = false;
                 true
             }
             // `Write </think> to end it.`
-            Meaning::Unthink if position.is_among_words() => {
+            MarkerMeaning::Unthink if position.is_among_words() => {
                 let mut next = text[whole..].chars();
                 let (sign, letter) = (next.next(), next.next());
                 if letter.is_none() && !is_last {
-                    return Step::Wait;
+                    return EngineStep::Wait;
                 }
                 let goes_on = match sign {
                     Some(' ') => letter.is_some_and(|letter| {
@@ -359,72 +387,88 @@ impl Run {
                 self.lead = self.lead.take().filter(|_| !goes_on);
                 goes_on
             }
-            Meaning::Drop { .. } | Meaning::Think(_)
-                if !self.is_named && position.standing() == Standing::Plain =>
+            MarkerMeaning::Drop { .. } | MarkerMeaning::Think(_)
+                if !self.is_named && position.standing() == MarkerPosition::Plain =>
             {
                 // `The marker <|token|> begins it.`
                 match text[whole..].bytes().next() {
-                    None if !is_last => return Step::Wait,
+                    None if !is_last => return EngineStep::Wait,
                     next => next == Some(b' '),
                 }
             }
             _ if self.is_trusting => false,
             _ => match position.standing() {
-                Standing::Quoted | Standing::Code => true,
-                Standing::Indented | Standing::Enclosed | Standing::Listed if self.is_doubted => false,
-                Standing::Indented | Standing::Enclosed | Standing::Listed if offset < self.settled => true,
-                standing @ (Standing::Indented | Standing::Enclosed | Standing::Listed) => {
+                MarkerPosition::Quoted | MarkerPosition::Code => true,
+                MarkerPosition::Indented | MarkerPosition::Enclosed | MarkerPosition::Listed
+                    if self.is_doubted =>
+                {
+                    false
+                }
+                MarkerPosition::Indented | MarkerPosition::Enclosed | MarkerPosition::Listed
+                    if offset < self.settled =>
+                {
+                    true
+                }
+                standing @ (MarkerPosition::Indented | MarkerPosition::Enclosed | MarkerPosition::Listed) => {
                     return self.doubt(place, space, standing.into());
                 }
-                Standing::Plain | Standing::LineStart | Standing::Json => false,
+                MarkerPosition::Plain | MarkerPosition::LineStart | MarkerPosition::Json => false,
             },
         };
         if is_text {
             self.position.begin_quotation();
             self.words(&text[..whole], if self.is_gap { space } else { 0 }, place, sink);
-            return Step::Took(whole);
+            return EngineStep::Took(whole);
         }
         match meaning {
-            Meaning::Open(opener) => {
-                let opening = Opening::of(plan, (space, len), (opener, 0), place);
+            MarkerMeaning::Open(opener) => {
+                let opening = OpeningCandidate::of(plan, (space, len), (opener, 0), place);
                 let standing = position.standing();
                 let follows_tag = live.openers[opener].text == ELEMENT || position.follows_tag();
-                self.open(Opening { standing, follows_tag, ..opening })
+                self.open(OpeningCandidate { standing, follows_tag, ..opening })
             }
-            Meaning::Header => {
+            MarkerMeaning::Header => {
                 self.emitter.markup(&text[..space], sink);
                 self.emitter.end_reasoning(sink);
-                self.enter("", State::Header { is_given: false }, !self.has_text, sink);
-                Step::Took(space)
+                self.enter("", EngineState::Header { is_given: false }, !self.has_text, sink);
+                EngineStep::Took(space)
             }
-            Meaning::Think(_) if place.is_thought() && !self.is_gap => {
+            MarkerMeaning::Think(_) if place.is_thought() && !self.is_gap => {
                 // A thought inside a thought: the model quotes its own marker.
                 self.words(&text[..whole], 0, place, sink);
-                Step::Took(whole)
+                EngineStep::Took(whole)
             }
-            Meaning::Think(which) => {
+            MarkerMeaning::Think(which) => {
                 self.lead = None;
-                self.enter(&text[..whole], State::Prose(Place::Thought(which)), true, sink)
+                self.enter(&text[..whole], EngineState::Prose(ProseKind::Thought(which)), true, sink)
             }
-            Meaning::Unthink | Meaning::End => {
-                if meaning == Meaning::Unthink && !place.is_thought() {
+            MarkerMeaning::Unthink | MarkerMeaning::End => {
+                if meaning == MarkerMeaning::Unthink && !place.is_thought() {
                     self.unthink(sink);
                 }
                 self.lead = None;
                 self.emitter.markup(&text[..whole], sink);
                 self.emitter.end_reasoning(sink);
-                self.enter("", State::Prose(Place::Text), !self.has_text, sink);
-                Step::Took(whole)
+                self.enter("", EngineState::Prose(ProseKind::Text), !self.has_text, sink);
+                EngineStep::Took(whole)
             }
-            Meaning::Drop { .. } | Meaning::Stop | Meaning::Close | Meaning::Fence => {
-                self.enter(&text[..whole], State::Prose(place), self.is_frame, sink)
+            MarkerMeaning::Drop { .. }
+            | MarkerMeaning::Stop
+            | MarkerMeaning::Close
+            | MarkerMeaning::Fence => {
+                self.enter(&text[..whole], EngineState::Prose(place), self.is_frame, sink)
             }
         }
     }
 
     /// What is known of a candidate at its opener.
-    pub(super) fn evidence(&self, strength: Strength, position: &Position, place: Place) -> Evidence<'_> {
-        Evidence {
+    pub(super) fn evidence(
+        &self,
+        strength: MarkerStrength,
+        position: &TextPosition,
+        place: ProseKind,
+    ) -> CallEvidence<'_> {
+        CallEvidence {
             strength,
             standing: position.standing(),
             // Nobody begins a thought with what he only shows.
@@ -434,7 +478,7 @@ impl Run {
             name: "",
             follows_tag: false,
             is_tag: false,
-            arguments: Arguments::Unseen,
+            arguments: ArgumentEvidence::Unseen,
             tools: &self.shared.tools,
             is_named: self.is_named,
             has_text: self.has_text,
@@ -458,18 +502,23 @@ impl Run {
     }
 
     /// In the header of a message: it is read when it is whole.
-    pub(super) fn header(&mut self, is_given: bool, ahead: Ahead<'_>, sink: &mut EventSink<'_>) -> Step {
-        let Ahead { plan, text, is_last } = ahead;
+    pub(super) fn header(
+        &mut self,
+        is_given: bool,
+        ahead: PendingText<'_>,
+        sink: &mut EventSink<'_>,
+    ) -> EngineStep {
+        let PendingText { plan, text, is_last } = ahead;
         let live = &plan.live;
-        let Some(messages) = &live.messages else { return Step::Wait };
+        let Some(messages) = &live.messages else { return EngineStep::Wait };
         let grammar = messages.grammar;
         if is_given {
             match grammar.may_begin_in_header(text, &self.shared.tools, is_last) {
-                None => return Step::Wait,
+                None => return EngineStep::Wait,
                 Some(true) => {}
                 Some(false) => {
-                    self.state = State::Prose(Place::Text);
-                    return Step::Took(0);
+                    self.state = EngineState::Prose(ProseKind::Text);
+                    return EngineStep::Took(0);
                 }
             }
         }
@@ -479,11 +528,11 @@ impl Run {
             grammar.starts.iter().find(|start| text.starts_with(**start)).map_or(0, |start| start.len());
         // The message may have lost what ends its header: then another token comes first.
         let (end, breaks) = match messages.headers.find(&begin[first..], is_all) {
-            Found::Marker { at, meaning: true, .. } => (Some(first + at), None),
-            Found::Marker { at, meaning: false, .. } => (None, Some(first + at)),
-            Found::Perhaps(_) => return Step::Wait,
-            Found::Nothing if !is_all => return Step::Wait,
-            Found::Nothing => (None, None),
+            MarkerMatch::Marker { at, meaning: true, .. } => (Some(first + at), None),
+            MarkerMatch::Marker { at, meaning: false, .. } => (None, Some(first + at)),
+            MarkerMatch::Perhaps(_) => return EngineStep::Wait,
+            MarkerMatch::Nothing if !is_all => return EngineStep::Wait,
+            MarkerMatch::Nothing => (None, None),
         };
         let (len, whole) = match end {
             Some(len) => (len, len + grammar.header_end.len()),
@@ -491,15 +540,15 @@ impl Run {
                 self.emitter.notice(NoticeCode::StrayMarkup, "the header of a message has no end", sink);
                 let upto = breaks.unwrap_or(begin.len());
                 let is_call = |len: &usize| {
-                    matches!((grammar.route)(&text[..*len], &self.shared.tools), Route::Call { .. })
+                    matches!((grammar.route)(&text[..*len], &self.shared.tools), MessageRoute::Call { .. })
                 };
                 let Some(len) = begin[..upto].find('{').filter(is_call) else {
                     // What began it is syntax, and so is a header that begins anew; what follows is text.
                     let is_header = breaks.is_some_and(|at| text[at..].starts_with(grammar.starts[0]));
                     let cut = if is_header { upto } else { first };
                     self.emitter.markup(&text[..cut], sink);
-                    self.state = State::Prose(Place::Text);
-                    return Step::Took(cut);
+                    self.state = EngineState::Prose(ProseKind::Text);
+                    return EngineStep::Took(cut);
                 };
                 (len, len)
             }
@@ -508,35 +557,39 @@ impl Run {
         let route = (grammar.route)(&text[..len], &self.shared.tools);
         // Another dialect may have such headers before calls of its own.
         let opens = match (route, live.text.starting(&text[whole..], is_last)) {
-            (Route::Call { .. }, Found::Perhaps(_)) if !self.is_named => return Step::Wait,
-            (Route::Call { .. }, Found::Nothing) if !self.is_named && text.len() == whole && !is_last => {
-                return Step::Wait;
+            (MessageRoute::Call { .. }, MarkerMatch::Perhaps(_)) if !self.is_named => {
+                return EngineStep::Wait;
             }
-            (Route::Call { .. }, Found::Marker { meaning: Meaning::Open(at), .. }) => {
-                live.openers[at].strength == Strength::Strong
+            (MessageRoute::Call { .. }, MarkerMatch::Nothing)
+                if !self.is_named && text.len() == whole && !is_last =>
+            {
+                return EngineStep::Wait;
+            }
+            (MessageRoute::Call { .. }, MarkerMatch::Marker { meaning: MarkerMeaning::Open(at), .. }) => {
+                live.openers[at].strength == MarkerStrength::Strong
             }
             _ => false,
         };
         let place = match route {
-            Route::Call { .. } if opens => Place::Text,
-            Route::Text => Place::Message,
-            Route::Thought => Place::MessageThought,
-            Route::Calls => Place::MessageCalls,
-            Route::Nothing => {
+            MessageRoute::Call { .. } if opens => ProseKind::Text,
+            MessageRoute::Text => ProseKind::Message,
+            MessageRoute::Thought => ProseKind::MessageThought,
+            MessageRoute::Calls => ProseKind::MessageCalls,
+            MessageRoute::Nothing => {
                 self.emitter.notice(NoticeCode::MalformedCall, "arguments are meant for no tool", sink);
-                Place::MessageNothing
+                ProseKind::MessageNothing
             }
             // `<|channel|>commentary to=f and then <|message|>` is a sentence.
-            Route::Call { start, end, .. }
+            MessageRoute::Call { start, end, .. }
                 if !may_be_name(&text[start..end])
                     || is_filler(&text[start..end])
                     || text[end..len].trim().contains(' ') && !text[end..len].contains("<|") =>
             {
-                self.state = State::Prose(Place::Text);
-                self.words(&text[..whole], 0, Place::Text, sink);
-                return Step::Took(whole);
+                self.state = EngineState::Prose(ProseKind::Text);
+                self.words(&text[..whole], 0, ProseKind::Text, sink);
+                return EngineStep::Took(whole);
             }
-            Route::Call { start, end, kind } => {
+            MessageRoute::Call { start, end, kind } => {
                 self.emitter.markup(&text[..start], sink);
                 self.shared.name.clear();
                 self.shared.name.push_str(&text[start..end]);
@@ -548,13 +601,13 @@ impl Run {
                 self.emitter.markup(&text[end..whole], sink);
                 self.was_odd = false;
                 self.calls += 1;
-                self.state = State::Call { form: messages.form, reader: Reader::default() };
+                self.state = EngineState::Call { form: messages.form, reader: BodyReader::default() };
                 self.close_gap();
-                return Step::Took(whole);
+                return EngineStep::Took(whole);
             }
         };
         let is_frame = !self.has_text && !place.is_thought();
-        self.enter(&text[..whole], State::Prose(place), is_frame, sink)
+        self.enter(&text[..whole], EngineState::Prose(place), is_frame, sink)
     }
 }
 

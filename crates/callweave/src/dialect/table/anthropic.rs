@@ -1,9 +1,9 @@
-use super::super::spec::{Body, Dialect, Form, Tagged};
+use super::super::spec::{CallBody, Dialect, CallForm, TaggedBody};
 
 pub(super) fn dialect() -> Dialect {
     let form = |prefix: &str| {
         let (open, close) = (format!("<{prefix}function_calls>"), format!("</{prefix}function_calls>"));
-        Form::new(Body::Tagged(Tagged::invoke(prefix))).shared().between(&open, &close)
+        CallForm::new(CallBody::Tagged(TaggedBody::invoke(prefix))).shared().between(&open, &close)
     };
     Dialect::new("anthropic")
         .models(["claude"])

@@ -1,11 +1,11 @@
-use super::super::spec::{Body, Dialect, Form, Json};
+use super::super::spec::{CallBody, Dialect, CallForm, JsonBody};
 
 pub(super) fn dialect() -> Dialect {
-    let body = Json { name: Vec::new(), ..Json::default() };
+    let body = JsonBody { name: Vec::new(), ..JsonBody::default() };
     Dialect::new("apertus")
         .models(["apertus"])
         .thoughts("<|inner_prefix|>", "<|inner_suffix|>")
-        .form(Form::new(Body::Json(body)).between("<|tools_prefix|>", "<|tools_suffix|>"))
+        .form(CallForm::new(CallBody::Json(body)).between("<|tools_prefix|>", "<|tools_suffix|>"))
         .markup(["<|assistant_end|>"])
         .example("<|tools_prefix|>[{\"get_weather\": {\"city\": \"Oslo\"}}]<|tools_suffix|>")
 }

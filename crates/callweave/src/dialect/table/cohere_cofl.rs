@@ -1,17 +1,17 @@
-use super::super::spec::{Body, Dialect, Form, Tag, Tagged};
+use super::super::spec::{CallBody, Dialect, CallForm, NamedTag, TaggedBody};
 
 pub(super) fn dialect() -> Dialect {
     let form = |parameter: &str, type_attribute: &str| {
-        let body = Tagged {
-            call: Tag::with_attribute("<cofl:tool_call", "name", ">"),
+        let body = TaggedBody {
+            call: NamedTag::with_attribute("<cofl:tool_call", "name", ">"),
             call_close: vec!["</cofl:tool_call>".to_owned()],
-            parameter: Tag::with_attribute(&format!("<cofl:{parameter}"), "name", ">"),
+            parameter: NamedTag::with_attribute(&format!("<cofl:{parameter}"), "name", ">"),
             value_close: format!("</cofl:{parameter}>"),
             type_attribute: Some(type_attribute.to_owned()),
             entities: true,
-            ..Tagged::default()
+            ..TaggedBody::default()
         };
-        Form::new(Body::Tagged(body)).shared().between("<cofl:tool_calls>", "</cofl:tool_calls>")
+        CallForm::new(CallBody::Tagged(body)).shared().between("<cofl:tool_calls>", "</cofl:tool_calls>")
     };
     Dialect::new("cohere_cofl")
         .aliases(["cohere_command5", "cofl"])

@@ -1,11 +1,11 @@
-use super::super::spec::{Dialect, Form};
+use super::super::spec::{Dialect, CallForm};
 
 pub(super) fn dialect() -> Dialect {
     Dialect::new("cohere_command")
         .aliases(["cohere_command3", "cohere_command4", "cohere"])
         .models(["command-a", "command-r7b", "c4ai-command"])
         .thoughts("<|START_THINKING|>", "<|END_THINKING|>")
-        .form(Form::json().between("<|START_ACTION|>", "<|END_ACTION|>"))
+        .form(CallForm::json().between("<|START_ACTION|>", "<|END_ACTION|>"))
         .markup([
             "<|START_RESPONSE|>",
             "<|END_RESPONSE|>",

@@ -1,14 +1,14 @@
-use super::super::spec::{Body, Dialect, Form, Header};
+use super::super::spec::{CallBody, Dialect, CallForm, HeaderBody};
 
 pub(super) fn dialect() -> Dialect {
-    let header = Header {
+    let header = HeaderBody {
         before: vec!["function<｜tool▁sep｜>".to_owned()],
-        ..Header::until(["\n", "```", "<｜tool▁sep｜>"])
+        ..HeaderBody::until(["\n", "```", "<｜tool▁sep｜>"])
     };
     Dialect::new("deepseek_v3")
         .models(["deepseek-v3-0324", "deepseek-v3"])
         .thoughts("<think>", "</think>")
-        .form(Form::new(Body::Header(header)).between("<｜tool▁call▁begin｜>", "<｜tool▁call▁end｜>"))
+        .form(CallForm::new(CallBody::Header(header)).between("<｜tool▁call▁begin｜>", "<｜tool▁call▁end｜>"))
         .markup([
             "<｜tool▁calls▁begin｜>",
             "<｜tool▁calls▁end｜>",

@@ -1,11 +1,11 @@
-use super::super::spec::{Body, Dialect, Form, Header};
+use super::super::spec::{CallBody, Dialect, CallForm, HeaderBody};
 
 pub(super) fn dialect() -> Dialect {
-    let header = Header::until(["<｜tool▁sep｜>"]);
+    let header = HeaderBody::until(["<｜tool▁sep｜>"]);
     Dialect::new("deepseek_v31")
         .models(["deepseek-v3.1", "deepseek-v3.2-exp"])
         .thoughts("<think>", "</think>")
-        .form(Form::new(Body::Header(header)).between("<｜tool▁call▁begin｜>", "<｜tool▁call▁end｜>"))
+        .form(CallForm::new(CallBody::Header(header)).between("<｜tool▁call▁begin｜>", "<｜tool▁call▁end｜>"))
         .markup([
             "<｜tool▁calls▁begin｜>",
             "<｜tool▁calls▁end｜>",

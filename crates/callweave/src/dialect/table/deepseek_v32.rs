@@ -1,4 +1,4 @@
-use super::super::spec::{Body, Dialect, Form, Tagged};
+use super::super::spec::{CallBody, Dialect, CallForm, TaggedBody};
 
 pub(super) fn dialect() -> Dialect {
     dsml("deepseek_v32", "function_calls")
@@ -14,8 +14,8 @@ pub(super) fn deepseek_v4() -> Dialect {
 fn dsml(name: &str, section: &str) -> Dialect {
     let form = |word: &str| {
         let type_attribute = Some("string".to_owned());
-        let body = Tagged { type_attribute, ..Tagged::invoke(word) };
-        Form::new(Body::Tagged(body))
+        let body = TaggedBody { type_attribute, ..TaggedBody::invoke(word) };
+        CallForm::new(CallBody::Tagged(body))
             .shared()
             .between(&format!("<{word}{section}>"), &format!("</{word}{section}>"))
     };

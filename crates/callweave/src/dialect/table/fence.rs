@@ -1,10 +1,10 @@
-use super::super::spec::{Dialect, Form};
+use super::super::spec::{Dialect, CallForm};
 
 pub(super) fn dialect() -> Dialect {
     Dialect::new("fence")
         .aliases(["tool_call_fence"])
-        .form(Form::json().between("~~~tool_call", "~~~"))
-        .form(Form::json().between("```tool_call", "```"))
+        .form(CallForm::json().between("~~~tool_call", "~~~"))
+        .form(CallForm::json().between("```tool_call", "```"))
         .example("~~~tool_call\n{\"name\": \"get_weather\", \"arguments\": {\"city\": \"Oslo\"}}\n~~~")
         .result("~~~tool_result\n{content}\n~~~")
 }

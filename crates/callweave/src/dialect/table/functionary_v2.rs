@@ -1,10 +1,10 @@
-use super::super::spec::{Body, Dialect, Form, Header};
+use super::super::spec::{CallBody, Dialect, CallForm, HeaderBody};
 
 pub(super) fn dialect() -> Dialect {
-    let header = Header::until(["\n<|content|>", "<|content|>"]);
+    let header = HeaderBody::until(["\n<|content|>", "<|content|>"]);
     Dialect::new("functionary_v2")
         .models(["functionary-small-v2", "functionary-medium-v2"])
-        .form(Form::new(Body::Header(header)).between("<|recipient|>", "<|stop|>").close("<|from|>assistant\n"))
+        .form(CallForm::new(CallBody::Header(header)).between("<|recipient|>", "<|stop|>").close("<|from|>assistant\n"))
         .markup(["<|from|>assistant\n", "<|recipient|>all\n<|content|>", "<|recipient|> all\n<|content|>", "<|stop|>"])
         .example("<|from|>assistant\n<|recipient|>get_weather\n<|content|>{\"city\": \"Oslo\"}<|stop|>")
         .declaration("{namespace}")

@@ -1,11 +1,11 @@
-use super::super::spec::{Dialect, Form};
+use super::super::spec::{Dialect, CallForm};
 
 pub(super) fn dialect() -> Dialect {
     Dialect::new("gigachat3")
         .aliases(["gigachat31", "gigachat"])
         .models(["gigachat"])
         .form(
-            Form::json()
+            CallForm::json()
                 .open("<|message_sep|>\n\nfunction call<|role_sep|>\n")
                 .open("function call<|role_sep|>\n")
                 .open("<|function_call|>"),

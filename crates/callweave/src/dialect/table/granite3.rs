@@ -1,4 +1,4 @@
-use super::super::spec::{Dialect, Form};
+use super::super::spec::{Dialect, CallForm};
 
 pub(super) fn dialect() -> Dialect {
     Dialect::new("granite3")
@@ -7,7 +7,7 @@ pub(super) fn dialect() -> Dialect {
         .thoughts("<think>", "</think>")
         .thoughts("Here is my thought process:", "Here is my response:")
         .thoughts("Here's my thought process:", "Here's my response:")
-        .form(Form::json().open("<|tool_call|>"))
-        .form(Form::json().between("<tool_call>", "</tool_call>"))
+        .form(CallForm::json().open("<|tool_call|>"))
+        .form(CallForm::json().between("<tool_call>", "</tool_call>"))
         .example("<|tool_call|> [{\"name\": \"get_weather\", \"arguments\": {\"city\": \"Oslo\"}}]")
 }

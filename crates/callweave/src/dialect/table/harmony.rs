@@ -1,17 +1,17 @@
-use super::super::channel::{Channels, Grammar, Notation, Route};
-use super::super::spec::{Body, Dialect, Form, Header};
+use super::super::channel::{ChannelGrammar, ChannelRules, MessageNotation, MessageRoute};
+use super::super::spec::{CallBody, Dialect, CallForm, HeaderBody};
 use super::super::tools::Tools;
 use crate::event::CallKind;
 
 pub(super) fn dialect() -> Dialect {
-    let arguments = Form::new(Body::Header(Header::default()))
+    let arguments = CallForm::new(CallBody::Header(HeaderBody::default()))
         .close("<|call|>")
         .close("<|end|>")
         .close("<|return|>");
     Dialect::new("harmony")
         .aliases(["gpt_oss"])
         .models(["gpt-oss"])
-        .channels(Channels::Harmony)
+        .channels(ChannelGrammar::Harmony)
         .form(arguments)
         .example(
             "<|channel|>analysis<|message|>A city.<|end|><|start|>assistant<|channel|>commentary \
@@ -21,7 +21,7 @@ pub(super) fn dialect() -> Dialect {
         .declaration("{namespace}")
 }
 
-pub(in crate::dialect) static GRAMMAR: Grammar = Grammar {
+pub(in crate::dialect) static GRAMMAR: ChannelRules = ChannelRules {
                 starts: &["<|start|>", "<|channel|>"],
                 header_end: "<|message|>",
                 ends: &["<|end|>", "<|return|>", "<|call|>", "<|eom|>", "<|eot|>"],
@@ -29,33 +29,33 @@ pub(in crate::dialect) static GRAMMAR: Grammar = Grammar {
                 is_quoting: false,
                 is_distinct: true,
                 route,
-                notation: Notation {
+                notation: MessageNotation {
                     begin: "<|start|>assistant",
                     text: ("<|channel|>commentary<|message|>", "<|end|>"),
                     call: ("<|channel|>commentary to=functions.{name} <|constrain|>json<|message|>", "<|call|>"),
                 },
             };
 
-fn route(header: &str, tools: &Tools) -> Route {
+fn route(header: &str, tools: &Tools) -> MessageRoute {
     let channel = header.rsplit("<|channel|>").next().unwrap_or_default().trim_start();
     let is_analysis = channel.starts_with("analysis");
     if let Some((start, end)) = recipient(header) {
         let name = &header[start..end];
         if let Some(function) = name.strip_prefix("functions.") {
-            return Route::Call { start: end - function.len(), end, kind: CallKind::Function };
+            return MessageRoute::Call { start: end - function.len(), end, kind: CallKind::Function };
         }
         if name == "self" {
-            return Route::Thought;
+            return MessageRoute::Thought;
         }
         if !matches!(name, "assistant" | "all" | "user") {
             let kind = if tools.contains(name) { CallKind::Function } else { CallKind::Builtin };
-            return Route::Call { start, end, kind };
+            return MessageRoute::Call { start, end, kind };
         }
     }
     match is_analysis {
-        true => Route::Thought,
-        false if channel.starts_with("commentary") && header.contains("<|constrain|>") => Route::Nothing,
-        false => Route::Text,
+        true => MessageRoute::Thought,
+        false if channel.starts_with("commentary") && header.contains("<|constrain|>") => MessageRoute::Nothing,
+        false => MessageRoute::Text,
     }
 }
 

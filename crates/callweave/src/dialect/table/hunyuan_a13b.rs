@@ -1,4 +1,4 @@
-use super::super::spec::{Dialect, Form};
+use super::super::spec::{Dialect, CallForm};
 
 pub(super) fn dialect() -> Dialect {
     Dialect::new("hunyuan_a13b")
@@ -6,7 +6,7 @@ pub(super) fn dialect() -> Dialect {
         .models(["hunyuan-a13b", "hunyuan"])
         .thoughts("<think>", "</think>")
         .quotes_calls_in_thoughts()
-        .form(Form::json().between("<tool_calls>", "</tool_calls>"))
+        .form(CallForm::json().between("<tool_calls>", "</tool_calls>"))
         .markup(["<answer>", "</answer>"])
         .example("<answer><tool_calls>[{\"name\": \"get_weather\", \"arguments\": {\"city\": \"Oslo\"}}]</tool_calls></answer>")
 }

@@ -1,4 +1,4 @@
-use super::super::spec::{Dialect, Form};
+use super::super::spec::{Dialect, CallForm};
 
 pub(super) fn dialect() -> Dialect {
     Dialect::new("inkling")
@@ -6,7 +6,7 @@ pub(super) fn dialect() -> Dialect {
         .thoughts("<|content_thinking|>", "<|end_message|>")
         .quotes_calls_in_thoughts()
         .form(
-            Form::json()
+            CallForm::json()
                 .between("<|content_invoke_tool_json|>", "<|end_message|>")
                 .open("<|message_model|>{word}<|content_invoke_tool_json|>"),
         )

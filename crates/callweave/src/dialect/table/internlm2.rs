@@ -1,4 +1,4 @@
-use super::super::spec::{Dialect, Form};
+use super::super::spec::{Dialect, CallForm};
 
 pub(super) fn dialect() -> Dialect {
     Dialect::new("internlm2")
@@ -6,7 +6,7 @@ pub(super) fn dialect() -> Dialect {
         .models(["internlm", "intern-s1"])
         .thoughts("<think>", "</think>")
         .form(
-            Form::json()
+            CallForm::json()
                 .between("<|action_start|><|plugin|>", "<|action_end|>")
                 .open("<|action_start|> <|plugin|>")
                 .open("<|action_start|>\n<|plugin|>"),

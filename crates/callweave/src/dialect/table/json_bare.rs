@@ -1,11 +1,11 @@
-use super::super::spec::{Dialect, Form};
+use super::super::spec::{Dialect, CallForm};
 use super::ELEMENT;
 
 pub(super) fn dialect() -> Dialect {
     Dialect::new("json_bare")
         .aliases(["json", "json_array", "generic_json"])
-        .form(Form::json())
+        .form(CallForm::json())
         // In a tag that nobody knows.
-        .form(Form::json().open(ELEMENT))
+        .form(CallForm::json().open(ELEMENT))
         .example("{\"name\": \"get_weather\", \"arguments\": {\"city\": \"Oslo\"}}")
 }

@@ -1,15 +1,15 @@
-use super::super::spec::{Body, Dialect, Form, Header};
+use super::super::spec::{CallBody, Dialect, CallForm, HeaderBody};
 use super::super::tools::Tools;
 use crate::json::Tape;
 
 pub(super) fn dialect() -> Dialect {
     let before = vec!["functions.".to_owned()];
-    let header = Header { before, ..Header::until(["<|tool_call_argument_begin|>"]) };
+    let header = HeaderBody { before, ..HeaderBody::until(["<|tool_call_argument_begin|>"]) };
     Dialect::new("kimi_k2")
         .aliases(["kimi"])
         .models(["kimi-k2", "kimi_k2"])
         .thoughts("<think>", "</think>")
-        .form(Form::new(Body::Header(header)).between("<|tool_call_begin|>", "<|tool_call_end|>"))
+        .form(CallForm::new(CallBody::Header(header)).between("<|tool_call_begin|>", "<|tool_call_end|>"))
         .markup([
             "<|tool_calls_section_begin|>",
             "<|tool_calls_section_end|>",

@@ -1,20 +1,20 @@
-use super::super::spec::{Body, Dialect, Form, Tag, Tagged};
+use super::super::spec::{CallBody, Dialect, CallForm, NamedTag, TaggedBody};
 
 pub(super) fn dialect() -> Dialect {
-    let body = |open: &str| Tagged {
-        call: Tag::with_attribute(open, "tool", "<|sep|>"),
+    let body = |open: &str| TaggedBody {
+        call: NamedTag::with_attribute(open, "tool", "<|sep|>"),
         call_close: vec!["<|close|>call<|sep|>".to_owned()],
-        parameter: Tag::with_attribute("<|open|>argument", "key", "<|sep|>"),
+        parameter: NamedTag::with_attribute("<|open|>argument", "key", "<|sep|>"),
         value_close: "<|close|>argument<|sep|>".to_owned(),
         type_attribute: Some("type".to_owned()),
-        ..Tagged::default()
+        ..TaggedBody::default()
     };
     Dialect::new("kimi_k3")
         .models(["kimi-k3", "kimi_k3"])
         .thoughts("<|open|>think<|sep|>", "<|close|>think<|sep|>")
-        .form(Form::new(Body::Tagged(body("<|open|>call"))))
+        .form(CallForm::new(CallBody::Tagged(body("<|open|>call"))))
         // Where a proxy takes tokens out.
-        .form(Form::new(Body::Tagged(body("<|open|>toolscall"))))
+        .form(CallForm::new(CallBody::Tagged(body("<|open|>toolscall"))))
         .markup([
             "<|open|>response<|sep|>",
             "<|close|>response<|sep|>",

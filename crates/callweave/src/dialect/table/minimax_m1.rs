@@ -1,4 +1,4 @@
-use super::super::spec::{Dialect, Form};
+use super::super::spec::{Dialect, CallForm};
 
 pub(super) fn dialect() -> Dialect {
     Dialect::new("minimax_m1")
@@ -6,7 +6,7 @@ pub(super) fn dialect() -> Dialect {
         .models(["minimax-m1"])
         .thoughts("<think>", "</think>")
         .quotes_calls_in_thoughts()
-        .form(Form::json().between("<tool_calls>", "</tool_calls>"))
+        .form(CallForm::json().between("<tool_calls>", "</tool_calls>"))
         .example("<tool_calls>\n{\"name\": \"get_weather\", \"arguments\": {\"city\": \"Oslo\"}}\n</tool_calls>")
         .declaration("<tools>\n{tools}\n</tools>")
 }

@@ -1,9 +1,9 @@
-use super::super::spec::{Body, Dialect, Form, Header};
+use super::super::spec::{CallBody, Dialect, CallForm, HeaderBody};
 
 pub(super) fn dialect() -> Dialect {
-    let header = Header {
+    let header = HeaderBody {
         id: Some("[CALL_ID]".to_owned()),
-        ..Header::until(["[ARGS]"])
+        ..HeaderBody::until(["[ARGS]"])
     };
     Dialect::new("mistral")
         .aliases(["mistral_v3", "mistral_v11", "mistral_v11_callid", "mistral_v13"])
@@ -11,8 +11,8 @@ pub(super) fn dialect() -> Dialect {
         .thoughts("[THINK]", "[/THINK]")
         .thoughts("<think>", "</think>")
         .quotes_calls_in_thoughts()
-        .form(Form::json().between("[TOOL_CALLS]", "[/TOOL_CALLS]"))
-        .form(Form::new(Body::Header(header)).open("[TOOL_CALLS]"))
+        .form(CallForm::json().between("[TOOL_CALLS]", "[/TOOL_CALLS]"))
+        .form(CallForm::new(CallBody::Header(header)).open("[TOOL_CALLS]"))
         .markup(["</s>"])
         .example("[TOOL_CALLS]get_weather[ARGS]{\"city\": \"Oslo\"}")
         .result("[TOOL_RESULTS]{content}[/TOOL_RESULTS]")

@@ -1,6 +1,6 @@
 //! The built-in dialects: one small file each, and one line each here.
 //!
-//! To add one: a file with a function `dialect` (markers around a body of [`super::spec::Body`], model names, an
+//! To add one: a file with a function `dialect` (markers around a body of [`super::spec::CallBody`], model names, an
 //! example that asks `get_weather` about the city Oslo), a line in the table below, and a folder under
 //! `tests/data/dialect/` with a case or more (`input.txt`; `BLESS=1 cargo test --test dialects own_data` writes
 //! what is expected, to be read before it is committed). The laws, the latency and the allocation tests then
@@ -57,7 +57,7 @@ pub(super) const ENDS: [&str; 18] = [
 
 /// A part of a marker that stands for an optional run of letters, digits and these bytes.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Hole {
+pub(super) struct MarkerHole {
     pub(super) written: &'static str,
     /// What the run begins with, if it is not empty.
     pub(super) lead: Option<u8>,
@@ -69,10 +69,10 @@ pub(super) const SUFFIX: &str = "{suffix}";
 /// A tag of any name, which may be that of a tool, or stand around a call.
 pub(super) const ELEMENT: &str = "<{word}>";
 
-pub(super) static HOLES: [Hole; 3] = [
-    Hole { written: SUFFIX, lead: Some(b':'), others: b"_-.:" },
-    Hole { written: "{word}", lead: None, others: b"_-.:" },
-    Hole { written: "{numbers}", lead: None, others: b" ,:[]" },
+pub(super) static HOLES: [MarkerHole; 3] = [
+    MarkerHole { written: SUFFIX, lead: Some(b':'), others: b"_-.:" },
+    MarkerHole { written: "{word}", lead: None, others: b"_-.:" },
+    MarkerHole { written: "{numbers}", lead: None, others: b" ,:[]" },
 ];
 
 macro_rules! table {

@@ -1,9 +1,9 @@
 //! Which dialect a model speaks: the parts of names that the dialects list, found in the name of a model.
 
-use super::super::registry::Registry;
+use super::super::registry::DialectRegistry;
 use super::super::spec::Dialect;
 
-impl Registry {
+impl DialectRegistry {
     /// The dialect that a model of that name speaks, by the parts of names in [`Dialect::models`].
     ///
     /// The longest part that is found decides; of equally long ones that which begins a word, then that of the first

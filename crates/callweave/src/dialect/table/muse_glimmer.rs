@@ -1,14 +1,14 @@
-use super::super::channel::{Channels, Grammar, Notation, Route};
-use super::super::spec::{Body, Dialect, Form, Tagged};
+use super::super::channel::{ChannelGrammar, ChannelRules, MessageNotation, MessageRoute};
+use super::super::spec::{CallBody, Dialect, CallForm, TaggedBody};
 use super::super::tools::Tools;
 use super::harmony::recipient;
 
 pub(super) fn dialect() -> Dialect {
     Dialect::new("muse_glimmer")
         .models(["muse-glimmer", "muse_glimmer"])
-        .channels(Channels::Muse)
+        .channels(ChannelGrammar::Muse)
         .form(
-            Form::new(Body::Tagged(Tagged::invoke("atem:")))
+            CallForm::new(CallBody::Tagged(TaggedBody::invoke("atem:")))
                 .shared()
                 .between("<atem:function_calls>", "</atem:function_calls>")
                 .close("<|eom|>")
@@ -21,7 +21,7 @@ pub(super) fn dialect() -> Dialect {
         )
 }
 
-pub(in crate::dialect) static GRAMMAR: Grammar = Grammar {
+pub(in crate::dialect) static GRAMMAR: ChannelRules = ChannelRules {
                 starts: &["<|start|>"],
                 header_end: "<|message|>",
                 ends: &["<|eom|>", "<|eot|>"],
@@ -29,17 +29,17 @@ pub(in crate::dialect) static GRAMMAR: Grammar = Grammar {
                 is_quoting: true,
                 is_distinct: false,
                 route,
-                notation: Notation {
+                notation: MessageNotation {
                     begin: "<|start|>assistant",
                     text: (" to=user<|message|>", "<|eom|>"),
                     call: (" to={name}<|message|>", "<|eom|>"),
                 },
             };
 
-fn route(header: &str, _tools: &Tools) -> Route {
+fn route(header: &str, _tools: &Tools) -> MessageRoute {
     match recipient(header).map(|(start, end)| &header[start..end]) {
-        Some("self") => Route::Thought,
-        Some("user") | None => Route::Text,
-        Some(_) => Route::Calls,
+        Some("self") => MessageRoute::Thought,
+        Some("user") | None => MessageRoute::Text,
+        Some(_) => MessageRoute::Calls,
     }
 }

@@ -1,8 +1,8 @@
 //! Notations that several dialects share.
 
-use super::super::spec::{Json, Tag, Tagged};
+use super::super::spec::{JsonBody, NamedTag, TaggedBody};
 
-impl Default for Json {
+impl Default for JsonBody {
     fn default() -> Self {
         let own = |keys: &[&str]| keys.iter().map(|&key| key.to_owned()).collect();
         Self {
@@ -14,13 +14,13 @@ impl Default for Json {
     }
 }
 
-impl Tagged {
+impl TaggedBody {
     /// `<invoke name="NAME"><parameter name="KEY">VALUE</parameter></invoke>`, every tag with this prefix.
     pub fn invoke(prefix: &str) -> Self {
         Self {
-            call: Tag::with_attribute(&format!("<{prefix}invoke"), "name", ">"),
+            call: NamedTag::with_attribute(&format!("<{prefix}invoke"), "name", ">"),
             call_close: vec![format!("</{prefix}invoke>")],
-            parameter: Tag::with_attribute(&format!("<{prefix}parameter"), "name", ">"),
+            parameter: NamedTag::with_attribute(&format!("<{prefix}parameter"), "name", ">"),
             value_close: format!("</{prefix}parameter>"),
             ..Self::default()
         }
@@ -29,9 +29,9 @@ impl Tagged {
     /// `<function=NAME><parameter=KEY>VALUE</parameter></function>`, each on its own line.
     pub fn function() -> Self {
         Self {
-            call: Tag::direct("<function=", ">"),
+            call: NamedTag::direct("<function=", ">"),
             call_close: vec!["</function>".to_owned()],
-            parameter: Tag::direct("<parameter=", ">"),
+            parameter: NamedTag::direct("<parameter=", ">"),
             value_close: "</parameter>".to_owned(),
             is_on_lines: true,
             ..Self::default()

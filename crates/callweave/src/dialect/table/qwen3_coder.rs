@@ -1,21 +1,21 @@
-use super::super::spec::{Body, Children, Dialect, Form, Tag, Tagged};
+use super::super::spec::{CallBody, ChildrenBody, Dialect, CallForm, NamedTag, TaggedBody};
 
 pub(super) fn dialect() -> Dialect {
-    let strict = Tagged { spellings: parameters()[1..].to_vec(), ..Tagged::function() };
+    let strict = TaggedBody { spellings: parameters()[1..].to_vec(), ..TaggedBody::function() };
     let mut dialect = Dialect::new("qwen3_coder")
         .aliases(["qwen3_xml", "mimo", "holo2"])
         .models(["qwen3-coder", "qwen3.6", "qwen3.8", "mimo-v2", "holo2"])
         .thoughts("<think>", "</think>")
-        .form(wrapped(Body::Tagged(strict)));
+        .form(wrapped(CallBody::Tagged(strict)));
     // What models make of its tags: other words and places for the names, and parameters as elements.
     for (call, close) in calls() {
         let call_close = vec![close.to_owned()];
-        let tagged = Tagged { call: call.clone(), call_close, spellings: parameters().to_vec(), ..Tagged::function() };
-        let children = Children { call, call_close: close.to_owned() };
-        dialect = dialect.form(wrapped(Body::Tagged(tagged))).form(wrapped(Body::Children(children)));
+        let tagged = TaggedBody { call: call.clone(), call_close, spellings: parameters().to_vec(), ..TaggedBody::function() };
+        let children = ChildrenBody { call, call_close: close.to_owned() };
+        dialect = dialect.form(wrapped(CallBody::Tagged(tagged))).form(wrapped(CallBody::Children(children)));
     }
     dialect
-        .form(Form::json().between("<tool_call>", "</tool_call>"))
+        .form(CallForm::json().between("<tool_call>", "</tool_call>"))
         .example(
             "<tool_call>\n<function=get_weather>\n<parameter=city>\nOslo\n</parameter>\n</function>\n</tool_call>",
         )
@@ -24,28 +24,28 @@ pub(super) fn dialect() -> Dialect {
 }
 
 /// The ways to spell the tag of a call, and what ends it.
-fn calls() -> [(Tag, &'static str); 7] {
+fn calls() -> [(NamedTag, &'static str); 7] {
     [
-        (Tag::direct("<function=", ">"), "</function>"),
-        (Tag::with_attribute("<function", "name", ">"), "</function>"),
-        (Tag::direct("<function =", ">"), "</function>"),
-        (Tag::direct("<function>", "</function>"), "</function>"),
-        (Tag::direct("<call=", ">"), "</call>"),
-        (Tag::direct("<tool=", ">"), "</tool>"),
-        (Tag::direct("<invoke=", ">"), "</invoke>"),
+        (NamedTag::direct("<function=", ">"), "</function>"),
+        (NamedTag::with_attribute("<function", "name", ">"), "</function>"),
+        (NamedTag::direct("<function =", ">"), "</function>"),
+        (NamedTag::direct("<function>", "</function>"), "</function>"),
+        (NamedTag::direct("<call=", ">"), "</call>"),
+        (NamedTag::direct("<tool=", ">"), "</tool>"),
+        (NamedTag::direct("<invoke=", ">"), "</invoke>"),
     ]
 }
 
 /// The ways to spell the tag of a parameter.
-fn parameters() -> [Tag; 4] {
+fn parameters() -> [NamedTag; 4] {
     [
-        Tag::direct("<parameter=", ">"),
-        Tag::with_attribute("<parameter", "name", ">"),
-        Tag::direct("<parameter =", ">"),
-        Tag::direct("<parameter>", "</parameter>"),
+        NamedTag::direct("<parameter=", ">"),
+        NamedTag::with_attribute("<parameter", "name", ">"),
+        NamedTag::direct("<parameter =", ">"),
+        NamedTag::direct("<parameter>", "</parameter>"),
     ]
 }
 
-fn wrapped(body: Body) -> Form {
-    Form::new(body).between("<tool_call>", "</tool_call>")
+fn wrapped(body: CallBody) -> CallForm {
+    CallForm::new(body).between("<tool_call>", "</tool_call>")
 }

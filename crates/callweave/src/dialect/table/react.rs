@@ -1,8 +1,8 @@
-use super::super::spec::{Body, Dialect, Form, Header};
+use super::super::spec::{CallBody, Dialect, CallForm, HeaderBody};
 
 pub(super) fn dialect() -> Dialect {
     Dialect::new("react")
-        .form(Form::new(Body::Header(Header::until(["\nAction Input:"]))).between("Action:", "Observation:"))
+        .form(CallForm::new(CallBody::Header(HeaderBody::until(["\nAction Input:"]))).between("Action:", "Observation:"))
         .example("Thought: a city.\nAction: get_weather\nAction Input: {\"city\": \"Oslo\"}\n")
         .result("Observation: {content}")
 }

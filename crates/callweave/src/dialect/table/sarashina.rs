@@ -1,10 +1,10 @@
-use super::super::spec::{Body, Dialect, Form, Json};
+use super::super::spec::{CallBody, Dialect, CallForm, JsonBody};
 
 pub(super) fn dialect() -> Dialect {
-    let bare = Json { arguments_optional: false, ..Json::default() };
+    let bare = JsonBody { arguments_optional: false, ..JsonBody::default() };
     Dialect::new("sarashina")
         .models(["sarashina"])
-        .form(Form::json().open("<|tool_calls|>"))
-        .form(Form::new(Body::Json(bare)))
+        .form(CallForm::json().open("<|tool_calls|>"))
+        .form(CallForm::new(CallBody::Json(bare)))
         .example("<|tool_calls|>[{'name': 'get_weather', 'arguments': {'city': 'Oslo'}}]")
 }

@@ -1,11 +1,11 @@
-use super::super::spec::{Body, Dialect, Form, Tagged};
+use super::super::spec::{CallBody, Dialect, CallForm, TaggedBody};
 
 pub(super) fn dialect() -> Dialect {
     Dialect::new("step3")
         .models(["step-3", "step3"])
         .thoughts("<think>", "</think>")
         .form(
-            Form::new(Body::Tagged(Tagged::invoke("steptml:")))
+            CallForm::new(CallBody::Tagged(TaggedBody::invoke("steptml:")))
                 .between("<｜tool_call_begin｜>function<｜tool_sep｜>", "<｜tool_call_end｜>")
                 .open("<｜tool_call_begin｜>"),
         )

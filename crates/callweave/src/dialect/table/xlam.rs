@@ -1,11 +1,11 @@
-use super::super::spec::{Dialect, Form};
+use super::super::spec::{Dialect, CallForm};
 
 pub(super) fn dialect() -> Dialect {
     Dialect::new("xlam")
         .models(["xlam"])
         .thoughts("<think>", "</think>")
-        .form(Form::json().between("[TOOL_CALLS]", "[/TOOL_CALLS]"))
-        .form(Form::json().between("<tool_call>", "</tool_call>"))
-        .form(Form::json())
+        .form(CallForm::json().between("[TOOL_CALLS]", "[/TOOL_CALLS]"))
+        .form(CallForm::json().between("<tool_call>", "</tool_call>"))
+        .form(CallForm::json())
         .example("[{\"name\": \"get_weather\", \"arguments\": {\"city\": \"Oslo\"}}]")
 }

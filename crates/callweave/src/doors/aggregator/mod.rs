@@ -33,26 +33,26 @@ mod text;
 
 use std::collections::{BTreeMap, HashMap};
 
-use self::payload::{Reader, forbids_parallel};
-use self::record::News;
+use self::payload::{PayloadReader, forbids_parallel};
+use self::record::CallNews;
 pub use self::record::{Ingested, ToolCallDelta, ToolCallRecord};
-use self::text::Patterns;
+use self::text::BlockPatterns;
 pub use self::text::{ParsedTextBlock, TextBlocks, extract_use_tool_blocks, use_tool_blocks};
 use crate::accumulator::Accumulator;
-use crate::close::Close;
-use crate::dialect::Matcher;
-use crate::event::{BlockId, BlockKind, Body, Event, Sink};
-use crate::fragment::{FragmentSink, Place};
+use crate::close::Finalizer;
+use crate::dialect::CallMatcher;
+use crate::event::{BlockId, BlockKind, Event, EventKind, Sink};
+use crate::fragment::{BlockKey, FragmentSink};
 use crate::json::{AsValue, Tape, Value};
-use crate::message::{Block, Content, ToolCall};
-use crate::protocol::Portion;
+use crate::message::{Block, BlockContent, ToolCall};
+use crate::protocol::CallPortion;
 use crate::weave::{PendingCall, Weave};
 
 /// The calls of a turn. See the [module](self).
 #[derive(Default)]
 pub struct Aggregator {
-    turn: Turn,
-    patterns: Patterns,
+    turn: TurnState,
+    patterns: BlockPatterns,
     forbids_parallel: bool,
 }
 
@@ -66,21 +66,21 @@ pub struct IngestMessageOptions {
 
 /// All that a turn holds.
 #[derive(Default)]
-struct Turn {
+struct TurnState {
     weave: Weave,
-    close: Close,
+    close: Finalizer,
     answer: Accumulator,
     frames: u64,
     tape: Tape,
-    watch: Watch,
+    watch: CallHistory,
     /// What the last ingest is to tell.
-    changes: Vec<Change>,
+    changes: Vec<CallChange>,
 }
 
 /// What is remembered of the calls besides their text.
 #[derive(Default)]
-struct Watch {
-    choices: BTreeMap<u32, Vec<Known>>,
+struct CallHistory {
+    choices: BTreeMap<u32, Vec<EmittedCall>>,
     blocks: HashMap<BlockId, (u32, usize)>,
     /// The calls of each choice that have not ended.
     open: BTreeMap<u32, Vec<usize>>,
@@ -89,7 +89,7 @@ struct Watch {
 }
 
 /// What was told of a call.
-struct Known {
+struct EmittedCall {
     id: String,
     is_told: bool,
     name: String,
@@ -98,15 +98,15 @@ struct Known {
     is_corrected: bool,
 }
 
-struct Change {
+struct CallChange {
     choice: u32,
     ordinal: usize,
-    news: News,
+    news: CallNews,
     increment_from: Option<usize>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Tell {
+enum Emission {
     Changes,
     Missing,
     Nothing,
@@ -131,8 +131,8 @@ impl Aggregator {
     /// assert!(!aggregator.ingest_delta(&json!({"content": "hello"}), 2).updated);
     /// ```
     pub fn ingest_delta(&mut self, payload: &impl AsValue, choice: impl Into<Option<u32>>) -> Ingested<'_> {
-        self.read(payload, choice.into(), Portion::Piece);
-        self.turn.note(Tell::Changes);
+        self.read(payload, choice.into(), CallPortion::Piece);
+        self.turn.note(Emission::Changes);
         self.turn.ingested()
     }
 
@@ -155,18 +155,19 @@ impl Aggregator {
         choice: impl Into<Option<u32>>,
         options: IngestMessageOptions,
     ) -> Ingested<'_> {
-        let texts = self.read(payload, choice.into(), Portion::Whole);
+        let texts = self.read(payload, choice.into(), CallPortion::Whole);
         let Self { turn, patterns, .. } = self;
-        turn.note(Tell::Nothing);
+        turn.note(Emission::Nothing);
         if options.emit_if_missing {
             for (choice, text) in texts {
                 if !turn.has_calls(choice) {
-                    let mut reader = Reader { turn, portion: Portion::Whole, texts: BTreeMap::new() };
+                    let mut reader =
+                        PayloadReader { turn, portion: CallPortion::Whole, texts: BTreeMap::new() };
                     patterns.blocks(&text).iter().for_each(|block| reader.put_text_call(choice, block));
-                    turn.note(Tell::Nothing);
+                    turn.note(Emission::Nothing);
                 }
             }
-            turn.note(Tell::Missing);
+            turn.note(Emission::Missing);
         }
         turn.ingested()
     }
@@ -176,11 +177,11 @@ impl Aggregator {
         &mut self,
         payload: &impl AsValue,
         choice: Option<u32>,
-        portion: Portion,
+        portion: CallPortion,
     ) -> BTreeMap<u32, String> {
         let turn = &mut self.turn;
         let mut tape = std::mem::take(&mut turn.tape);
-        let mut reader = Reader { turn, portion, texts: BTreeMap::new() };
+        let mut reader = PayloadReader { turn, portion, texts: BTreeMap::new() };
         // What is too long to be laid out is no payload.
         if let Ok(payload) = tape.lay_out(&payload.as_value()) {
             self.forbids_parallel |= forbids_parallel(payload);
@@ -275,7 +276,7 @@ impl Aggregator {
     /// assert!(!aggregator.has_calls(None));
     /// ```
     pub fn reset_turn(&mut self) {
-        self.turn = Turn::default();
+        self.turn = TurnState::default();
     }
 
     /// Registers a pattern beside the built-in `<use_tool>`, which stays as it is. A pattern of the same
@@ -298,7 +299,7 @@ impl Aggregator {
         matcher: impl Fn(&str) -> Vec<ParsedTextBlock> + Send + Sync + 'static,
     ) {
         let find = move |buffer: &str| matcher(buffer).into_iter().map(Into::into).collect();
-        self.patterns.register(Matcher::new(name, find));
+        self.patterns.register(CallMatcher::new(name, find));
     }
 
     /// Takes a registered pattern away; whether there was one.
@@ -335,18 +336,18 @@ impl Aggregator {
     }
 }
 
-impl Turn {
+impl TurnState {
     /// Takes the fragments of one call.
     fn push(&mut self, call: impl FnOnce(&mut FragmentSink<'_>)) {
         let Self { weave, close, answer, frames, watch, .. } = self;
-        let mut watching = Watching { answer, watch };
+        let mut watching = CallWatcher { answer, watch };
         weave.push(*frames, call, &mut |event: Event<'_>| close.push(event, &mut watching));
         *frames += 1;
     }
 
     /// The only call of the choice that is open, if there is just one: its id, else its place, else neither, where
     /// it is the last one.
-    fn only_open(&self, choice: u32) -> Option<(Option<String>, Option<Place>)> {
+    fn only_open(&self, choice: u32) -> Option<(Option<String>, Option<BlockKey>)> {
         let mut waiting = self.weave.pending().filter(|call| call.choice == choice);
         let open = self.watch.open.get(&choice).map_or(&[][..], Vec::as_slice);
         match (open, waiting.next(), waiting.next()) {
@@ -355,7 +356,7 @@ impl Turn {
                 let block = self.block(choice, only)?;
                 let id = as_call(block).filter(|call| !call.has_made_id).map(|call| call.id.clone());
                 let is_last = only + 1 == self.count_started(choice);
-                let place = block.index.filter(|_| !is_last && id.is_none()).map(Place::at);
+                let place = block.index.filter(|_| !is_last && id.is_none()).map(BlockKey::at);
                 Some((id, place))
             }
             _ => None,
@@ -406,7 +407,7 @@ impl Turn {
     }
 
     /// Remembers the calls that were touched, and works out what to tell of them.
-    fn note(&mut self, tell: Tell) {
+    fn note(&mut self, tell: Emission) {
         self.changes.clear();
         let mut touched = std::mem::take(&mut self.watch.touched);
         let is_started = touched.len();
@@ -418,13 +419,13 @@ impl Turn {
         touched.dedup();
         for &(choice, ordinal) in &touched {
             self.know(choice, ordinal);
-            if tell == Tell::Changes {
+            if tell == Emission::Changes {
                 self.tell(choice, ordinal);
             }
         }
         touched.clear();
         self.watch.touched = touched;
-        if tell == Tell::Missing {
+        if tell == Emission::Missing {
             let choices = self.watch.choices.iter();
             let untold = choices.flat_map(|(&choice, calls)| {
                 let untold = calls.iter().enumerate().filter(|(_, known)| !known.is_told);
@@ -449,7 +450,7 @@ impl Turn {
                 given.map_or_else(|| self.close.made_id(choice, ordinal), str::to_owned)
             }
         };
-        self.watch.choices.entry(choice).or_default().push(Known {
+        self.watch.choices.entry(choice).or_default().push(EmittedCall {
             id,
             is_told: false,
             name: String::new(),
@@ -465,17 +466,17 @@ impl Turn {
             return;
         };
         // A name only grows.
-        let news = News {
+        let news = CallNews {
             identity: !known.is_told,
             name: (known.name != name).then_some(known.name.len()),
             arguments: known.is_corrected || known.arguments != length,
         };
-        if news == News::default() {
+        if news == CallNews::default() {
             return;
         }
         let increment_from = (!known.is_corrected).then_some(known.arguments);
-        self.changes.push(Change { choice, ordinal, news, increment_from });
-        *known = Known {
+        self.changes.push(CallChange { choice, ordinal, news, increment_from });
+        *known = EmittedCall {
             id: std::mem::take(&mut known.id),
             is_told: true,
             name,
@@ -489,7 +490,7 @@ impl Turn {
             .changes
             .iter()
             .filter_map(|change| {
-                let &Change { choice, ordinal, news, increment_from } = change;
+                let &CallChange { choice, ordinal, news, increment_from } = change;
                 let call = self.record(choice, ordinal)?;
                 let increment = increment_from.and_then(|from| call.arguments.get(from..));
                 Some(ToolCallDelta { choice, call, increment, news })
@@ -501,29 +502,29 @@ impl Turn {
 
 fn as_call(block: &Block) -> Option<&ToolCall> {
     match &block.content {
-        Content::ToolCall(call) => Some(call),
+        BlockContent::ToolCall(call) => Some(call),
         _ => None,
     }
 }
 
 /// Collects the calls and remembers which of them changed.
-struct Watching<'w> {
+struct CallWatcher<'w> {
     answer: &'w mut Accumulator,
-    watch: &'w mut Watch,
+    watch: &'w mut CallHistory,
 }
 
-impl<'e> Sink<Event<'e>> for Watching<'_> {
+impl<'e> Sink<Event<'e>> for CallWatcher<'_> {
     fn put(&mut self, event: Event<'e>) {
         let Self { answer, watch } = self;
         match &event.body {
-            Body::BlockStart { block, kind: BlockKind::ToolCall { .. }, .. } => {
+            EventKind::BlockStart { block, kind: BlockKind::ToolCall { .. }, .. } => {
                 let ordinal = answer.message().choice(event.choice).map_or(0, |choice| choice.blocks.len());
                 watch.blocks.insert(*block, (event.choice, ordinal));
                 watch.touched.push((event.choice, ordinal));
                 watch.open.entry(event.choice).or_default().push(ordinal);
             }
-            Body::Delta { block, .. } => watch.touched.extend(watch.blocks.get(block)),
-            Body::Correction { block, .. } => {
+            EventKind::Delta { block, .. } => watch.touched.extend(watch.blocks.get(block)),
+            EventKind::Correction { block, .. } => {
                 if let Some(&(choice, ordinal)) = watch.blocks.get(block) {
                     watch.touched.push((choice, ordinal));
                     let known = watch.choices.get_mut(&choice).and_then(|calls| calls.get_mut(ordinal));
@@ -532,12 +533,12 @@ impl<'e> Sink<Event<'e>> for Watching<'_> {
                     }
                 }
             }
-            Body::BlockEnd { block, .. } => {
+            EventKind::BlockEnd { block, .. } => {
                 if let Some((choice, ordinal)) = watch.blocks.get(block) {
                     watch.open.entry(*choice).or_default().retain(|open| open != ordinal);
                 }
             }
-            Body::Identity { .. } => {}
+            EventKind::Identity { .. } => {}
             // Oddities are told to nobody here, and must not be held.
             _ => return,
         }

@@ -10,7 +10,7 @@ pub use crate::stop::{StopMode, StopPolicy};
 /// A finish reason that a client of Chat Completions understands.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Reason {
+pub enum ChatFinishReason {
     /// The answer is over.
     #[default]
     Stop,
@@ -26,60 +26,62 @@ pub enum Reason {
 
 /// A backend's word, read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Word {
+pub enum BackendFinish {
     /// There was none.
     Missing,
     /// It says nothing we know.
     Unknown,
     /// It means this.
-    Known(Reason),
+    Known(ChatFinishReason),
 }
 
 /// What is unknown, or was not said, is another reason.
-impl From<Word> for FinishReason {
-    fn from(word: Word) -> Self {
+impl From<BackendFinish> for FinishReason {
+    fn from(word: BackendFinish) -> Self {
         match word {
-            Word::Missing | Word::Unknown => Self::Other,
-            Word::Known(Reason::Stop) => Self::Stop,
-            Word::Known(Reason::Length) => Self::Length,
-            Word::Known(Reason::ToolCalls | Reason::FunctionCall) => Self::ToolCalls,
-            Word::Known(Reason::ContentFilter) => Self::ContentFilter,
+            BackendFinish::Missing | BackendFinish::Unknown => Self::Other,
+            BackendFinish::Known(ChatFinishReason::Stop) => Self::Stop,
+            BackendFinish::Known(ChatFinishReason::Length) => Self::Length,
+            BackendFinish::Known(ChatFinishReason::ToolCalls | ChatFinishReason::FunctionCall) => {
+                Self::ToolCalls
+            }
+            BackendFinish::Known(ChatFinishReason::ContentFilter) => Self::ContentFilter,
         }
     }
 }
 
-const WORDS: &[(&str, Reason)] = &[
-    ("stop", Reason::Stop),
-    ("completed", Reason::Stop),
-    ("complete", Reason::Stop),
-    ("finished", Reason::Stop),
-    ("done", Reason::Stop),
-    ("halt", Reason::Stop),
-    ("end_turn", Reason::Stop),
-    ("cancelled", Reason::Stop),
-    ("length", Reason::Length),
-    ("length_reached", Reason::Length),
-    ("max_tokens", Reason::Length),
-    ("max_tokens_reached", Reason::Length),
-    ("max_output_tokens", Reason::Length),
-    ("truncated", Reason::Length),
-    ("filtered", Reason::ContentFilter),
+const WORDS: &[(&str, ChatFinishReason)] = &[
+    ("stop", ChatFinishReason::Stop),
+    ("completed", ChatFinishReason::Stop),
+    ("complete", ChatFinishReason::Stop),
+    ("finished", ChatFinishReason::Stop),
+    ("done", ChatFinishReason::Stop),
+    ("halt", ChatFinishReason::Stop),
+    ("end_turn", ChatFinishReason::Stop),
+    ("cancelled", ChatFinishReason::Stop),
+    ("length", ChatFinishReason::Length),
+    ("length_reached", ChatFinishReason::Length),
+    ("max_tokens", ChatFinishReason::Length),
+    ("max_tokens_reached", ChatFinishReason::Length),
+    ("max_output_tokens", ChatFinishReason::Length),
+    ("truncated", ChatFinishReason::Length),
+    ("filtered", ChatFinishReason::ContentFilter),
 ];
 
 /// Parts of words that tell their meaning, the strongest first.
-const HINTS: &[(&str, Reason)] = &[
-    ("token_limit", Reason::Length),
-    ("tool", Reason::ToolCalls),
-    ("function", Reason::FunctionCall),
-    ("content_filter", Reason::ContentFilter),
-    ("content-filter", Reason::ContentFilter),
-    ("contentfilter", Reason::ContentFilter),
-    ("safety", Reason::ContentFilter),
-    ("moderation", Reason::ContentFilter),
-    ("policy", Reason::ContentFilter),
+const HINTS: &[(&str, ChatFinishReason)] = &[
+    ("token_limit", ChatFinishReason::Length),
+    ("tool", ChatFinishReason::ToolCalls),
+    ("function", ChatFinishReason::FunctionCall),
+    ("content_filter", ChatFinishReason::ContentFilter),
+    ("content-filter", ChatFinishReason::ContentFilter),
+    ("contentfilter", ChatFinishReason::ContentFilter),
+    ("safety", ChatFinishReason::ContentFilter),
+    ("moderation", ChatFinishReason::ContentFilter),
+    ("policy", ChatFinishReason::ContentFilter),
 ];
 
-impl Reason {
+impl ChatFinishReason {
     /// Reads a backend's word for why it finished, in any case.
     ///
     /// ```
@@ -89,21 +91,21 @@ impl Reason {
     /// assert_eq!(Reason::read(Some("weird")), Word::Unknown);
     /// assert_eq!(Reason::read(None), Word::Missing);
     /// ```
-    pub fn read(word: Option<&str>) -> Word {
+    pub fn read(word: Option<&str>) -> BackendFinish {
         let word = word.unwrap_or("").trim().to_lowercase();
         if word.is_empty() {
-            return Word::Missing;
+            return BackendFinish::Missing;
         }
         let known = WORDS.iter().find(|(known, _)| *known == word);
         let hinted = || HINTS.iter().find(|(hint, _)| word.contains(hint));
-        known.or_else(hinted).map_or(Word::Unknown, |&(_, reason)| Word::Known(reason))
+        known.or_else(hinted).map_or(BackendFinish::Unknown, |&(_, reason)| BackendFinish::Known(reason))
     }
 }
 
 /// Who said why the answer finished. The first in this order is believed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Source {
+pub enum FinishSource {
     /// Token counts that reached a limit.
     TokenCount,
     /// The stream was idle for too long.
@@ -124,7 +126,7 @@ pub enum Source {
     Fallback,
 }
 
-impl Source {
+impl FinishSource {
     fn rank(self) -> u8 {
         match self {
             Self::TokenCount | Self::StreamIdleTimeout | Self::ToolCutoff => 0,
@@ -137,7 +139,7 @@ impl Source {
 
 /// In which form calls are present.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Calls {
+pub enum CallPresence {
     /// There are none.
     #[default]
     None,
@@ -147,7 +149,7 @@ pub enum Calls {
     Function,
 }
 
-impl Calls {
+impl CallPresence {
     /// In which form these calls drive the finish reason: as `tool_calls` if there are some and all are complete.
     ///
     /// ```
@@ -171,7 +173,7 @@ impl Calls {
 
 /// The reason to report, and whose it is: of all that was said the most trustworthy, the first on ties; complete
 /// calls turn it into their own reason, whatever it is. Calls of which one is
-/// [incomplete](super::ToolCallRecord::is_incomplete) count as [`Calls::None`]: see [`Calls::of`].
+/// [incomplete](super::ToolCallRecord::is_incomplete) count as [`CallPresence::None`]: see [`CallPresence::of`].
 ///
 /// ```
 /// use callweave::doors::aggregator::policy::{Calls, Reason, Source, resolve};
@@ -180,13 +182,18 @@ impl Calls {
 /// assert_eq!(resolve(&said, Calls::Tools), (Reason::ToolCalls, Source::ToolPresence));
 /// assert_eq!(resolve(&[], Calls::None), (Reason::Stop, Source::Fallback));
 /// ```
-pub fn resolve(said: &[(Reason, Source)], calls: Calls) -> (Reason, Source) {
+pub fn resolve(
+    said: &[(ChatFinishReason, FinishSource)],
+    calls: CallPresence,
+) -> (ChatFinishReason, FinishSource) {
     let best = said.iter().copied().min_by_key(|(_, source)| source.rank());
-    let (reason, source) = best.unwrap_or((Reason::Stop, Source::Fallback));
+    let (reason, source) = best.unwrap_or((ChatFinishReason::Stop, FinishSource::Fallback));
     let present = match calls {
-        Calls::Tools => (Reason::ToolCalls, Source::ToolPresence),
-        Calls::Function if reason != Reason::ToolCalls => (Reason::FunctionCall, Source::FunctionPresence),
-        Calls::Function | Calls::None => return (reason, source),
+        CallPresence::Tools => (ChatFinishReason::ToolCalls, FinishSource::ToolPresence),
+        CallPresence::Function if reason != ChatFinishReason::ToolCalls => {
+            (ChatFinishReason::FunctionCall, FinishSource::FunctionPresence)
+        }
+        CallPresence::Function | CallPresence::None => return (reason, source),
     };
     if present.0 == reason { (reason, source) } else { present }
 }

@@ -4,8 +4,8 @@ use crate::json::{Object, Value};
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
-use crate::event::{CallKind, Completion};
-use crate::json::{Scanner, Status};
+use crate::event::{BlockCompletion, CallKind};
+use crate::json::{JsonScanner, ScanStatus};
 
 /// A call as it stands. Serialises to `{id, type, function: {name}, arguments}`, that of a custom tool to
 /// `{id, type, custom: {name, input}}`; with `incomplete` where more of it was to come.
@@ -24,7 +24,7 @@ pub struct ToolCallRecord<'a> {
     /// The whole argument text so far, as the model wrote it; empty if there is none.
     pub arguments: &'a str,
     /// How it ended, if it has.
-    pub(super) completion: Option<Completion>,
+    pub(super) completion: Option<BlockCompletion>,
 }
 
 /// A call that changed. Serialises as its record does, with the latest whole argument text, if there is any.
@@ -37,12 +37,12 @@ pub struct ToolCallDelta<'a> {
     /// What was added to the arguments since the last delta of this call; none if the provider replaced
     /// the text, so that increments can no longer tell it.
     pub increment: Option<&'a str>,
-    pub(super) news: News,
+    pub(super) news: CallNews,
 }
 
 /// What of a call has not been told before.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct News {
+pub(super) struct CallNews {
     pub(super) identity: bool,
     /// The byte of the name from which on it is new.
     pub(super) name: Option<usize>,
@@ -59,7 +59,7 @@ pub struct Ingested<'a> {
 }
 
 /// How a kind of call is written: its type, which is also the member that holds it, and the member for its text.
-struct Shape {
+struct CallShape {
     word: &'static str,
     text: &'static str,
 }
@@ -79,11 +79,11 @@ impl ToolCallRecord<'_> {
     /// ```
     pub fn is_incomplete(&self) -> bool {
         if let Some(completion) = self.completion {
-            return completion != Completion::Whole;
+            return completion != BlockCompletion::Whole;
         }
-        let mut scanner = Scanner::new();
+        let mut scanner = JsonScanner::new();
         scanner.push(self.arguments);
-        self.kind != CallKind::Custom && scanner.finish() == Status::Open
+        self.kind != CallKind::Custom && scanner.finish() == ScanStatus::Open
     }
 
     /// An element of a message's `tool_calls`.
@@ -98,15 +98,15 @@ impl ToolCallRecord<'_> {
     /// assert_eq!(aggregator.snapshot(None)[0].to_tool_call(), call);
     /// ```
     pub fn to_tool_call(&self) -> Value {
-        let Shape { word, text } = self.shape();
+        let CallShape { word, text } = self.shape();
         let told = Value::object([("name", self.name.into()), (text, self.arguments.into())]);
         Value::object([("id", self.id.into()), ("type", word.into()), (word, told)])
     }
 
-    fn shape(&self) -> Shape {
+    fn shape(&self) -> CallShape {
         match self.kind {
-            CallKind::Function | CallKind::Builtin => Shape { word: "function", text: "arguments" },
-            CallKind::Custom => Shape { word: "custom", text: "input" },
+            CallKind::Function | CallKind::Builtin => CallShape { word: "function", text: "arguments" },
+            CallKind::Custom => CallShape { word: "custom", text: "input" },
         }
     }
 
@@ -127,7 +127,7 @@ impl ToolCallRecord<'_> {
 impl ToolCallDelta<'_> {
     /// An element of `delta.tool_calls`, with what of it is to be told.
     fn element(&self, name: Option<&str>, text: Option<&str>) -> Value {
-        let Shape { word, text: key } = self.call.shape();
+        let CallShape { word, text: key } = self.call.shape();
         let mut element = Object::new();
         element.insert("index", self.call.ordinal);
         if self.news.identity {
@@ -232,7 +232,7 @@ fn function(name: Option<&str>, key: &str, text: Option<&str>) -> Object {
 
 impl ToolCallRecord<'_> {
     fn serialize_members<M: SerializeMap>(&self, text: Option<&str>, map: &mut M) -> Result<(), M::Error> {
-        let Shape { word, text: key } = self.shape();
+        let CallShape { word, text: key } = self.shape();
         // The story puts the arguments beside the function; of custom tools it tells nothing.
         let (inner, beside) = if self.kind == CallKind::Custom { (text, None) } else { (None, text) };
         map.serialize_entry("id", self.id)?;

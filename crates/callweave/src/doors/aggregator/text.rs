@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use serde::Serialize;
 
-use crate::dialect::{Matched, Matcher};
+use crate::dialect::{CallMatcher, MatchedCall};
 use crate::json::{Object, Value, escape_into};
 
 /// A call found in a text. Positions count bytes, so `&buffer[block.index_start..block.index_end]` is the
@@ -242,7 +242,7 @@ fn join_fields(fields: &[(String, String)]) -> String {
     json
 }
 
-impl From<ParsedTextBlock> for Matched {
+impl From<ParsedTextBlock> for MatchedCall {
     fn from(block: ParsedTextBlock) -> Self {
         let ParsedTextBlock { index_start: start, index_end: end, name, args_text: arguments, .. } = block;
         Self { start, end, name, arguments }
@@ -251,10 +251,10 @@ impl From<ParsedTextBlock> for Matched {
 
 /// The patterns that a user registered, beside the built-in one.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Patterns(Vec<Matcher>);
+pub(super) struct BlockPatterns(Vec<CallMatcher>);
 
-impl Patterns {
-    pub(super) fn register(&mut self, matcher: Matcher) {
+impl BlockPatterns {
+    pub(super) fn register(&mut self, matcher: CallMatcher) {
         self.unregister(matcher.name());
         self.0.push(matcher);
     }

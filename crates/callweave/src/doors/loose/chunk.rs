@@ -1,10 +1,12 @@
 //! Chunks: `{"type": …}` with text, a call, or metadata about the answer.
 
 use super::{CHUNKS, foreign, number, text, word};
-use crate::doors::aggregator::policy::Reason;
-use crate::event::{AttachmentKind, CallKind, Counters, FinishReason};
-use crate::fragment::{Arguments, Channel, Fragment, FragmentSink, Level, Part, Place};
-use crate::json::{Kind, Node, Str};
+use crate::doors::aggregator::policy::ChatFinishReason;
+use crate::event::{AttachmentKind, CallKind, FinishReason, TokenCounts};
+use crate::fragment::{
+    BlockKey, ExtraScope, Fragment, FragmentArguments, FragmentKind, FragmentSink, TextChannel,
+};
+use crate::json::{JsonKind, Str, TapeNode};
 
 /// Members of a call's metadata that say how to read the chunk.
 const ADDRESS: &[&str] = &["id", "index", "name", "builtin?"];
@@ -23,46 +25,51 @@ pub(super) fn is_control(key: &str) -> bool {
     ADDRESS.contains(&key) || EXPECTS_PIECES.contains(&key) || key == CLOCK
 }
 
-pub(super) fn read(chunk: Node<'_>, sink: &mut FragmentSink<'_>) {
+pub(super) fn read(chunk: TapeNode<'_>, sink: &mut FragmentSink<'_>) {
     let metadata = chunk.get("metadata");
     match text(chunk, "type").map(Str::written) {
-        Some("content") => read_text(Channel::Text, chunk, metadata, sink),
-        Some("thinking") => read_text(Channel::REASONING, chunk, metadata, sink),
+        Some("content") => read_text(TextChannel::Text, chunk, metadata, sink),
+        Some("thinking") => read_text(TextChannel::REASONING, chunk, metadata, sink),
         Some("tool_call") => read_call(chunk, metadata, sink),
         _ => metadata.into_iter().for_each(|metadata| read_meta(metadata, sink)),
     }
 }
 
-fn read_text(channel: Channel, chunk: Node<'_>, metadata: Option<Node<'_>>, sink: &mut FragmentSink<'_>) {
+fn read_text(
+    channel: TextChannel,
+    chunk: TapeNode<'_>,
+    metadata: Option<TapeNode<'_>>,
+    sink: &mut FragmentSink<'_>,
+) {
     if let Some(text) = text(chunk, "text") {
-        for (key, value) in metadata.into_iter().flat_map(Node::members) {
+        for (key, value) in metadata.into_iter().flat_map(TapeNode::members) {
             foreign("metadata.", key, value, sink);
         }
-        sink.put(Fragment::new(Part::Text { channel, word: "", text }));
+        sink.put(Fragment::new(FragmentKind::Text { channel, word: "", text }));
     }
 }
 
 /// Every such chunk announces a call of its own; one without a name announces nothing.
-fn read_call(chunk: Node<'_>, metadata: Option<Node<'_>>, sink: &mut FragmentSink<'_>) {
+fn read_call(chunk: TapeNode<'_>, metadata: Option<TapeNode<'_>>, sink: &mut FragmentSink<'_>) {
     let told = |key: &str| metadata.and_then(|metadata| text(metadata, key));
     let Some(name) = text(chunk, "name").or_else(|| told("name")) else { return };
     let is_marked = |key: &&str| metadata.and_then(|metadata| metadata.get(key)?.bool()) == Some(true);
     let given = chunk.get("arguments").filter(|value| !value.is_null());
     if let Some(value) =
-        given.filter(|value| value.kind() != Kind::Object || value.members().next().is_some())
+        given.filter(|value| value.kind() != JsonKind::Object || value.members().next().is_some())
     {
         // What stands if the pieces turn out to be no JSON.
         foreign("", "arguments", value, sink);
     }
-    for (key, value) in metadata.into_iter().flat_map(Node::members).filter(|(key, _)| !is_control(key)) {
+    for (key, value) in metadata.into_iter().flat_map(TapeNode::members).filter(|(key, _)| !is_control(key)) {
         foreign("metadata.", key, value, sink);
     }
-    let part = Part::Call {
+    let part = FragmentKind::Call {
         id: told("id").or_else(|| text(chunk, "id")),
         name: Some(name),
         kind: if is_marked(&"builtin?") { CallKind::Builtin } else { CallKind::Function },
         word: word::CHUNK,
-        arguments: Some(Arguments::Opening {
+        arguments: Some(FragmentArguments::Opening {
             // Arguments given as a text are that text; any other value is its JSON.
             fallback: given.map(|value| value.str().unwrap_or(Str::Plain(value.raw()))),
             expects_text: EXPECTS_PIECES.iter().any(is_marked),
@@ -76,47 +83,51 @@ fn read_call(chunk: Node<'_>, metadata: Option<Node<'_>>, sink: &mut FragmentSin
     }
 }
 
-fn place(metadata: Option<Node<'_>>) -> Place {
-    Place::at(metadata.and_then(|metadata| number(metadata, "index")).unwrap_or(0)).in_space(CHUNKS)
+fn place(metadata: Option<TapeNode<'_>>) -> BlockKey {
+    BlockKey::at(metadata.and_then(|metadata| number(metadata, "index")).unwrap_or(0)).in_space(CHUNKS)
 }
 
-fn put_piece(place: Place, piece: Str<'_>, sink: &mut FragmentSink<'_>) {
-    let arguments = Some(Arguments::Text(piece));
-    let part = Part::Call { id: None, name: None, kind: CallKind::Function, word: word::CHUNK, arguments };
+fn put_piece(place: BlockKey, piece: Str<'_>, sink: &mut FragmentSink<'_>) {
+    let arguments = Some(FragmentArguments::Text(piece));
+    let part =
+        FragmentKind::Call { id: None, name: None, kind: CallKind::Function, word: word::CHUNK, arguments };
     sink.put(Fragment::new(part).at(place));
 }
 
-fn read_meta(metadata: Node<'_>, sink: &mut FragmentSink<'_>) {
+fn read_meta(metadata: TapeNode<'_>, sink: &mut FragmentSink<'_>) {
     if let Some(arguments) = metadata.get("tool_call_args")
-        && let Some(piece) = arguments.get("fragment").and_then(Node::str)
+        && let Some(piece) = arguments.get("fragment").and_then(TapeNode::str)
     {
         put_piece(place(Some(arguments)), piece, sink);
     }
     for (key, value) in metadata.members() {
         match (key, value.kind()) {
-            (_, Kind::Null) | ("tool_call_args", _) => {}
-            (REASONING_DETAILS, Kind::Array) => {
+            (_, JsonKind::Null) | ("tool_call_args", _) => {}
+            (REASONING_DETAILS, JsonKind::Array) => {
                 // Passed on whole. Their text is not told as thoughts: those have chunks of their own.
                 for detail in value.elements() {
-                    sink.put(Fragment::new(Part::Opaque { word: REASONING_DETAILS, value: detail.raw() }));
+                    sink.put(Fragment::new(FragmentKind::Opaque {
+                        word: REASONING_DETAILS,
+                        value: detail.raw(),
+                    }));
                 }
             }
-            ("logprobs", Kind::Array) => attach(AttachmentKind::Logprobs, key, value, sink),
-            ("annotations", Kind::Array) => {
+            ("logprobs", JsonKind::Array) => attach(AttachmentKind::Logprobs, key, value, sink),
+            ("annotations", JsonKind::Array) => {
                 value.elements().for_each(|entry| attach(AttachmentKind::Annotation, key, entry, sink));
             }
-            ("finish_reason", Kind::String) => {
+            ("finish_reason", JsonKind::String) => {
                 let raw = value.str();
                 let reason = raw.map_or(FinishReason::Other, |word| finish_reason(&word.to_cow()));
-                sink.put(Fragment::new(Part::Finish { reason, raw }));
+                sink.put(Fragment::new(FragmentKind::Finish { reason, raw }));
             }
-            ("usage", Kind::Object) => {
+            ("usage", JsonKind::Object) => {
                 let (counters, raw) = (counters(value), value.raw());
-                sink.put(Fragment::new(Part::Usage { word: "usage", counters, raw, read: None }));
+                sink.put(Fragment::new(FragmentKind::Usage { word: "usage", counters, raw, read: None }));
             }
             _ => {
-                let (level, path, value) = (Level::Answer, "metadata.", value.raw());
-                sink.put(Fragment::new(Part::Foreign { level, path, key, value }));
+                let (level, path, value) = (ExtraScope::Answer, "metadata.", value.raw());
+                sink.put(Fragment::new(FragmentKind::Foreign { level, path, key, value }));
             }
         }
     }
@@ -127,18 +138,18 @@ fn finish_reason(word: &str) -> FinishReason {
         "error" => FinishReason::Error,
         // Here it is no success.
         "cancelled" => FinishReason::Other,
-        word => Reason::read(Some(word)).into(),
+        word => ChatFinishReason::read(Some(word)).into(),
     }
 }
 
-fn attach(kind: AttachmentKind, word: &str, value: Node<'_>, sink: &mut FragmentSink<'_>) {
-    let (level, value) = (Level::Choice, value.raw());
-    sink.put(Fragment::new(Part::Attach { level, on: "", kind, word, value }));
+fn attach(kind: AttachmentKind, word: &str, value: TapeNode<'_>, sink: &mut FragmentSink<'_>) {
+    let (level, value) = (ExtraScope::Choice, value.raw());
+    sink.put(Fragment::new(FragmentKind::Attach { level, on: "", kind, word, value }));
 }
 
-fn counters(usage: Node<'_>) -> Counters {
-    let count = |keys: &[&str]| keys.iter().find_map(|key| usage.get(key).and_then(Node::count));
-    Counters {
+fn counters(usage: TapeNode<'_>) -> TokenCounts {
+    let count = |keys: &[&str]| keys.iter().find_map(|key| usage.get(key).and_then(TapeNode::count));
+    TokenCounts {
         input_tokens: count(&["input_tokens", "prompt_tokens", "input"]),
         output_tokens: count(&["output_tokens", "completion_tokens", "output"]),
         total_tokens: count(&["total_tokens"]),

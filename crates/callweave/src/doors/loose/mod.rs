@@ -4,10 +4,10 @@
 //!
 //! | shape | looks like |
 //! |---|---|
-//! | [`Shape::Partials`] | `[{"index": 0, "id": "a", "function": {"name": "f", "arguments": "{\"day"}}]` |
-//! | [`Shape::Phase`] | `{"_phase": "start", "_index": 0, "id": "a", "name": "f"}`, then `partial` with `partial_json`, then `stop` |
-//! | [`Shape::Complete`] | `{"name": "f", "arguments": {…}}` or `{"id": "a", "name": "f", "input": {…}}` |
-//! | [`Shape::Chunk`] | `{"type": "content" \| "thinking" \| "tool_call" \| "meta", …}` |
+//! | [`FragmentShape::Partials`] | `[{"index": 0, "id": "a", "function": {"name": "f", "arguments": "{\"day"}}]` |
+//! | [`FragmentShape::Phase`] | `{"_phase": "start", "_index": 0, "id": "a", "name": "f"}`, then `partial` with `partial_json`, then `stop` |
+//! | [`FragmentShape::Complete`] | `{"name": "f", "arguments": {…}}` or `{"id": "a", "name": "f", "input": {…}}` |
+//! | [`FragmentShape::Chunk`] | `{"type": "content" \| "thinking" \| "tool_call" \| "meta", …}` |
 //!
 //! Anything else is ignored. Out come the same [events](crate::event) as from a protocol, by the same
 //! [`Weave`]; fragments of different shapes never share a call.
@@ -35,25 +35,25 @@ mod chunk;
 pub mod nous;
 pub mod reqllm;
 
-use crate::close::Close;
+use crate::close::Finalizer;
 use crate::event::{CallKind, Event, EventSink};
-use crate::fragment::{Arguments, Fragment, FragmentSink, Level, Part, Place};
-use crate::json::{AsValue, Kind, Node, Str, Tape};
-use crate::protocol::{CHAT_CALL, CallObject, CallWords, Portion};
+use crate::fragment::{BlockKey, ExtraScope, Fragment, FragmentArguments, FragmentKind, FragmentSink};
+use crate::json::{AsValue, JsonKind, Str, Tape, TapeNode};
+use crate::protocol::{CHAT_CALL, CallObject, CallPortion, CallWords};
 use crate::weave::Weave;
 
 /// Fragments of one answer → events. See the [module](self).
 #[derive(Clone, Default)]
-pub struct Loose {
+pub struct LooseDecoder {
     weave: Weave,
-    close: Close,
+    close: Finalizer,
     tape: Tape,
     fragments: u64,
 }
 
 /// The shapes of loose fragments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Shape {
+pub enum FragmentShape {
     /// A list of partial calls as OpenAI streams them.
     Partials,
     /// A call that starts, grows and stops, as Anthropic streams it.
@@ -75,7 +75,7 @@ const PHASE_WORDS: [&str; 3] = ["start", "partial", "stop"];
 const COMPLETE: CallWords =
     CallWords { index: &[], wrappers: &[], arguments: &["arguments", "input"], ..CHAT_CALL };
 
-impl Shape {
+impl FragmentShape {
     /// The shape of a fragment; none if it is of no known shape.
     ///
     /// ```
@@ -89,8 +89,8 @@ impl Shape {
         Self::of_node(Tape::new().lay_out(&fragment.as_value()).ok()?)
     }
 
-    fn of_node(fragment: Node<'_>) -> Option<Self> {
-        if fragment.kind() == Kind::Array {
+    fn of_node(fragment: TapeNode<'_>) -> Option<Self> {
+        if fragment.kind() == JsonKind::Array {
             return Some(Self::Partials);
         }
         if let Some(phase) = fragment.get("_phase") {
@@ -100,13 +100,13 @@ impl Shape {
         if text(fragment, "type").is_some_and(|kind| chunk::is_kind(kind.written())) {
             return Some(Self::Chunk);
         }
-        let is_object = |key| fragment.get(key).is_some_and(|value| value.kind() == Kind::Object);
+        let is_object = |key| fragment.get(key).is_some_and(|value| value.kind() == JsonKind::Object);
         let is_complete = is_object("arguments") || is_object("input") && text(fragment, "id").is_some();
         (is_complete && text(fragment, "name").is_some()).then_some(Self::Complete)
     }
 }
 
-impl Loose {
+impl LooseDecoder {
     /// A decoder before the first fragment.
     pub fn new() -> Self {
         Self::default()
@@ -127,12 +127,12 @@ impl Loose {
     /// assert_eq!(loose.push(&json!({"weather": "fair"}), &mut events), None);
     /// assert!(matches!(events.last().map(|event| &event.body), Some(Body::BlockStart { .. })));
     /// ```
-    pub fn push(&mut self, fragment: &impl AsValue, sink: &mut EventSink<'_>) -> Option<Shape> {
+    pub fn push(&mut self, fragment: &impl AsValue, sink: &mut EventSink<'_>) -> Option<FragmentShape> {
         let offset = self.fragments;
         self.fragments += 1;
         let Self { weave, close, tape, .. } = self;
         let fragment = tape.lay_out(&fragment.as_value()).ok()?;
-        let shape = Shape::of_node(fragment)?;
+        let shape = FragmentShape::of_node(fragment)?;
         let mut sink = |event: Event<'_>| close.push(event, sink);
         weave.push(offset, |fragments| read(shape, fragment, fragments), &mut sink);
         Some(shape)
@@ -148,44 +148,44 @@ impl Loose {
         // These shapes have no end marker: whoever calls this says that nothing is missing.
         let Self { weave, close, fragments, .. } = self;
         let mut sink = |event: Event<'_>| close.push(event, sink);
-        weave.push(*fragments, |fragments| fragments.put(Fragment::new(Part::Done)), &mut sink);
+        weave.push(*fragments, |fragments| fragments.put(Fragment::new(FragmentKind::Done)), &mut sink);
         weave.finish(&mut sink);
     }
 }
 
-fn read(shape: Shape, fragment: Node<'_>, sink: &mut FragmentSink<'_>) {
+fn read(shape: FragmentShape, fragment: TapeNode<'_>, sink: &mut FragmentSink<'_>) {
     match shape {
-        Shape::Partials => fragment
+        FragmentShape::Partials => fragment
             .elements()
-            .filter(|partial| partial.kind() == Kind::Object)
+            .filter(|partial| partial.kind() == JsonKind::Object)
             .for_each(|partial| read_partial(partial, sink)),
-        Shape::Phase => read_phase(fragment, sink),
-        Shape::Complete => read_complete(fragment, sink),
-        Shape::Chunk => chunk::read(fragment, sink),
+        FragmentShape::Phase => read_phase(fragment, sink),
+        FragmentShape::Complete => read_complete(fragment, sink),
+        FragmentShape::Chunk => chunk::read(fragment, sink),
     }
 }
 
 /// A piece of a call. Without an index it opens a call if it has a name, and continues the last one if
 /// it has none: it never merges two calls.
-fn read_partial(partial: Node<'_>, sink: &mut FragmentSink<'_>) {
+fn read_partial(partial: TapeNode<'_>, sink: &mut FragmentSink<'_>) {
     let call = CallObject::read(partial, &CHAT_CALL, |path, key, value| foreign(path, key, value, sink));
-    let arguments = call.told(Portion::Piece);
+    let arguments = call.told(CallPortion::Piece);
     let CallObject { id, name, kind, index, .. } = call;
     // An index of null is the first, unless it is known by its id which call is meant.
-    let is_null = partial.get("index").is_some_and(Node::is_null) && id.is_none() && name.is_some();
-    let number = index.and_then(Node::index).or(is_null.then_some(0));
-    let place = number.map(|index| Place::at(index).in_space(PARTIALS));
+    let is_null = partial.get("index").is_some_and(TapeNode::is_null) && id.is_none() && name.is_some();
+    let number = index.and_then(TapeNode::index).or(is_null.then_some(0));
+    let place = number.map(|index| BlockKey::at(index).in_space(PARTIALS));
     sink.put(Fragment {
         choice: 0,
         place,
-        part: Part::Call { id, name, kind, word: word::PARTIAL, arguments },
+        part: FragmentKind::Call { id, name, kind, word: word::PARTIAL, arguments },
     });
 }
 
-fn read_phase(phase: Node<'_>, sink: &mut FragmentSink<'_>) {
+fn read_phase(phase: TapeNode<'_>, sink: &mut FragmentSink<'_>) {
     let Some(index) = number(phase, "_index") else { return };
-    let place = Place::at(index).in_space(PHASES);
-    let call = |id, name, arguments| Part::Call {
+    let place = BlockKey::at(index).in_space(PHASES);
+    let call = |id, name, arguments| FragmentKind::Call {
         id,
         name,
         kind: CallKind::Function,
@@ -197,16 +197,16 @@ fn read_phase(phase: Node<'_>, sink: &mut FragmentSink<'_>) {
             let input = phase.get("input").filter(|input| input.members().next().is_some());
             call(text(phase, "id"), text(phase, "name"), opening(input))
         }
-        (Some("partial"), piece) => match piece.and_then(Node::str) {
-            Some(piece) => call(None, None, Arguments::Text(piece)),
+        (Some("partial"), piece) => match piece.and_then(TapeNode::str) {
+            Some(piece) => call(None, None, FragmentArguments::Text(piece)),
             None => return,
         },
-        _ => Part::End,
+        _ => FragmentKind::End,
     };
     sink.put(Fragment::new(part).at(place));
 }
 
-fn read_complete(call: Node<'_>, sink: &mut FragmentSink<'_>) {
+fn read_complete(call: TapeNode<'_>, sink: &mut FragmentSink<'_>) {
     let call = CallObject::read(call, &COMPLETE, |path, key, value| {
         if key != "type" {
             foreign(path, key, value, sink);
@@ -214,13 +214,13 @@ fn read_complete(call: Node<'_>, sink: &mut FragmentSink<'_>) {
     });
     let CallObject { id, name, kind, arguments, .. } = call;
     let arguments = Some(opening(arguments));
-    sink.put(Fragment::new(Part::Call { id, name, kind, word: word::COMPLETE, arguments }));
-    sink.put(Fragment::new(Part::End).at(Place::LAST));
+    sink.put(Fragment::new(FragmentKind::Call { id, name, kind, word: word::COMPLETE, arguments }));
+    sink.put(Fragment::new(FragmentKind::End).at(BlockKey::LAST));
 }
 
 /// Arguments that stand unless others follow.
-fn opening(value: Option<Node<'_>>) -> Arguments<'_> {
-    Arguments::Opening { fallback: value.map(|value| Str::Plain(value.raw())), expects_text: false }
+fn opening(value: Option<TapeNode<'_>>) -> FragmentArguments<'_> {
+    FragmentArguments::Opening { fallback: value.map(|value| Str::Plain(value.raw())), expects_text: false }
 }
 
 /// What blocks are called that are told in each shape.
@@ -232,21 +232,21 @@ mod word {
 }
 
 /// Passes on what only the sender knows of the block that comes next. A null says nothing.
-fn foreign(path: &'static str, key: &str, value: Node<'_>, sink: &mut FragmentSink<'_>) {
+fn foreign(path: &'static str, key: &str, value: TapeNode<'_>, sink: &mut FragmentSink<'_>) {
     if !value.is_null() {
-        let part = Part::Foreign { level: Level::Next, path, key, value: value.raw() };
+        let part = FragmentKind::Foreign { level: ExtraScope::Next, path, key, value: value.raw() };
         sink.put(Fragment::new(part));
     }
 }
 
 /// The text of a member; `""` is none.
-fn text<'v>(object: Node<'v>, key: &str) -> Option<Str<'v>> {
-    object.get(key).and_then(Node::filled)
+fn text<'v>(object: TapeNode<'v>, key: &str) -> Option<Str<'v>> {
+    object.get(key).and_then(TapeNode::filled)
 }
 
 /// A member that is a number.
-fn number(object: Node<'_>, key: &str) -> Option<i64> {
-    object.get(key).filter(|value| value.kind() == Kind::Number).and_then(Node::index)
+fn number(object: TapeNode<'_>, key: &str) -> Option<i64> {
+    object.get(key).filter(|value| value.kind() == JsonKind::Number).and_then(TapeNode::index)
 }
 
 #[cfg(test)]
@@ -255,11 +255,11 @@ mod tests {
 
     use super::*;
     use crate::accumulator::Accumulator;
-    use crate::grammar::Validator;
+    use crate::grammar::EventValidator;
     use crate::message::Message;
 
     fn collect(fragments: &[serde_json::Value]) -> Message {
-        let (mut loose, mut answer) = (Loose::new(), Accumulator::new());
+        let (mut loose, mut answer) = (LooseDecoder::new(), Accumulator::new());
         for fragment in fragments {
             loose.push(fragment, &mut answer);
         }
@@ -351,8 +351,8 @@ mod tests {
             json!([null, {"function": null}, {"index": -1, "function": {"arguments": [1]}}]),
         ];
         for end in 0..=fragments.len() {
-            let mut validator = Validator::new();
-            let mut loose = Loose::new();
+            let mut validator = EventValidator::new();
+            let mut loose = LooseDecoder::new();
             for fragment in &fragments[..end] {
                 loose.push(fragment, &mut validator);
             }

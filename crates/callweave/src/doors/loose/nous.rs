@@ -16,23 +16,23 @@
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::{Loose, word};
+use super::{LooseDecoder, word};
 use crate::Result;
 use crate::accumulator::Accumulator;
-use crate::event::{Completion, Json};
+use crate::event::{BlockCompletion, JsonText};
 use crate::json::{AsValue, Object, Value};
-use crate::message::{Block, Content, Message, ToolCall};
+use crate::message::{Block, BlockContent, Message, ToolCall};
 
-/// Fragments of any [`Shape`](super::Shape) → the calls of an answer.
+/// Fragments of any [`FragmentShape`](super::FragmentShape) → the calls of an answer.
 #[derive(Clone, Default)]
 pub struct ToolCallAccumulator {
-    loose: Loose,
+    loose: LooseDecoder,
     answer: Accumulator,
 }
 
 /// A call with decoded arguments.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Call {
+pub struct DecodedCall {
     /// The provider's id; none where it gave none.
     pub id: Option<String>,
     /// The tool's name; none where it never came.
@@ -84,7 +84,7 @@ impl ToolCallAccumulator {
     /// assert!(call.arguments.is_empty());
     /// assert_eq!(call.invalid_arguments.as_deref(), Some("{\"a\": "));
     /// ```
-    pub fn finalize(&self) -> Vec<Call> {
+    pub fn finalize(&self) -> Vec<DecodedCall> {
         let message = self.message();
         let mut blocks: Vec<_> = message.first().into_iter().flat_map(|choice| &choice.blocks).collect();
         // Stable: whole calls stay as they came.
@@ -113,7 +113,7 @@ impl ToolCallAccumulator {
     }
 }
 
-impl Call {
+impl DecodedCall {
     /// The arguments as a value of your own type.
     ///
     /// ```
@@ -144,14 +144,14 @@ impl Call {
     }
 }
 
-fn project(block: &Block) -> Option<Call> {
-    let Content::ToolCall(call) = &block.content else { return None };
+fn project(block: &Block) -> Option<DecodedCall> {
+    let BlockContent::ToolCall(call) = &block.content else { return None };
     let ToolCall { id, has_made_id, name, raw_arguments, .. } = call;
     let decoded = match raw_arguments.as_str() {
         "" => Some(Object::new()),
         text => text.parse().ok(),
     };
-    let is_cut = call.completion != Completion::Whole;
+    let is_cut = call.completion != BlockCompletion::Whole;
     // Chunks tell each member by itself.
     let single = || {
         let members = block.foreign.iter();
@@ -159,12 +159,12 @@ fn project(block: &Block) -> Option<Call> {
             members.filter_map(|(path, value)| Some((path.strip_prefix("metadata.")?, value.to_value())));
         Some(members.collect::<Object>()).filter(|members| !members.is_empty()).map(Value::Object)
     };
-    Some(Call {
+    Some(DecodedCall {
         id: (!has_made_id).then(|| id.clone()),
         name: (!name.is_empty()).then(|| name.clone()),
         invalid_arguments: (decoded.is_none() || is_cut).then(|| raw_arguments.clone()),
         arguments: decoded.unwrap_or_default(),
-        metadata: block.foreign.get("metadata").map(Json::to_value).or_else(single),
+        metadata: block.foreign.get("metadata").map(JsonText::to_value).or_else(single),
         call: call.clone(),
     })
 }

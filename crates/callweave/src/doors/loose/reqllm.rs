@@ -23,20 +23,22 @@ use std::collections::HashSet;
 
 use serde::Serialize;
 
-use super::Loose;
+use super::LooseDecoder;
 use super::chunk::{REASONING_DETAILS, is_control};
 use crate::accumulator::Accumulator;
-use crate::event::{AttachmentKind, BlockId, Body, CallKind, Completion, Counters, Event, Json, Sink};
+use crate::event::{
+    AttachmentKind, BlockCompletion, BlockId, CallKind, Event, EventKind, JsonText, Sink, TokenCounts,
+};
 use crate::json::{AsValue, Object, Value};
-use crate::message::{Attachment, Block, Choice, Content, Message, ToolCall};
+use crate::message::{Attachment, Block, BlockContent, Choice, Message, ToolCall};
 
 /// Chunks → what they amount to. Taking one costs O(1) amortised.
 #[derive(Clone, Default)]
 pub struct ChunkAccumulator {
-    loose: Loose,
+    loose: LooseDecoder,
     answer: Accumulator,
     /// The usage objects, merged.
-    usage: Option<(Counters, Value)>,
+    usage: Option<(TokenCounts, Value)>,
 }
 
 /// A call as a response is built from it.
@@ -95,7 +97,7 @@ pub struct AssistantMessage {
     /// Always `assistant`.
     pub role: &'static str,
     /// The text, if there is any, as one part.
-    pub content: Vec<ContentPart>,
+    pub content: Vec<ReqLlmContentPart>,
     /// The calls; none if there are none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tool_calls: Option<Vec<MessageCall>>,
@@ -104,7 +106,7 @@ pub struct AssistantMessage {
 /// A piece of content.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "type", content = "text", rename_all = "snake_case")]
-pub enum ContentPart {
+pub enum ReqLlmContentPart {
     /// Visible text.
     Text(String),
     /// Thoughts.
@@ -140,7 +142,7 @@ pub struct MessageFunction {
 
 /// Whether thoughts are listed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Thinking {
+pub enum ReasoningListing {
     /// They are.
     Shown,
     /// They are left out.
@@ -165,7 +167,7 @@ impl ChunkAccumulator {
     pub fn push(&mut self, chunk: &impl AsValue) -> &mut Self {
         let Self { loose, answer, usage } = self;
         loose.push(chunk, &mut |event: Event<'_>| {
-            if let Body::Usage { counters, raw, .. } = &event.body {
+            if let EventKind::Usage { counters, raw, .. } = &event.body {
                 merge(usage.get_or_insert_default(), counters, raw.to_value());
             }
             answer.put(event);
@@ -226,7 +228,7 @@ impl ChunkAccumulator {
         let details = blocks.filter(|block| block.word == REASONING_DETAILS);
         details
             .filter_map(|block| match &block.content {
-                Content::Opaque(value) => Some(value.to_value()),
+                BlockContent::Opaque(value) => Some(value.to_value()),
                 _ => None,
             })
             .collect()
@@ -365,7 +367,7 @@ impl ChunkAccumulator {
         if text.is_empty() && calls.is_empty() {
             return None;
         }
-        let content = (!text.is_empty()).then(|| ContentPart::Text(text.into_owned()));
+        let content = (!text.is_empty()).then(|| ReqLlmContentPart::Text(text.into_owned()));
         Some(AssistantMessage {
             role: "assistant",
             content: content.into_iter().collect(),
@@ -386,17 +388,24 @@ impl ChunkAccumulator {
     /// let text = [ContentPart::Text("ac".to_owned())];
     /// assert_eq!(accumulator.finalize_ordered_content(Thinking::Withheld), text);
     /// ```
-    pub fn finalize_ordered_content(&self, thinking: Thinking) -> Vec<ContentPart> {
-        let mut parts: Vec<ContentPart> = Vec::new();
+    pub fn finalize_ordered_content(&self, thinking: ReasoningListing) -> Vec<ReqLlmContentPart> {
+        let mut parts: Vec<ReqLlmContentPart> = Vec::new();
         for block in self.choice().into_iter().flat_map(|choice| &choice.blocks) {
             match (&block.content, parts.last_mut()) {
-                (Content::Text(text), Some(ContentPart::Text(last))) => last.push_str(text),
-                (Content::Text(text), _) => parts.push(ContentPart::Text(text.clone())),
-                (Content::Reasoning { .. }, _) if thinking == Thinking::Withheld => {}
-                (Content::Reasoning { text, .. }, Some(ContentPart::Thinking(last))) => last.push_str(text),
-                (Content::Reasoning { text, .. }, _) => parts.push(ContentPart::Thinking(text.clone())),
+                (BlockContent::Text(text), Some(ReqLlmContentPart::Text(last))) => last.push_str(text),
+                (BlockContent::Text(text), _) => parts.push(ReqLlmContentPart::Text(text.clone())),
+                (BlockContent::Reasoning { .. }, _) if thinking == ReasoningListing::Withheld => {}
+                (BlockContent::Reasoning { text, .. }, Some(ReqLlmContentPart::Thinking(last))) => {
+                    last.push_str(text)
+                }
+                (BlockContent::Reasoning { text, .. }, _) => {
+                    parts.push(ReqLlmContentPart::Thinking(text.clone()))
+                }
                 (
-                    Content::Refusal(_) | Content::ToolCall(_) | Content::ToolResult(_) | Content::Opaque(_),
+                    BlockContent::Refusal(_)
+                    | BlockContent::ToolCall(_)
+                    | BlockContent::ToolResult(_)
+                    | BlockContent::Opaque(_),
                     _,
                 ) => {}
             }
@@ -430,13 +439,16 @@ impl ChunkAccumulator {
     }
 
     /// How the answer would end if it ended now. The text is not copied for that.
-    fn ends(&self) -> Ends {
-        let mut ends = Ends::default();
+    fn ends(&self) -> StreamEnds {
+        let mut ends = StreamEnds::default();
         self.loose.clone().finish(&mut |event: Event<'_>| match event.body {
-            Body::BlockEnd { block, completion: Completion::Cut | Completion::AfterDamage } => {
+            EventKind::BlockEnd {
+                block,
+                completion: BlockCompletion::Cut | BlockCompletion::AfterDamage,
+            } => {
                 ends.cut.insert(block);
             }
-            Body::Delta { block, .. } => {
+            EventKind::Delta { block, .. } => {
                 ends.announced.insert(block);
             }
             _ => {}
@@ -447,7 +459,7 @@ impl ChunkAccumulator {
 
 /// Merges what was reported later, as this library does: numbers by maximum, other fields by the newest. A total
 /// stands only with the counters that it came with.
-fn merge((own, known): &mut (Counters, Value), newer: &Counters, raw: Value) {
+fn merge((own, known): &mut (TokenCounts, Value), newer: &TokenCounts, raw: Value) {
     own.input_tokens = own.input_tokens.max(newer.input_tokens);
     own.output_tokens = own.output_tokens.max(newer.output_tokens);
     let is_sum = (own.input_tokens, own.output_tokens) == (newer.input_tokens, newer.output_tokens);
@@ -487,17 +499,17 @@ fn merge_value(known: &mut Value, newer: Value, levels: u8) {
 }
 
 #[derive(Default)]
-struct Ends {
+struct StreamEnds {
     cut: HashSet<BlockId>,
     /// The blocks that got text only then: the arguments of their announcement.
     announced: HashSet<BlockId>,
 }
 
-fn project(block: &Block, ends: &Ends) -> Option<ResponseCall> {
-    let Content::ToolCall(call) = &block.content else { return None };
+fn project(block: &Block, ends: &StreamEnds) -> Option<ResponseCall> {
+    let BlockContent::ToolCall(call) = &block.content else { return None };
     let ToolCall { id, name, raw_arguments, kind, .. } = call;
     let announced =
-        || block.foreign.get("arguments").map(Json::to_value).unwrap_or_else(|| Object::new().into());
+        || block.foreign.get("arguments").map(JsonText::to_value).unwrap_or_else(|| Object::new().into());
     let (arguments, lost) = match raw_arguments.as_str() {
         "" if ends.cut.contains(&block.id) => match ends.announced.contains(&block.id) {
             true => (announced(), Some(LostReason::JsonDecodeError)),

@@ -45,7 +45,7 @@
 //! | `error.type` | the [`ErrorKind`] in lower case; the span's status is then an error |
 //! | `signature`, `result_count` | `<agent>.<span>`, and how many chunks a stream had |
 //!
-//! Lists are JSON text, since `tracing` has none. Only with [`Agent::capturing_content`] there are also
+//! Lists are JSON text, since `tracing` has none. Only with [`PromptAgent::capturing_content`] there are also
 //! `gen_ai.output.messages`, `inputs`, `result`, and the words of an error.
 
 mod provider;
@@ -63,16 +63,18 @@ use serde::de::DeserializeOwned;
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
-use self::provider::Provider;
+use self::provider::AgentProvider;
 use crate::accumulator::Accumulator;
-use crate::event::{CallKind, Completion, Json};
+use crate::event::{BlockCompletion, CallKind, JsonText};
 use crate::json::{AsValue, Value, escape_into};
 use crate::message::{self, Message};
 use crate::pipeline::FrameDecoder;
 use crate::protocol::Protocol;
 use crate::{Error, ErrorKind, Result};
 
-pub use self::stream::{Failure, Intake, ProcessStream, StreamItem, process_bytes, process_stream};
+pub use self::stream::{
+    ProcessStream, StreamFailure, StreamItem, StreamSource, process_bytes, process_stream,
+};
 #[cfg(feature = "async")]
 pub use self::stream::{process_bytes_async, process_stream_async};
 
@@ -85,18 +87,18 @@ pub use self::stream::{process_bytes_async, process_stream_async};
 /// assert_eq!(agent.provider(), "openai");
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Agent {
+pub struct PromptAgent {
     provider: String,
     model: Option<String>,
     name: Option<String>,
-    api: Option<Api>,
+    api: Option<ApiType>,
     has_outputs: bool,
     captures_content: bool,
 }
 
 /// What was asked for. The shape of an answer usually tells; an empty list does not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Api {
+pub enum ApiType {
     /// Chat completions, messages and their like.
     Chat,
     /// OpenAI's Responses.
@@ -116,7 +118,7 @@ pub enum Processed {
     /// The calls that the caller is to run; never empty.
     ToolCalls(Vec<ProcessedCall>),
     /// The value of a text that is JSON, where outputs were declared.
-    Structured(Structured),
+    Structured(StructuredOutput),
     /// One embedding.
     Vector(Vec<f64>),
     /// Several embeddings.
@@ -144,7 +146,7 @@ pub struct ProcessedCall {
 
 /// A text that is JSON, and its value.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Structured {
+pub struct StructuredOutput {
     /// The value.
     pub value: Value,
     /// The text, as the model wrote it.
@@ -168,10 +170,10 @@ pub struct Structured {
 /// assert_eq!(error.detail(), "overloaded");
 /// # Ok::<(), callweave::Error>(())
 /// ```
-pub fn process(agent: &Agent, response: &impl AsValue) -> Result<Processed> {
+pub fn process(agent: &PromptAgent, response: &impl AsValue) -> Result<Processed> {
     let response = &*response.as_value();
-    let span = trace::Process::begin(agent);
-    let outcome = Outcome::of(agent, response);
+    let span = trace::ProcessSpan::begin(agent);
+    let outcome = ProcessOutcome::of(agent, response);
     span.end(agent, response, &outcome.result, &outcome.learned());
     outcome.result
 }
@@ -187,39 +189,39 @@ pub fn process(agent: &Agent, response: &impl AsValue) -> Result<Processed> {
 /// assert_eq!(image, Processed::Image("https://example.com/1.png".into()));
 /// # Ok::<(), callweave::Error>(())
 /// ```
-pub async fn process_async(agent: &Agent, response: &impl AsValue) -> Result<Processed> {
+pub async fn process_async(agent: &PromptAgent, response: &impl AsValue) -> Result<Processed> {
     process(agent, response)
 }
 
 /// What came of an answer, and what was learned on the way.
-struct Outcome {
+struct ProcessOutcome {
     result: Result<Processed>,
     message: Message,
     protocol: Option<&'static Protocol>,
-    value: Option<Api>,
+    value: Option<ApiType>,
 }
 
 /// What an answer says of itself, for spans.
 #[cfg_attr(not(feature = "tracing"), expect(dead_code, reason = "only spans tell it"))]
-struct Learned<'a> {
+struct ResponseFacts<'a> {
     message: &'a Message,
     protocol: Option<&'static Protocol>,
     /// The kind of whole value it is, if it is one.
-    value: Option<Api>,
+    value: Option<ApiType>,
 }
 
-impl Outcome {
-    fn of(agent: &Agent, response: &Value) -> Self {
+impl ProcessOutcome {
+    fn of(agent: &PromptAgent, response: &Value) -> Self {
         let failed =
             |error| Self { result: Err(error), message: Message::default(), protocol: None, value: None };
-        let provider = match Provider::named(&agent.provider) {
+        let provider = match AgentProvider::named(&agent.provider) {
             Ok(provider) => provider,
             Err(error) => return failed(error),
         };
         if let Some(api) = value::recognise(agent.api, response).filter(|_| provider.has_values()) {
             let result = match api {
-                Api::Embeddings => value::embeddings(response),
-                Api::Images | Api::Chat | Api::Responses => value::images(response),
+                ApiType::Embeddings => value::embeddings(response),
+                ApiType::Images | ApiType::Chat | ApiType::Responses => value::images(response),
             };
             return Self { result, message: value::envelope(response), protocol: None, value: Some(api) };
         }
@@ -229,8 +231,8 @@ impl Outcome {
         Self { result: conclude(agent, protocol, &message), message, protocol, value: None }
     }
 
-    fn learned(&self) -> Learned<'_> {
-        Learned { message: &self.message, protocol: self.protocol, value: self.value }
+    fn learned(&self) -> ResponseFacts<'_> {
+        ResponseFacts { message: &self.message, protocol: self.protocol, value: self.value }
     }
 }
 
@@ -239,7 +241,7 @@ fn unexpected() -> Error {
 }
 
 /// Decodes a whole answer by the protocol that claims it; else by the first that finds content in it.
-fn decode(provider: &Provider, response: &Value) -> Option<(Option<&'static Protocol>, Message)> {
+fn decode(provider: &AgentProvider, response: &Value) -> Option<(Option<&'static Protocol>, Message)> {
     let collect = |mut decoder: FrameDecoder| {
         let mut accumulator = Accumulator::new();
         decoder.push_value(response, &mut accumulator);
@@ -261,7 +263,7 @@ const LABELS: &[(&str, &[&str], &str, &str)] = &[
 ];
 
 /// The body with the label that it lacks, if a provider that speaks that protocol may have sent it.
-fn with_label(provider: &Provider, response: &Value) -> Option<Value> {
+fn with_label(provider: &AgentProvider, response: &Value) -> Option<Value> {
     let body = response.as_object()?;
     let is_held = |key: &&str| body.get(key).is_some_and(|value| value.is_array() || *key == "output_text");
     let (.., label, word) = LABELS.iter().find(|(name, members, label, _)| {
@@ -275,7 +277,7 @@ fn with_label(provider: &Provider, response: &Value) -> Option<Value> {
 }
 
 /// The result of a chat.
-fn conclude(agent: &Agent, protocol: Option<&Protocol>, message: &Message) -> Result<Processed> {
+fn conclude(agent: &PromptAgent, protocol: Option<&Protocol>, message: &Message) -> Result<Processed> {
     if let Some(error) = message.error() {
         return Err(error.clone().into());
     }
@@ -288,7 +290,7 @@ fn conclude(agent: &Agent, protocol: Option<&Protocol>, message: &Message) -> Re
     if agent.has_outputs
         && let Ok(value) = text.parse()
     {
-        return Ok(Processed::Structured(Structured { value, raw: text }));
+        return Ok(Processed::Structured(StructuredOutput { value, raw: text }));
     }
     Ok(Processed::Text(text))
 }
@@ -299,7 +301,7 @@ fn text(message: &Message) -> String {
         return text;
     }
     // SDKs put the joined text beside the items; some callers pass on nothing else.
-    match message.foreign.get("output_text").and_then(Json::to_text) {
+    match message.foreign.get("output_text").and_then(JsonText::to_text) {
         Some(text) => text.into_owned(),
         None => message.first().map(|choice| choice.refusal().into_owned()).unwrap_or_default(),
     }
@@ -342,7 +344,7 @@ impl ProcessedCall {
             }
             CallKind::Function => call.arguments().to_owned(),
         };
-        let is_cut = call.completion != Completion::Whole;
+        let is_cut = call.completion != BlockCompletion::Whole;
         Some(Self { id: call.id.clone(), name: call.name.clone(), arguments, is_cut })
     }
 
@@ -376,7 +378,7 @@ impl ProcessedCall {
 /// their wire means by leaving the object out.
 const UNCHANGED: [&str; 2] = ["openai-chat", "openai-responses"];
 
-impl Structured {
+impl StructuredOutput {
     /// The text as a value of your own type, read straight from the raw text.
     ///
     /// ```
@@ -448,7 +450,7 @@ impl Serialize for Processed {
     }
 }
 
-impl Agent {
+impl PromptAgent {
     /// An agent that asks `provider`: `openai`, `azure`, `foundry`, `anthropic`, `gemini`, `vertex`, `ollama`,
     /// `cohere`, `bedrock`, `mistral`, …
     pub fn new(provider: impl Into<String>) -> Self {
@@ -469,7 +471,7 @@ impl Agent {
 
     /// What it asks for, where the shape of an answer may leave that open.
     #[must_use]
-    pub fn api(self, api: Api) -> Self {
+    pub fn api(self, api: ApiType) -> Self {
         Self { api: Some(api), ..self }
     }
 

@@ -1,16 +1,16 @@
 //! Who answers, and which wire languages it may answer in.
 
-use crate::pipeline::{Builder, Decoder};
+use crate::pipeline::{Decoder, DecoderBuilder};
 use crate::protocol::Protocol;
 use crate::provider;
 use crate::{Error, ErrorKind, Result};
 
 /// A provider, as an agent names it.
-pub(super) struct Provider {
+pub(super) struct AgentProvider {
     row: &'static provider::Provider,
 }
 
-impl Provider {
+impl AgentProvider {
     /// The provider of that name, in any case, with `-`, `_`, `.` and spaces alike.
     pub(super) fn named(name: &str) -> Result<Self> {
         provider::Provider::named(name).map(|row| Self { row }).ok_or_else(|| {
@@ -34,7 +34,7 @@ impl Provider {
     }
 
     /// A decoder of what it answers, still to be built.
-    pub(super) fn decoder(&self) -> Builder {
+    pub(super) fn decoder(&self) -> DecoderBuilder {
         Decoder::builder().among(self.protocols())
     }
 
@@ -50,7 +50,7 @@ mod tests {
 
     #[test]
     fn an_unknown_name_is_named() {
-        let error = |name| Provider::named(name).err().expect("it is unknown").detail().to_owned();
+        let error = |name| AgentProvider::named(name).err().expect("it is unknown").detail().to_owned();
         assert_eq!(error("acme"), "unknown provider: there is no processor for \"acme\"");
         assert_eq!(error(" "), "unknown provider: the agent names none");
     }

@@ -9,7 +9,7 @@ const SECRETS: [&str; 7] = ["secret", "password", "api_key", "apikey", "auth", "
 
 /// How much of a value must go.
 #[derive(Clone, Copy, PartialEq)]
-enum Secrecy {
+enum RedactionLevel {
     /// All of it.
     Whole,
     /// Its texts: numbers only count something.
@@ -24,21 +24,21 @@ const MAX_WRAPPED: u8 = 4;
 /// Replaces every secret in `value`: what stands under a key that names one, at any depth, and also inside
 /// texts that are JSON themselves, such as the arguments of a call.
 pub(super) fn redact(value: &mut Value) {
-    clean(value, Secrecy::ByKey, 0);
+    clean(value, RedactionLevel::ByKey, 0);
 }
 
 /// `wrapped` is how many texts are around the value.
-fn clean(value: &mut Value, secrecy: Secrecy, wrapped: u8) {
+fn clean(value: &mut Value, secrecy: RedactionLevel, wrapped: u8) {
     match value {
         Value::Null => {}
-        _ if secrecy == Secrecy::Whole => *value = REDACTED.into(),
+        _ if secrecy == RedactionLevel::Whole => *value = REDACTED.into(),
         Value::Bool(_) | Value::Number(_) => {}
-        Value::String(_) if secrecy == Secrecy::Texts => *value = REDACTED.into(),
+        Value::String(_) if secrecy == RedactionLevel::Texts => *value = REDACTED.into(),
         Value::String(text) => clean_text(text, wrapped),
         Value::Array(items) => items.iter_mut().for_each(|item| clean(item, secrecy, wrapped)),
         Value::Object(members) => {
             for (key, value) in members.iter_mut() {
-                let secrecy = if secrecy == Secrecy::ByKey { secrecy_of(key) } else { secrecy };
+                let secrecy = if secrecy == RedactionLevel::ByKey { secrecy_of(key) } else { secrecy };
                 clean(value, secrecy, wrapped);
             }
         }
@@ -55,7 +55,7 @@ fn clean_text(text: &mut String, wrapped: u8) {
         return;
     }
     let before = inner.clone();
-    clean(&mut inner, Secrecy::ByKey, wrapped + 1);
+    clean(&mut inner, RedactionLevel::ByKey, wrapped + 1);
     if inner != before {
         *text = inner.to_string();
     }
@@ -63,17 +63,17 @@ fn clean_text(text: &mut String, wrapped: u8) {
 
 /// A `token` is a secret; `tokens` and a `token_count` are how much was said, which is what traces are for, so
 /// numbers stay there. A list of access tokens has the same kind of name, but holds texts.
-fn secrecy_of(key: &str) -> Secrecy {
+fn secrecy_of(key: &str) -> RedactionLevel {
     let key = key.to_ascii_lowercase().replace('-', "_");
     if SECRETS.iter().any(|secret| key.contains(secret)) {
-        return Secrecy::Whole;
+        return RedactionLevel::Whole;
     }
     match key.contains("token") {
-        false => Secrecy::ByKey,
+        false => RedactionLevel::ByKey,
         true if ["tokens", "token_count", "tokencount"].iter().any(|count| key.contains(count)) => {
-            Secrecy::Texts
+            RedactionLevel::Texts
         }
-        true => Secrecy::Whole,
+        true => RedactionLevel::Whole,
     }
 }
 

@@ -6,12 +6,12 @@ use std::fmt::{self, Display};
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
-use super::provider::Provider;
-use super::{Agent, Learned, ProcessedCall, trace, unexpected};
+use super::provider::AgentProvider;
+use super::{ProcessedCall, PromptAgent, ResponseFacts, trace, unexpected};
 use crate::accumulator::Accumulator;
-use crate::event::{Body, DeltaKind, Event, EventSink, Notice, NoticeCode, Sink};
+use crate::event::{DeltaKind, Event, EventKind, EventSink, Notice, NoticeCode, Sink};
 use crate::json::{AsValue, Value};
-use crate::message::{Content, Message};
+use crate::message::{BlockContent, Message};
 use crate::pipeline::{Decoder, FrameDecoder};
 use crate::protocol::Protocol;
 use crate::{Error, ErrorKind, Result};
@@ -33,13 +33,16 @@ use crate::{Error, ErrorKind, Result};
 /// assert_eq!(items?, [StreamItem::Text("Hel".into()), StreamItem::Text("lo".into())]);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub fn process_stream<I, V, E>(agent: &Agent, chunks: I) -> Result<ProcessStream<I::IntoIter, FrameDecoder>>
+pub fn process_stream<I, V, E>(
+    agent: &PromptAgent,
+    chunks: I,
+) -> Result<ProcessStream<I::IntoIter, FrameDecoder>>
 where
     I: IntoIterator<Item = std::result::Result<V, E>>,
     V: AsValue,
     E: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
-    let decoder = Provider::named(&agent.provider)?.decoder().build_for_frames();
+    let decoder = AgentProvider::named(&agent.provider)?.decoder().build_for_frames();
     Ok(ProcessStream::new(agent, chunks.into_iter(), decoder))
 }
 
@@ -54,13 +57,13 @@ where
 /// assert_eq!(items?, [StreamItem::Text("Hi".into())]);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub fn process_bytes<I, B, E>(agent: &Agent, pieces: I) -> Result<ProcessStream<I::IntoIter, Decoder>>
+pub fn process_bytes<I, B, E>(agent: &PromptAgent, pieces: I) -> Result<ProcessStream<I::IntoIter, Decoder>>
 where
     I: IntoIterator<Item = std::result::Result<B, E>>,
     B: AsRef<[u8]>,
     E: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
-    let decoder = Provider::named(&agent.provider)?.decoder().build();
+    let decoder = AgentProvider::named(&agent.provider)?.decoder().build();
     Ok(ProcessStream::new(agent, pieces.into_iter(), decoder))
 }
 
@@ -78,13 +81,13 @@ where
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[cfg(feature = "async")]
-pub fn process_stream_async<S, V, E>(agent: &Agent, chunks: S) -> Result<ProcessStream<S, FrameDecoder>>
+pub fn process_stream_async<S, V, E>(agent: &PromptAgent, chunks: S) -> Result<ProcessStream<S, FrameDecoder>>
 where
     S: futures_core::Stream<Item = std::result::Result<V, E>>,
     V: AsValue,
     E: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
-    let decoder = Provider::named(&agent.provider)?.decoder().build_for_frames();
+    let decoder = AgentProvider::named(&agent.provider)?.decoder().build_for_frames();
     Ok(ProcessStream::new(agent, chunks, decoder))
 }
 
@@ -101,13 +104,13 @@ where
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[cfg(feature = "async")]
-pub fn process_bytes_async<S, B, E>(agent: &Agent, pieces: S) -> Result<ProcessStream<S, Decoder>>
+pub fn process_bytes_async<S, B, E>(agent: &PromptAgent, pieces: S) -> Result<ProcessStream<S, Decoder>>
 where
     S: futures_core::Stream<Item = std::result::Result<B, E>>,
     B: AsRef<[u8]>,
     E: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
-    let decoder = Provider::named(&agent.provider)?.decoder().build();
+    let decoder = AgentProvider::named(&agent.provider)?.decoder().build();
     Ok(ProcessStream::new(agent, pieces, decoder))
 }
 
@@ -123,19 +126,19 @@ pub enum StreamItem {
 
 /// Why a stream broke off, and what it had said until then.
 ///
-/// A refusal ([`ErrorKind::Refusal`], `Model refused: …`) and an error that the upstream reports
+/// A refusal ([`ErrorKind::Refusal`], `ModelConfig refused: …`) and an error that the upstream reports
 /// ([`ErrorKind::Upstream`]) are the answer. An [`Error`] of this library that the caller's source failed with is
 /// passed on as it is. Where the transport failed ([`ErrorKind::Io`] and the others)
 /// nobody knows what the answer would have been, or whether the provider went on with it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Failure {
+pub struct StreamFailure {
     /// What went wrong.
     pub error: Error,
     /// The text that had come.
     pub partial: String,
 }
 
-impl Failure {
+impl StreamFailure {
     /// Whether the outcome is known: the model refused, or the upstream reported an error.
     ///
     /// ```
@@ -151,21 +154,21 @@ impl Failure {
     }
 }
 
-impl Display for Failure {
+impl Display for StreamFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.error.fmt(f)
     }
 }
 
-impl std::error::Error for Failure {
+impl std::error::Error for StreamFailure {
     /// What the caller's own source failed with, if it did.
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         self.error.source()
     }
 }
 
-impl From<Failure> for Error {
-    fn from(failure: Failure) -> Self {
+impl From<StreamFailure> for Error {
+    fn from(failure: StreamFailure) -> Self {
         failure.error
     }
 }
@@ -190,7 +193,7 @@ impl Serialize for StreamItem {
 }
 
 /// What turns the items of a source into events. For [`ProcessStream`]; not to be implemented elsewhere.
-pub trait Intake<I>: sealed::Sealed {
+pub trait StreamSource<I>: sealed::Sealed {
     #[doc(hidden)]
     fn take(&mut self, item: &I, sink: &mut EventSink<'_>) -> Result<()>;
     #[doc(hidden)]
@@ -207,7 +210,7 @@ mod sealed {
     impl Sealed for crate::pipeline::FrameDecoder {}
 }
 
-impl<V: AsValue> Intake<V> for FrameDecoder {
+impl<V: AsValue> StreamSource<V> for FrameDecoder {
     fn take(&mut self, chunk: &V, sink: &mut EventSink<'_>) -> Result<()> {
         self.push_value(chunk, sink);
         Ok(())
@@ -226,7 +229,7 @@ impl<V: AsValue> Intake<V> for FrameDecoder {
     }
 }
 
-impl<B: AsRef<[u8]>> Intake<B> for Decoder {
+impl<B: AsRef<[u8]>> StreamSource<B> for Decoder {
     fn take(&mut self, piece: &B, sink: &mut EventSink<'_>) -> Result<()> {
         self.push(piece.as_ref(), sink)
     }
@@ -251,23 +254,23 @@ impl<B: AsRef<[u8]>> Intake<B> for Decoder {
 ///   the end, what was given stays given; [`ProcessStream::message`] has the correction.
 /// - Calls come when the source has ended, in the order of the wire's own numbers. A call without any argument
 ///   text has `""` (or `{}` where the wire tells objects); one that never got a name is left out.
-/// - A refusal, an error of the upstream's and a failing source end it with a [`Failure`], and nothing follows.
+/// - A refusal, an error of the upstream's and a failing source end it with a [`StreamFailure`], and nothing follows.
 /// - Only the first choice counts: the one that speaks first. So does only the first answer, where the source
 ///   goes on with another.
 pub struct ProcessStream<S, D> {
     source: S,
     decoder: D,
-    folded: Folded,
+    folded: ItemFolder,
     /// How many items the source gave.
     taken: u64,
     is_over: bool,
-    span: trace::Stream,
+    span: trace::StreamSpan,
 }
 
 impl<S, D> ProcessStream<S, D> {
-    fn new(agent: &Agent, source: S, decoder: D) -> Self {
-        let span = trace::Stream::new(agent);
-        Self { source, decoder, folded: Folded::default(), taken: 0, is_over: false, span }
+    fn new(agent: &PromptAgent, source: S, decoder: D) -> Self {
+        let span = trace::StreamSpan::new(agent);
+        Self { source, decoder, folded: ItemFolder::default(), taken: 0, is_over: false, span }
     }
 
     /// The message so far, with usage, thoughts and whatever else is no item.
@@ -290,7 +293,7 @@ impl<S, D> ProcessStream<S, D> {
     /// Takes what the source gave; nothing is its end.
     fn step<I, E>(&mut self, given: Option<std::result::Result<I, E>>)
     where
-        D: Intake<I>,
+        D: StreamSource<I>,
         E: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
         let Self { decoder, folded, taken, is_over, span, .. } = self;
@@ -319,7 +322,7 @@ impl<S, D> ProcessStream<S, D> {
         *is_over |= folded.failure.is_some();
         if *is_over {
             let learned =
-                Learned { message: folded.message.message(), protocol: decoder.known(), value: None };
+                ResponseFacts { message: folded.message.message(), protocol: decoder.known(), value: None };
             span.end(*taken, &learned, folded.failure.as_ref());
         }
     }
@@ -328,7 +331,7 @@ impl<S, D> ProcessStream<S, D> {
         self.folded.ready.is_empty() && !self.is_over
     }
 
-    fn pop(&mut self) -> Option<std::result::Result<StreamItem, Failure>> {
+    fn pop(&mut self) -> Option<std::result::Result<StreamItem, StreamFailure>> {
         self.folded.ready.pop_front().map(Ok).or_else(|| self.folded.failure.take().map(Err))
     }
 }
@@ -336,10 +339,10 @@ impl<S, D> ProcessStream<S, D> {
 impl<S, D, I, E> Iterator for ProcessStream<S, D>
 where
     S: Iterator<Item = std::result::Result<I, E>>,
-    D: Intake<I>,
+    D: StreamSource<I>,
     E: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
-    type Item = std::result::Result<StreamItem, Failure>;
+    type Item = std::result::Result<StreamItem, StreamFailure>;
 
     fn next(&mut self) -> Option<Self::Item> {
         while self.is_waiting() {
@@ -357,10 +360,10 @@ impl<S: Unpin, D> Unpin for ProcessStream<S, D> {}
 impl<S, D, I, E> futures_core::Stream for ProcessStream<S, D>
 where
     S: futures_core::Stream<Item = std::result::Result<I, E>> + Unpin,
-    D: Intake<I>,
+    D: StreamSource<I>,
     E: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
-    type Item = std::result::Result<StreamItem, Failure>;
+    type Item = std::result::Result<StreamItem, StreamFailure>;
 
     fn poll_next(
         self: std::pin::Pin<&mut Self>,
@@ -377,18 +380,18 @@ where
 
 /// Events → items.
 #[derive(Default)]
-struct Folded {
+struct ItemFolder {
     message: Accumulator,
     ready: VecDeque<StreamItem>,
-    failure: Option<Failure>,
+    failure: Option<StreamFailure>,
     /// The choice that counts.
     choice: Option<u32>,
-    extent: Extent,
+    extent: StreamExtent,
 }
 
 /// How far the answer has come.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
-enum Extent {
+enum StreamExtent {
     #[default]
     Growing,
     Ended,
@@ -396,29 +399,29 @@ enum Extent {
     Followed,
 }
 
-impl<'e> Sink<Event<'e>> for Folded {
+impl<'e> Sink<Event<'e>> for ItemFolder {
     fn put(&mut self, event: Event<'e>) {
-        if self.failure.is_some() || self.extent == Extent::Followed {
+        if self.failure.is_some() || self.extent == StreamExtent::Followed {
             return;
         }
-        if self.extent == Extent::Ended {
-            self.extent = Extent::Followed;
+        if self.extent == StreamExtent::Ended {
+            self.extent = StreamExtent::Followed;
             let notice = Notice::new(NoticeCode::Other, 0, "another answer follows and was left out");
-            return self.message.put(Event::new(0, Body::Notice(notice)));
+            return self.message.put(Event::new(0, EventKind::Notice(notice)));
         }
         match &event.body {
-            Body::End => self.extent = Extent::Ended,
-            Body::BlockStart { .. } => {
+            EventKind::End => self.extent = StreamExtent::Ended,
+            EventKind::BlockStart { .. } => {
                 self.choice.get_or_insert(event.choice);
             }
-            Body::Delta { kind, text, .. } if self.choice == Some(event.choice) => match kind {
+            EventKind::Delta { kind, text, .. } if self.choice == Some(event.choice) => match kind {
                 DeltaKind::Text => self.ready.push_back(StreamItem::Text(text.to_string())),
                 DeltaKind::Refusal => {
                     return self.fail(Error::new(ErrorKind::Refusal, format!("Model refused: {text}")));
                 }
                 DeltaKind::Reasoning | DeltaKind::Arguments => {}
             },
-            Body::Error(reported) => {
+            EventKind::Error(reported) => {
                 let error = reported.clone().into();
                 self.message.put(event);
                 return self.fail(error);
@@ -429,7 +432,7 @@ impl<'e> Sink<Event<'e>> for Folded {
     }
 }
 
-impl Folded {
+impl ItemFolder {
     fn fail_if(&mut self, result: Result<()>) {
         if let Err(error) = result {
             self.fail(error);
@@ -440,7 +443,7 @@ impl Folded {
         let message = self.message.message();
         let choice = self.choice.and_then(|choice| message.choice(choice));
         let partial = choice.map(|choice| choice.text().into_owned()).unwrap_or_default();
-        self.failure.get_or_insert(Failure { error, partial });
+        self.failure.get_or_insert(StreamFailure { error, partial });
     }
 
     /// The source has ended: the calls are whole.
@@ -451,7 +454,7 @@ impl Folded {
         // Stable: calls that share a number, or have none, stay in the order in which they began.
         blocks.sort_by_key(|block| block.index);
         let calls = blocks.into_iter().filter_map(|block| match &block.content {
-            Content::ToolCall(call) => ProcessedCall::of(protocol, call).map(StreamItem::ToolCall),
+            BlockContent::ToolCall(call) => ProcessedCall::of(protocol, call).map(StreamItem::ToolCall),
             _ => None,
         });
         self.ready.extend(calls);

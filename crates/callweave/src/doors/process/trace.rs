@@ -12,12 +12,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use tracing::Span;
 use tracing::field::Empty;
 
-use super::provider::Provider;
+use super::provider::AgentProvider;
 use super::redact::redact;
-use super::{Agent, Api, Failure, Learned, Processed};
+use super::{ApiType, Processed, PromptAgent, ResponseFacts, StreamFailure};
 use crate::event::FinishReason;
-use crate::json::{Node, Tape, Value};
-use crate::message::{Choice, Content};
+use crate::json::{Tape, TapeNode, Value};
+use crate::message::{BlockContent, Choice};
 use crate::{Error, ErrorKind, Result};
 
 /// A span with every attribute declared, for `tracing` records only what was declared.
@@ -55,13 +55,13 @@ macro_rules! span {
 }
 
 /// A span whose subscriber may panic: whatever it does, the caller goes on.
-struct Contained(Option<Span>);
+struct PanicSafeSpan(Option<Span>);
 
 fn contained<T>(traced: impl FnOnce() -> T) -> Option<T> {
     catch_unwind(AssertUnwindSafe(traced)).ok()
 }
 
-impl Contained {
+impl PanicSafeSpan {
     fn open(open: impl FnOnce() -> Span) -> Self {
         Self(contained(open))
     }
@@ -74,8 +74,8 @@ impl Contained {
     }
 }
 
-impl Drop for Contained {
-    /// The span ends here, and not while a panic in [`Contained::record`] unwinds: a second one would abort.
+impl Drop for PanicSafeSpan {
+    /// The span ends here, and not while a panic in [`PanicSafeSpan::record`] unwinds: a second one would abort.
     fn drop(&mut self) {
         let span = self.0.take();
         contained(move || drop(span));
@@ -83,21 +83,21 @@ impl Drop for Contained {
 }
 
 /// The span of one `process` call.
-pub(super) struct Process(Contained);
+pub(super) struct ProcessSpan(PanicSafeSpan);
 
-impl Process {
-    pub(super) fn begin(agent: &Agent) -> Self {
-        let span = Contained::open(|| span!("process"));
+impl ProcessSpan {
+    pub(super) fn begin(agent: &PromptAgent) -> Self {
+        let span = PanicSafeSpan::open(|| span!("process"));
         span.record(|span| describe(span, agent, "process"));
         Self(span)
     }
 
     pub(super) fn end(
         self,
-        agent: &Agent,
+        agent: &PromptAgent,
         response: &Value,
         result: &Result<Processed>,
-        learned: &Learned<'_>,
+        learned: &ResponseFacts<'_>,
     ) {
         self.0.record(|span| {
             tell(span, agent, learned);
@@ -107,7 +107,7 @@ impl Process {
             if agent.captures_content {
                 span.record(
                     "inputs",
-                    shown(Tape::new().lay_out(response).map(Node::to_value).unwrap_or_default()),
+                    shown(Tape::new().lay_out(response).map(TapeNode::to_value).unwrap_or_default()),
                 );
                 record(
                     span,
@@ -120,14 +120,14 @@ impl Process {
 }
 
 /// The span of one stream. It is written when the source has ended: whoever stops reading before leaves none.
-pub(super) struct Stream {
-    agent: Agent,
+pub(super) struct StreamSpan {
+    agent: PromptAgent,
     /// The source's items, where they will be told.
     kept: Vec<Value>,
 }
 
-impl Stream {
-    pub(super) fn new(agent: &Agent) -> Self {
+impl StreamSpan {
+    pub(super) fn new(agent: &PromptAgent) -> Self {
         Self { agent: agent.clone(), kept: Vec::new() }
     }
 
@@ -137,10 +137,10 @@ impl Stream {
         }
     }
 
-    pub(super) fn end(&mut self, taken: u64, learned: &Learned<'_>, failure: Option<&Failure>) {
+    pub(super) fn end(&mut self, taken: u64, learned: &ResponseFacts<'_>, failure: Option<&StreamFailure>) {
         let kept = std::mem::take(&mut self.kept);
         let agent = &self.agent;
-        Contained::open(|| span!("PromptyStream")).record(|span| {
+        PanicSafeSpan::open(|| span!("PromptyStream")).record(|span| {
             describe(span, agent, "PromptyStream");
             span.record("gen_ai.request.stream", true);
             span.record("result_count", signed(taken));
@@ -157,9 +157,9 @@ impl Stream {
 }
 
 /// What is known from the start.
-fn describe(span: &Span, agent: &Agent, what: &str) {
+fn describe(span: &Span, agent: &PromptAgent, what: &str) {
     let provider =
-        Provider::named(&agent.provider).map_or(agent.provider.as_str(), |known| known.conventional());
+        AgentProvider::named(&agent.provider).map_or(agent.provider.as_str(), |known| known.conventional());
     span.record("gen_ai.provider.name", provider);
     record(span, "gen_ai.request.model", agent.model.as_deref());
     record(span, "gen_ai.agent.name", agent.name.as_deref());
@@ -168,13 +168,13 @@ fn describe(span: &Span, agent: &Agent, what: &str) {
 }
 
 /// What the answer says of itself.
-fn tell(span: &Span, agent: &Agent, learned: &Learned<'_>) {
-    let Learned { message, protocol, value } = learned;
+fn tell(span: &Span, agent: &PromptAgent, learned: &ResponseFacts<'_>) {
+    let ResponseFacts { message, protocol, value } = learned;
     let is_gemini = protocol.is_some_and(|protocol| protocol.name.starts_with("gemini"));
     let (operation, output) = match value.or(agent.api) {
-        Some(Api::Embeddings) => ("embeddings", None),
-        Some(Api::Images) => ("generate_content", Some("image")),
-        Some(Api::Chat | Api::Responses) | None => {
+        Some(ApiType::Embeddings) => ("embeddings", None),
+        Some(ApiType::Images) => ("generate_content", Some("image")),
+        Some(ApiType::Chat | ApiType::Responses) | None => {
             let operation = if is_gemini { "generate_content" } else { "chat" };
             (operation, agent.has_outputs.then_some("json"))
         }
@@ -217,7 +217,7 @@ fn tell(span: &Span, agent: &Agent, learned: &Learned<'_>) {
 }
 
 /// The words of an error may quote what was asked or answered, so only its kind is always told.
-fn fail(span: &Span, agent: &Agent, error: &Error) {
+fn fail(span: &Span, agent: &PromptAgent, error: &Error) {
     let kind = match error.kind() {
         ErrorKind::Limit => "limit",
         ErrorKind::Framing => "framing",
@@ -253,9 +253,9 @@ fn finish_reason(choice: &Choice) -> Option<&str> {
 fn output_message(choice: &Choice) -> Value {
     let part = |kind: &str, text: &str| Value::object([("type", kind.into()), ("content", text.into())]);
     let parts = choice.blocks.iter().map(|block| match &block.content {
-        Content::Text(text) | Content::Refusal(text) => part("text", text),
-        Content::Reasoning { text, .. } => part("reasoning", text),
-        Content::ToolCall(call) => {
+        BlockContent::Text(text) | BlockContent::Refusal(text) => part("text", text),
+        BlockContent::Reasoning { text, .. } => part("reasoning", text),
+        BlockContent::ToolCall(call) => {
             let arguments = call.arguments();
             Value::object([
                 ("type", "tool_call".into()),
@@ -264,7 +264,7 @@ fn output_message(choice: &Choice) -> Value {
                 ("arguments", arguments.parse().unwrap_or_else(|_| arguments.into())),
             ])
         }
-        Content::ToolResult(result) => {
+        BlockContent::ToolResult(result) => {
             let id = result.call.as_deref().map_or(Value::Null, Value::from);
             Value::object([
                 ("type", "tool_call_response".into()),
@@ -272,7 +272,7 @@ fn output_message(choice: &Choice) -> Value {
                 ("response", result.value.to_value()),
             ])
         }
-        Content::Opaque(value) => {
+        BlockContent::Opaque(value) => {
             Value::object([("type", block.word.as_str().into()), ("content", value.to_value())])
         }
     });

@@ -4,9 +4,9 @@ use super::{Agent, Failure, Learned, Processed};
 use crate::Result;
 use crate::json::Value;
 
-pub(super) struct Process;
+pub(super) struct ProcessSpan;
 
-impl Process {
+impl ProcessSpan {
     pub(super) fn begin(_: &Agent) -> Self {
         Self
     }
@@ -14,9 +14,9 @@ impl Process {
     pub(super) fn end(self, _: &Agent, _: &Value, _: &Result<Processed>, _: &Learned<'_>) {}
 }
 
-pub(super) struct Stream;
+pub(super) struct StreamSpan;
 
-impl Stream {
+impl StreamSpan {
     pub(super) fn new(_: &Agent) -> Self {
         Self
     }

@@ -3,26 +3,26 @@
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 
-use super::{Api, Processed};
-use crate::event::{Counters, Json};
+use super::{ApiType, Processed};
+use crate::event::{JsonText, TokenCounts};
 use crate::json::Value;
 use crate::message::{Message, Usage};
 use crate::{Error, ErrorKind, Result};
 
 /// Which whole value the answer is, if it is one: by its shape, or by what was asked for where the shape
 /// leaves it open.
-pub(super) fn recognise(api: Option<Api>, response: &Value) -> Option<Api> {
+pub(super) fn recognise(api: Option<ApiType>, response: &Value) -> Option<ApiType> {
     let data = response.get("data")?.as_array()?;
     match api {
-        Some(api @ (Api::Embeddings | Api::Images)) => return Some(api),
-        Some(Api::Chat | Api::Responses) | None => {}
+        Some(api @ (ApiType::Embeddings | ApiType::Images)) => return Some(api),
+        Some(ApiType::Chat | ApiType::Responses) | None => {}
     }
     let is_embedding = |item: &Value| item.get("embedding").is_some();
     if response.get("object").and_then(Value::as_str) == Some("list") || data.iter().any(is_embedding) {
-        return Some(Api::Embeddings);
+        return Some(ApiType::Embeddings);
     }
     let is_image = |item: &Value| item.get("url").is_some() || item.get("b64_json").is_some();
-    (data.is_empty() || data.iter().any(is_image)).then_some(Api::Images)
+    (data.is_empty() || data.iter().any(is_image)).then_some(ApiType::Images)
 }
 
 /// One vector, or the list of them.
@@ -61,13 +61,13 @@ pub(super) fn envelope(response: &Value) -> Message {
     let text = |key| response.get(key).and_then(Value::as_str).map(str::to_owned);
     let usage = response.get("usage").filter(|usage| usage.is_object()).map(|raw| {
         let count = |keys: [&str; 2]| keys.iter().find_map(|&key| raw.get(key)).and_then(Value::as_u64);
-        let counters = Counters {
+        let counters = TokenCounts {
             input_tokens: count(["prompt_tokens", "input_tokens"]),
             output_tokens: count(["completion_tokens", "output_tokens"]),
             total_tokens: raw.get("total_tokens").and_then(Value::as_u64),
-            ..Counters::default()
+            ..TokenCounts::default()
         };
-        Usage { counters, raw: Json::from_value(raw) }
+        Usage { counters, raw: JsonText::from_value(raw) }
     });
     let mut message = Message::default();
     (message.id, message.model, message.usage) = (text("id"), text("model"), usage);

@@ -2,60 +2,61 @@
 
 use std::collections::HashMap;
 
-use super::Writer;
+use super::CallWriter;
 use super::taught::tool_call;
 use crate::event::CallKind;
 use crate::message::ToolCall;
 use crate::request::{
-    Body, CacheMark, Call, CallResult, Content, Form, Losses, Message, Part, Role, tell_value,
+    CacheMark, CallResult, ContentForm, ContentPart, LossList, MessageContent, PartKind, RequestCall,
+    RequestMessage, Role, tell_value,
 };
 
 /// The conversation as it is written anew.
-pub(super) struct Conversation<'w> {
-    writer: &'w Writer,
-    pub(super) losses: Losses,
-    messages: Vec<Message>,
+pub(super) struct TaughtConversation<'w> {
+    writer: &'w CallWriter,
+    pub(super) losses: LossList,
+    messages: Vec<RequestMessage>,
     /// So many calls were made.
     count: usize,
     /// Their numbers and names, by their ids.
     calls: HashMap<String, (usize, String)>,
     /// What the model says, while it may go on.
-    turn: Option<Turn>,
+    turn: Option<ModelTurn>,
     /// Results that wait for those of the same turn.
-    results: Vec<(usize, Vec<Part>)>,
+    results: Vec<(usize, Vec<ContentPart>)>,
 }
 
 /// What the model said, from this message on.
-struct Turn {
+struct ModelTurn {
     number: usize,
-    message: Message,
+    message: RequestMessage,
     calls: Vec<ToolCall>,
     /// So many calls were made before.
     before: usize,
 }
 
-impl<'w> Conversation<'w> {
-    pub(super) fn new(writer: &'w Writer, losses: Losses) -> Self {
+impl<'w> TaughtConversation<'w> {
+    pub(super) fn new(writer: &'w CallWriter, losses: LossList) -> Self {
         let (messages, count, calls, turn, results) = Default::default();
         Self { writer, losses, messages, count, calls, turn, results }
     }
 
     /// The conversation, after its last message.
-    pub(super) fn finish(&mut self) -> Vec<Message> {
+    pub(super) fn finish(&mut self) -> Vec<RequestMessage> {
         self.end_turn();
         self.tell_results();
         std::mem::take(&mut self.messages)
     }
 
     /// Takes the next message.
-    pub(super) fn add(&mut self, number: usize, mut message: Message) {
+    pub(super) fn add(&mut self, number: usize, mut message: RequestMessage) {
         self.losses.at(format_args!("messages[{number}]"));
         if !self.drop_native(&mut message) {
             return;
         }
-        let holds = |kind: fn(&Body) -> bool| message.content.parts.iter().any(|part| kind(&part.body));
-        let has_results = holds(|body| matches!(body, Body::Result(_)));
-        let has_calls = holds(|body| matches!(body, Body::Call(_)));
+        let holds = |kind: fn(&PartKind) -> bool| message.content.parts.iter().any(|part| kind(&part.body));
+        let has_results = holds(|body| matches!(body, PartKind::Result(_)));
+        let has_calls = holds(|body| matches!(body, PartKind::Call(_)));
         if message.role != Role::Assistant {
             self.end_turn();
         }
@@ -65,7 +66,7 @@ impl<'w> Conversation<'w> {
         if !has_calls && !has_results {
             match message.role {
                 Role::Assistant => {
-                    self.begin_turn(Turn { number, message, calls: Vec::new(), before: self.count })
+                    self.begin_turn(ModelTurn { number, message, calls: Vec::new(), before: self.count })
                 }
                 _ => self.messages.push(message),
             }
@@ -77,19 +78,20 @@ impl<'w> Conversation<'w> {
         for (at, part) in std::mem::take(&mut message.content.parts).into_iter().enumerate() {
             self.losses.at(format_args!("messages[{number}].parts[{at}]"));
             match part {
-                Part { body: Body::Call(call), .. } if call.kind == CallKind::Builtin => {
+                ContentPart { body: PartKind::Call(call), .. } if call.kind == CallKind::Builtin => {
                     self.losses.put("builtin call");
                 }
-                Part { body: Body::Result(result), .. } if result.kind == CallKind::Builtin => {
+                ContentPart { body: PartKind::Result(result), .. } if result.kind == CallKind::Builtin => {
                     self.losses.put("builtin result");
                 }
-                Part { body: Body::Call(call), cache, signature, kept } => {
-                    let rest = Part { body: Body::Text(String::new()), cache, signature, kept };
+                ContentPart { body: PartKind::Call(call), cache, signature, kept } => {
+                    let rest = ContentPart { body: PartKind::Text(String::new()), cache, signature, kept };
                     self.losses.part("", &rest);
                     calls.push(self.call(*call));
                 }
-                Part { body: Body::Result(result), cache, signature, kept } => {
-                    let rest = Part { body: Body::Text(String::new()), cache: None, signature, kept };
+                ContentPart { body: PartKind::Result(result), cache, signature, kept } => {
+                    let rest =
+                        ContentPart { body: PartKind::Text(String::new()), cache: None, signature, kept };
                     self.losses.part("", &rest);
                     self.result(*result, cache);
                 }
@@ -97,7 +99,7 @@ impl<'w> Conversation<'w> {
             }
         }
         if message.role == Role::Assistant {
-            return self.begin_turn(Turn { number, message, calls, before });
+            return self.begin_turn(ModelTurn { number, message, calls, before });
         }
         if !message.content.is_empty() {
             self.tell_results();
@@ -112,7 +114,7 @@ impl<'w> Conversation<'w> {
     }
 
     /// Leaves out what the provider ran; false if nothing else was there.
-    fn drop_native(&mut self, message: &mut Message) -> bool {
+    fn drop_native(&mut self, message: &mut RequestMessage) -> bool {
         let had_parts = !message.content.is_empty();
         message.content.parts.retain(|part| {
             let is_native = is_native(part);
@@ -126,8 +128,8 @@ impl<'w> Conversation<'w> {
 
     /// Takes what the model said next. Some protocols tell a turn in several messages: a text, and each of the calls
     /// after it.
-    fn begin_turn(&mut self, turn: Turn) {
-        let goes_on = |open: &&mut Turn| {
+    fn begin_turn(&mut self, turn: ModelTurn) {
+        let goes_on = |open: &&mut ModelTurn| {
             let has_more = !turn.message.content.is_empty();
             !turn.calls.is_empty()
                 && open.message.name == turn.message.name
@@ -148,7 +150,7 @@ impl<'w> Conversation<'w> {
 
     /// Writes what the model said: its text and its calls as one text, behind everything else.
     fn end_turn(&mut self) {
-        let Some(Turn { number, mut message, calls, before }) = self.turn.take() else { return };
+        let Some(ModelTurn { number, mut message, calls, before }) = self.turn.take() else { return };
         self.losses.at(format_args!("messages[{number}]"));
         if calls.is_empty() {
             for (protocol, key) in message.kept.forget(&["tool_calls", "function_call"]) {
@@ -159,35 +161,37 @@ impl<'w> Conversation<'w> {
             return;
         }
         self.losses.kept("", &std::mem::take(&mut message.kept));
-        let (texts, mut parts): (Vec<Part>, Vec<Part>) = std::mem::take(&mut message.content.parts)
-            .into_iter()
-            .partition(|part| matches!(part.body, Body::Text(_)));
-        let mut said = Content::default();
+        let (texts, mut parts): (Vec<ContentPart>, Vec<ContentPart>) =
+            std::mem::take(&mut message.content.parts)
+                .into_iter()
+                .partition(|part| matches!(part.body, PartKind::Text(_)));
+        let mut said = MessageContent::default();
         for part in texts {
             self.losses.kept("", &part.kept);
-            append(&mut said, Part { kept: Default::default(), ..part });
+            append(&mut said, ContentPart { kept: Default::default(), ..part });
         }
         let cache = said.parts.iter_mut().find_map(|part| part.cache.take());
         let text = self.say(said.joined("\n"), &calls, before);
-        parts.push(Part { cache, ..Part::text(text) });
-        message.content = Content { parts, form: Form::Any };
+        parts.push(ContentPart { cache, ..ContentPart::text(text) });
+        message.content = MessageContent { parts, form: ContentForm::Any };
         self.messages.push(message);
     }
 
     /// Sees to it that a text calls nothing.
-    fn check(&mut self, message: &mut Message) {
+    fn check(&mut self, message: &mut RequestMessage) {
         let text = message.content.joined("\n");
         match self.writer.render_text(&text) {
             Some(same) if same == text => {}
             Some(other) if message.content.parts.iter().all(|part| part.as_text().is_some()) => {
-                message.content = Content { parts: vec![Part::text(other)], form: message.content.form };
+                message.content =
+                    MessageContent { parts: vec![ContentPart::text(other)], form: message.content.form };
             }
             _ => self.losses.put(READS_AS_CALL),
         }
     }
 
-    fn call(&mut self, call: Call) -> ToolCall {
-        let Call { id, name, arguments, .. } = call;
+    fn call(&mut self, call: RequestCall) -> ToolCall {
+        let RequestCall { id, name, arguments, .. } = call;
         let id = id.unwrap_or_default();
         self.calls.insert(id.clone(), (self.count, name.clone()));
         let id = self.writer.own_id(&name, self.count).unwrap_or(id);
@@ -241,15 +245,15 @@ impl<'w> Conversation<'w> {
         let ordinal = call.map_or(self.count, |(ordinal, _)| *ordinal);
         let name = name.or_else(|| call.map(|(_, name)| name.clone())).unwrap_or_default();
         let id = call.and_then(|_| self.writer.own_id(&name, ordinal)).or(id).unwrap_or_default();
-        let mut said = Content::default();
+        let mut said = MessageContent::default();
         let mut others = Vec::new();
         for part in content.parts {
             match part.body {
-                Body::Text(_) | Body::Refusal(_) => {
+                PartKind::Text(_) | PartKind::Refusal(_) => {
                     self.losses.part("", &part);
-                    append(&mut said, Part::text(part.as_text().unwrap_or_default()));
+                    append(&mut said, ContentPart::text(part.as_text().unwrap_or_default()));
                 }
-                Body::Opaque(_) => self.losses.opaque(&part),
+                PartKind::Opaque(_) => self.losses.opaque(&part),
                 _ => others.push(part),
             }
         }
@@ -258,7 +262,7 @@ impl<'w> Conversation<'w> {
             text.insert_str(0, "Error: ");
         }
         let text = self.writer.render_result(&tool_call(id, name, String::new()), &text);
-        let mut parts = vec![Part { cache, ..Part::text(text) }];
+        let mut parts = vec![ContentPart { cache, ..ContentPart::text(text) }];
         parts.append(&mut others);
         self.results.push((ordinal, parts));
     }
@@ -270,15 +274,15 @@ impl<'w> Conversation<'w> {
             return;
         }
         results.sort_by_key(|(ordinal, _)| *ordinal);
-        let mut content = Content::default();
+        let mut content = MessageContent::default();
         results.into_iter().flat_map(|(_, parts)| parts).for_each(|part| append(&mut content, part));
-        self.messages.push(Message::new(Role::User, content));
+        self.messages.push(RequestMessage::new(Role::User, content));
     }
 }
 
 /// Whether it is a call, a result or tools in a form that only one protocol knows: the provider ran it.
-fn is_native(part: &Part) -> bool {
-    let Body::Opaque(word) = &part.body else { return false };
+fn is_native(part: &ContentPart) -> bool {
+    let PartKind::Opaque(word) = &part.body else { return false };
     ["tool", "call", "function"].iter().any(|native| word.contains(native))
 }
 
@@ -287,11 +291,11 @@ const READS_AS_CALL: &str = "text that reads as a call";
 const CANNOT_SAY: &str = "call that the dialect cannot say";
 
 /// Adds a part; texts that follow each other are one.
-fn append(content: &mut Content, part: Part) {
+fn append(content: &mut MessageContent, part: ContentPart) {
     match (content.parts.last_mut(), &part) {
         (
-            Some(Part { body: Body::Text(own), cache: None, signature: None, kept }),
-            Part { body: Body::Text(text), cache: None, signature: None, .. },
+            Some(ContentPart { body: PartKind::Text(own), cache: None, signature: None, kept }),
+            ContentPart { body: PartKind::Text(text), cache: None, signature: None, .. },
         ) if kept.is_empty() && part.kept.is_empty() => {
             own.push('\n');
             own.push_str(text);

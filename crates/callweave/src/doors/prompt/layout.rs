@@ -1,11 +1,11 @@
 //! How a dialect lays out its calls, told by its example: markers, white space, what stands between.
 
-use crate::dialect::{Body, Dialect, ExtractOptions, Extractor, Form};
-use crate::event::{self, BlockKind, Event, Span};
+use crate::dialect::{CallBody, CallForm, Dialect, ExtractOptions, Extractor};
+use crate::event::{self, BlockKind, ByteSpan, Event};
 
 /// The layout of calls in a dialect.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Layout {
+pub(super) struct CallLayout {
     /// Special tokens before all calls, and after them.
     pub(super) before: String,
     pub(super) after: String,
@@ -19,9 +19,9 @@ pub(super) struct Layout {
     pub(super) arguments: Option<(usize, usize)>,
 }
 
-impl Layout {
+impl CallLayout {
     /// The form in which a dialect's example is written, and its layout.
-    pub(super) fn of(dialect: &Dialect) -> Option<(Form, Self)> {
+    pub(super) fn of(dialect: &Dialect) -> Option<(CallForm, Self)> {
         let shown = dialect.forms.iter().find_map(|form| Some((form.clone(), Self::read(dialect, form)?)));
         shown.or_else(|| {
             let form = dialect.forms.first()?;
@@ -30,13 +30,13 @@ impl Layout {
     }
 
     /// The layout of a form of which there is no example.
-    pub(super) fn plain(form: &Form) -> Self {
+    pub(super) fn plain(form: &CallForm) -> Self {
         let first = |markers: &[String]| markers.first().map(|marker| plain(marker)).unwrap_or_default();
         Self { open: first(&form.open), close: first(&form.close), ..Self::default() }
     }
 
     /// The layout of the example; none if it is not written in this form.
-    fn read(dialect: &Dialect, form: &Form) -> Option<Self> {
+    fn read(dialect: &Dialect, form: &CallForm) -> Option<Self> {
         let example = dialect.example.as_str();
         let (name, arguments) = places(dialect, form)?;
         let lead = &example[..name.0.min(arguments.0)];
@@ -92,19 +92,19 @@ pub(super) fn plain(marker: &str) -> String {
 }
 
 /// The tag of a call, where a form has no other marker.
-fn own_tag(form: &Form) -> Option<String> {
+fn own_tag(form: &CallForm) -> Option<String> {
     match &form.body {
-        Body::Tagged(body) => Some(plain(&body.call.open)),
+        CallBody::Tagged(body) => Some(plain(&body.call.open)),
         _ => None,
     }
     .filter(|tag| !tag.is_empty())
 }
 
 /// Where the body stands between its markers: without white space, and JSON without a fence around it.
-fn body_range(example: &str, opened: usize, closed: usize, form: &Form) -> (usize, usize) {
+fn body_range(example: &str, opened: usize, closed: usize, form: &CallForm) -> (usize, usize) {
     let inner = &example[opened..closed];
     let (start, end) = match &form.body {
-        Body::Json(_) => (inner.find(['{', '[']), inner.rfind(['}', ']']).map(|at| at + 1)),
+        CallBody::Json(_) => (inner.find(['{', '[']), inner.rfind(['}', ']']).map(|at| at + 1)),
         _ => (None, None),
     };
     let start = start.unwrap_or(inner.len() - inner.trim_start().len());
@@ -126,28 +126,28 @@ fn tokens_before(text: &str, tokens: &[String]) -> usize {
 }
 
 /// Where the name and the arguments of the first call stand in the example, if it is written in this form.
-fn places(dialect: &Dialect, form: &Form) -> Option<((usize, usize), (usize, usize))> {
+fn places(dialect: &Dialect, form: &CallForm) -> Option<((usize, usize), (usize, usize))> {
     let mut events: Vec<Event<'static>> = Vec::new();
     let only = Dialect { forms: vec![form.clone()], ..dialect.clone() };
     let mut extractor = Extractor::new(&ExtractOptions::with_dialects(vec![only]));
     extractor.push(&dialect.example, &mut events);
     extractor.finish(&mut events);
-    let place = |span: Span| Some((usize::try_from(span.start).ok()?, usize::try_from(span.end).ok()?));
+    let place = |span: ByteSpan| Some((usize::try_from(span.start).ok()?, usize::try_from(span.end).ok()?));
     let (call, name) = events.iter().find_map(|event| match &event.body {
-        event::Body::BlockStart { block, kind: BlockKind::ToolCall { .. }, .. } => {
+        event::EventKind::BlockStart { block, kind: BlockKind::ToolCall { .. }, .. } => {
             Some((*block, event.source))
         }
         _ => None,
     })?;
-    let mut arguments: Option<Span> = None;
+    let mut arguments: Option<ByteSpan> = None;
     for event in &events {
-        if let event::Body::Delta { block, .. } = &event.body
+        if let event::EventKind::Delta { block, .. } = &event.body
             && *block == call
             && !event.source.is_empty()
         {
             let start = arguments.map_or(event.source.start, |span| span.start.min(event.source.start));
             let end = arguments.map_or(event.source.end, |span| span.end.max(event.source.end));
-            arguments = Some(Span { start, end });
+            arguments = Some(ByteSpan { start, end });
         }
     }
     Some((place(name)?, place(arguments?)?))

@@ -2,7 +2,7 @@
 //!
 //! In go a system prompt and a list of tools; out comes a prompt that also explains how calls are written
 //! in a [`Dialect`], so that the [extractor](crate::dialect::Extractor) of the same dialect reads what the
-//! model answers. For the turns that follow, a [`Writer`] writes past calls and their results the same way, and
+//! model answers. For the turns that follow, a [`CallWriter`] writes past calls and their results the same way, and
 //! [`teach`] does all of that to a whole [`Request`](crate::request::Request).
 //!
 //! ```
@@ -32,23 +32,23 @@ mod writer;
 
 use std::fmt::Write as _;
 
-use crate::dialect::{Body, Dialect, Registry};
+use crate::dialect::{CallBody, Dialect, DialectRegistry};
 use crate::error::{Error, ErrorKind, Result};
 use crate::json::AsValue;
-use signature::Tool;
-pub use taught::{Taught, teach};
-pub use writer::Writer;
+use signature::ToolSignature;
+pub use taught::{TaughtRequest, teach};
+pub use writer::CallWriter;
 
 /// How tools are explained.
 #[derive(Clone, Debug)]
 pub struct PromptOptions {
-    writer: Writer,
-    detail: Detail,
+    writer: CallWriter,
+    detail: ToolDetail,
 }
 
 /// How much is told about each tool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Detail {
+pub enum ToolDetail {
     /// The description and the whole JSON Schema.
     #[default]
     Full,
@@ -66,26 +66,26 @@ impl Default for PromptOptions {
 
 impl PromptOptions {
     /// Teaches the built-in dialect of that name. A dialect whose calls a prompt cannot explain is
-    /// refused, see [`Writer::new`]. For the dialect of a model see [`Registry::for_model`].
+    /// refused, see [`CallWriter::new`]. For the dialect of a model see [`DialectRegistry::for_model`].
     pub fn new(name: &str) -> Result<Self> {
         let unknown = || Error::new(ErrorKind::Unknown, format!("no dialect is called {name:?}"));
-        Self::of(Registry::builtin().find(name).ok_or_else(unknown)?)
+        Self::of(DialectRegistry::builtin().find(name).ok_or_else(unknown)?)
     }
 
     /// Teaches this dialect.
     pub fn of(dialect: &Dialect) -> Result<Self> {
-        Ok(Self { writer: Writer::new(dialect)?, detail: Detail::Full })
+        Ok(Self { writer: CallWriter::new(dialect)?, detail: ToolDetail::Full })
     }
 
     /// Says one line about each tool.
     #[must_use]
     pub fn compact(self) -> Self {
-        self.detail(Detail::Compact)
+        self.detail(ToolDetail::Compact)
     }
 
     /// Sets how much is told about each tool.
     #[must_use]
-    pub fn detail(self, detail: Detail) -> Self {
+    pub fn detail(self, detail: ToolDetail) -> Self {
         Self { detail, ..self }
     }
 }
@@ -100,7 +100,7 @@ pub fn augment_system_prompt(
     options: &PromptOptions,
 ) -> String {
     let tools = tools.as_value();
-    let tools: Vec<_> = tools.as_array().into_iter().flatten().map(Tool::read).collect();
+    let tools: Vec<_> = tools.as_array().into_iter().flatten().map(ToolSignature::read).collect();
     let mut prompt = existing.unwrap_or_default().to_owned();
     if tools.is_empty() {
         return prompt;
@@ -110,31 +110,31 @@ pub fn augment_system_prompt(
     } else {
         prompt.push_str("\n\n");
     }
-    explain(options, &tools, Calls::Several, &mut prompt);
+    explain(options, &tools, CallsPerTurn::Several, &mut prompt);
     prompt
 }
 
 /// How many calls a turn may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Calls {
+enum CallsPerTurn {
     One,
     Several,
 }
 
 /// Explains how a call is written, how several are, how results come back, and which tools there are.
-fn explain(options: &PromptOptions, tools: &[Tool<'_>], calls: Calls, prompt: &mut String) {
+fn explain(options: &PromptOptions, tools: &[ToolSignature<'_>], calls: CallsPerTurn, prompt: &mut String) {
     instruct(&options.writer, calls, prompt);
     prompt.push_str("\n\n## Tools\n");
     let declaration = options.writer.declaration();
     match options.detail {
-        Detail::Full if !declaration.is_empty() => {
+        ToolDetail::Full if !declaration.is_empty() => {
             prompt.push('\n');
             declare(declaration, tools, prompt);
         }
-        Detail::Full => tools.iter().for_each(|tool| {
+        ToolDetail::Full => tools.iter().for_each(|tool| {
             let _ = write!(prompt, "\n{}\n", tool.full());
         }),
-        Detail::Compact => tools.iter().for_each(|tool| {
+        ToolDetail::Compact => tools.iter().for_each(|tool| {
             let _ = write!(prompt, "\n{}", tool.compact());
         }),
     }
@@ -142,7 +142,7 @@ fn explain(options: &PromptOptions, tools: &[Tool<'_>], calls: Calls, prompt: &m
 }
 
 /// Declares tools as the dialect's models are used to.
-fn declare(template: &str, tools: &[Tool<'_>], prompt: &mut String) {
+fn declare(template: &str, tools: &[ToolSignature<'_>], prompt: &mut String) {
     let all = || tools.iter().map(|tool| tool.json().to_string()).collect::<Vec<_>>();
     for (place, text) in [
         ("{tools}", &(|| all().join("\n")) as &dyn Fn() -> String),
@@ -158,30 +158,34 @@ fn declare(template: &str, tools: &[Tool<'_>], prompt: &mut String) {
 }
 
 /// Explains how a call is written, how several are, and how results come back.
-fn instruct(writer: &Writer, calls: Calls, prompt: &mut String) {
+fn instruct(writer: &CallWriter, calls: CallsPerTurn, prompt: &mut String) {
     let (one, two) = writer.samples();
     prompt.push_str("## Calling tools\n\nTo call a tool, write exactly this into your answer:\n\n");
     indent(&one, prompt);
     prompt.push_str(match &writer.form().body {
-        Body::Json(_) | Body::Header(_) | Body::Fields(_) => {
+        CallBody::Json(_) | CallBody::Header(_) | CallBody::Fields(_) => {
             "\n\nThe arguments are one valid JSON object that fits the tool's schema. "
         }
-        Body::Tagged(_) | Body::Elements(_) | Body::Children(_) => {
+        CallBody::Tagged(_) | CallBody::Elements(_) | CallBody::Children(_) => {
             "\n\nGive every parameter by its name: text as it is, everything else as JSON. "
         }
-        Body::Braces(_) => "\n\nGive every parameter by its name; text stands between its own quote marks. ",
-        Body::Python {} | Body::Matched(_) => {
+        CallBody::Braces(_) => {
+            "\n\nGive every parameter by its name; text stands between its own quote marks. "
+        }
+        CallBody::Python {} | CallBody::Matched(_) => {
             "\n\nGive every parameter by its name, with a Python literal as its value. "
         }
     });
     match (calls, two) {
-        (Calls::One, _) => prompt.push_str("Make no more than one call in an answer. "),
-        (Calls::Several, Some(two)) => {
+        (CallsPerTurn::One, _) => prompt.push_str("Make no more than one call in an answer. "),
+        (CallsPerTurn::Several, Some(two)) => {
             prompt.push_str("Several calls are written together:\n\n");
             indent(&two, prompt);
             prompt.push_str("\n\n");
         }
-        (Calls::Several, None) => prompt.push_str("For several calls, write one block after the other. "),
+        (CallsPerTurn::Several, None) => {
+            prompt.push_str("For several calls, write one block after the other. ")
+        }
     }
     prompt.push_str("Stop after your calls; the result of each will be given to you like this:\n\n");
     indent(&writer.sample_result(), prompt);

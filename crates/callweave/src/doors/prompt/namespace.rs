@@ -2,13 +2,13 @@
 
 use std::fmt::Write as _;
 
-use super::signature::Tool;
+use super::signature::ToolSignature;
 use crate::json::Value;
 
 /// Deeper than this, a value is `any`.
 const DEEPEST: usize = 16;
 
-pub(super) fn write(tools: &[Tool<'_>]) -> String {
+pub(super) fn write(tools: &[ToolSignature<'_>]) -> String {
     let mut out = "namespace functions {\n\n".to_owned();
     for tool in tools {
         comment(tool.description, &mut out);

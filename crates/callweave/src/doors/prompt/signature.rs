@@ -6,13 +6,13 @@ use crate::json::{Object, Value};
 const LONGEST_DESCRIPTION: usize = 80;
 
 /// A declared tool, of any shape.
-pub(super) struct Tool<'v> {
+pub(super) struct ToolSignature<'v> {
     pub(super) name: &'v str,
     pub(super) description: &'v str,
     pub(super) schema: Option<&'v Value>,
 }
 
-impl<'v> Tool<'v> {
+impl<'v> ToolSignature<'v> {
     pub(super) fn read(tool: &'v Value) -> Self {
         let tool = tool.get("function").filter(|function| function.is_object()).unwrap_or(tool);
         let text = |key| tool.get(key).and_then(Value::as_str).unwrap_or_default();

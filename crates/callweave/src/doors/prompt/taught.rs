@@ -2,15 +2,15 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use super::conversation::Conversation;
+use super::conversation::TaughtConversation;
 use super::signature;
-use super::{Calls, PromptOptions, Writer, explain};
+use super::{CallWriter, CallsPerTurn, PromptOptions, explain};
 use crate::dialect::{ExtractOptions, Tools};
-use crate::event::{CallKind, Completion};
+use crate::event::{BlockCompletion, CallKind};
 use crate::message::ToolCall;
 use crate::request::{
-    Body, CacheMark, Changes, Form, Loss, Losses, Part, Request, Role, Tool, ToolChoice, ToolKind, Undo,
-    plain_tools,
+    CacheMark, ContentForm, ContentPart, Loss, LossList, PartKind, Request, RequestTool, ReverseMapping,
+    ReverseMappingStage, Role, ToolChoice, ToolKind, plain_tools,
 };
 
 /// Members of requests that are about tools, whoever has them.
@@ -33,7 +33,7 @@ const MOST_STOPS: usize = 4;
 /// A request that teaches its tools in words. See [`teach`].
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub struct Taught {
+pub struct TaughtRequest {
     /// The request, without tools of its own.
     pub request: Request,
     /// What could not be said in the dialect.
@@ -47,7 +47,7 @@ pub struct Taught {
     reading: ExtractOptions,
 }
 
-impl Taught {
+impl TaughtRequest {
     /// How the answer is to be read: in the same dialect, with the same tools.
     pub fn reading(&self) -> &ExtractOptions {
         &self.reading
@@ -55,8 +55,8 @@ impl Taught {
 
     /// What gives the calls of the answer the names that the client knows, and free text to tools that take it. It
     /// stands behind the extractor.
-    pub fn undo(&self) -> Undo {
-        Undo::of_tools(&self.names, &self.namespaces, &self.wrapped)
+    pub fn undo(&self) -> ReverseMappingStage {
+        ReverseMappingStage::of_tools(&self.names, &self.namespaces, &self.wrapped)
     }
 }
 
@@ -98,23 +98,24 @@ impl Taught {
 /// assert_eq!(Extraction::of(said, taught.reading()).calls[0].name, "look");
 /// # Ok::<(), callweave::Error>(())
 /// ```
-pub fn teach(request: Request, options: &PromptOptions) -> Taught {
+pub fn teach(request: Request, options: &PromptOptions) -> TaughtRequest {
     let mut request = request;
-    let mut changes = Changes::default();
+    let mut changes = ReverseMapping::default();
     plain_tools(&mut request, &mut changes);
-    let mut losses = Losses::default();
+    let mut losses = LossList::default();
     rename(&mut request, &options.writer, &mut changes);
-    let Changes { names, namespaces, wrapped } = changes;
+    let ReverseMapping { names, namespaces, wrapped } = changes;
     for (protocol, key) in request.kept.forget(&ABOUT_TOOLS) {
         losses.put(format!("{key} of {protocol}"));
     }
     let mut cache = None;
     let tools = declared(&mut request, &mut cache, &mut losses);
     let parts = request.messages.iter().flat_map(|message| &message.content.parts);
-    let has_calls = parts.into_iter().any(|part| matches!(part.body, Body::Call(_) | Body::Result(_)));
+    let has_calls =
+        parts.into_iter().any(|part| matches!(part.body, PartKind::Call(_) | PartKind::Result(_)));
     let known = known(&tools);
     let writer = options.writer.clone().tools(known.clone());
-    let mut conversation = Conversation::new(&writer, losses);
+    let mut conversation = TaughtConversation::new(&writer, losses);
     if has_calls || !tools.is_empty() {
         for (number, message) in std::mem::take(&mut request.messages).into_iter().enumerate() {
             conversation.add(number, message);
@@ -124,7 +125,7 @@ pub fn teach(request: Request, options: &PromptOptions) -> Taught {
     let losses = conversation.losses.into_all();
     let (choice, parallel) = (request.tool_choice.take(), request.parallel_calls.take());
     if !tools.is_empty() {
-        let calls = if parallel == Some(false) { Calls::One } else { Calls::Several };
+        let calls = if parallel == Some(false) { CallsPerTurn::One } else { CallsPerTurn::Several };
         let options = PromptOptions { writer: writer.clone(), detail: options.detail };
         let mut prompt = String::new();
         explain(&options, &signatures(&tools), calls, &mut prompt);
@@ -141,11 +142,15 @@ pub fn teach(request: Request, options: &PromptOptions) -> Taught {
         request.stop.push(stop.to_owned());
     }
     let reading = ExtractOptions::with_dialects(writer.reading().dialects().to_vec()).tools(known);
-    Taught { request, losses, names, namespaces, wrapped, reading }
+    TaughtRequest { request, losses, names, namespaces, wrapped, reading }
 }
 
 /// The tools that can be taught; the others are lost.
-fn declared(request: &mut Request, cache: &mut Option<Box<CacheMark>>, losses: &mut Losses) -> Vec<Tool> {
+fn declared(
+    request: &mut Request,
+    cache: &mut Option<Box<CacheMark>>,
+    losses: &mut LossList,
+) -> Vec<RequestTool> {
     let mut tools = std::mem::take(&mut request.tools);
     for (number, tool) in tools.iter_mut().enumerate() {
         losses.at(format_args!("tools[{number}]"));
@@ -161,17 +166,17 @@ fn declared(request: &mut Request, cache: &mut Option<Box<CacheMark>>, losses: &
     tools
 }
 
-fn signatures(tools: &[Tool]) -> Vec<signature::Tool<'_>> {
+fn signatures(tools: &[RequestTool]) -> Vec<signature::ToolSignature<'_>> {
     tools.iter().map(signature).collect()
 }
 
-fn signature(tool: &Tool) -> signature::Tool<'_> {
-    let Tool { name, description, kind, .. } = tool;
+fn signature(tool: &RequestTool) -> signature::ToolSignature<'_> {
+    let RequestTool { name, description, kind, .. } = tool;
     let schema = if let ToolKind::Function { schema } = kind { schema.as_ref() } else { None };
-    signature::Tool { name, description: description.as_deref().unwrap_or_default(), schema }
+    signature::ToolSignature { name, description: description.as_deref().unwrap_or_default(), schema }
 }
 
-fn known(tools: &[Tool]) -> Tools {
+fn known(tools: &[RequestTool]) -> Tools {
     let mut known = Tools::default();
     for tool in signatures(tools) {
         known.declare(tool.name, tool.schema.map(|schema| schema as _));
@@ -205,23 +210,25 @@ fn instruct(request: &mut Request, text: String, cache: Option<Box<CacheMark>>) 
         _ => &mut request.instructions,
     };
     match content.parts.last_mut() {
-        Some(Part { body: Body::Text(own), cache: None, signature: None, .. }) if cache.is_none() => {
+        Some(ContentPart { body: PartKind::Text(own), cache: None, signature: None, .. })
+            if cache.is_none() =>
+        {
             own.push_str(if own.trim().is_empty() { "" } else { "\n\n" });
             own.push_str(&text);
         }
         _ => {
-            content.parts.push(Part { cache, ..Part::text(text) });
-            content.form = if content.parts.len() > 1 { Form::List } else { Form::Any };
+            content.parts.push(ContentPart { cache, ..ContentPart::text(text) });
+            content.form = if content.parts.len() > 1 { ContentForm::List } else { ContentForm::Any };
         }
     }
 }
 
 /// Gives tools that the dialect cannot name another name.
-fn rename(request: &mut Request, writer: &Writer, changes: &mut Changes) {
+fn rename(request: &mut Request, writer: &CallWriter, changes: &mut ReverseMapping) {
     let mut all: BTreeSet<String> = request.tools.iter().map(|tool| tool.name.clone()).collect();
     let parts = request.messages.iter().flat_map(|message| &message.content.parts);
     all.extend(parts.filter_map(|part| match &part.body {
-        Body::Call(call) => Some(call.name.clone()),
+        PartKind::Call(call) => Some(call.name.clone()),
         _ => None,
     }));
     let mut others: HashMap<String, String> = HashMap::new();
@@ -247,7 +254,7 @@ fn rename(request: &mut Request, writer: &Writer, changes: &mut Changes) {
             name.clone_from(other);
         }
     };
-    let Changes { names, namespaces, wrapped } = changes;
+    let ReverseMapping { names, namespaces, wrapped } = changes;
     namespaces.iter_mut().for_each(|(sent, _)| rename(sent));
     // What had another name before keeps the client's.
     names.iter_mut().for_each(|(sent, _)| rename(sent));
@@ -259,11 +266,11 @@ fn rename(request: &mut Request, writer: &Writer, changes: &mut Changes) {
     request.rename_mentions(rename);
 }
 
-fn can_name(writer: &Writer, name: &str) -> bool {
+fn can_name(writer: &CallWriter, name: &str) -> bool {
     writer.render_call(&tool_call(String::new(), name.to_owned(), "{}".to_owned())).is_ok()
 }
 
 pub(super) fn tool_call(id: String, name: String, raw_arguments: String) -> ToolCall {
-    let (kind, completion) = (CallKind::Function, Completion::Whole);
+    let (kind, completion) = (CallKind::Function, BlockCompletion::Whole);
     ToolCall { id, name, raw_arguments, kind, completion, ..ToolCall::default() }
 }

@@ -1,12 +1,12 @@
 //! Values in the notations of the dialects.
 
-use crate::dialect::{Elements, Tagged};
-use crate::json::schema::Types;
+use crate::dialect::{ElementsBody, TaggedBody};
+use crate::json::schema::TypeSet;
 use crate::json::{Object, Value, escape_into};
 
 /// How much care is taken that no value looks like a marker, or like a value of another type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Care {
+pub(super) enum EscapingCare {
     /// Values are written as one would write them.
     Plain,
     /// Whatever may be part of a marker is escaped, and a text that may be something else is quoted.
@@ -14,7 +14,7 @@ pub(super) enum Care {
 }
 
 /// Appends a value as JSON.
-pub(super) fn json_into(value: &Value, care: Care, out: &mut String) {
+pub(super) fn json_into(value: &Value, care: EscapingCare, out: &mut String) {
     match value {
         Value::String(text) => string_into(text, care, out),
         Value::Array(items) => {
@@ -29,11 +29,11 @@ pub(super) fn json_into(value: &Value, care: Care, out: &mut String) {
     }
 }
 
-fn string_into(text: &str, care: Care, out: &mut String) {
+fn string_into(text: &str, care: EscapingCare, out: &mut String) {
     out.push('"');
     match care {
-        Care::Plain => escape_into(text, out),
-        Care::Careful => {
+        EscapingCare::Plain => escape_into(text, out),
+        EscapingCare::Careful => {
             for char in text.chars() {
                 match u8::try_from(char) {
                     Ok(byte @ (b'<' | b'>' | b'[' | b']' | b'`' | b'~' | b'|' | b'{' | b'}' | b'&')) => {
@@ -64,7 +64,7 @@ fn list_into<T>(
 }
 
 /// Appends a value as a Python literal.
-pub(super) fn python_into(value: &Value, care: Care, out: &mut String) {
+pub(super) fn python_into(value: &Value, care: EscapingCare, out: &mut String) {
     match value {
         Value::Null => out.push_str("None"),
         Value::Bool(true) => out.push_str("True"),
@@ -81,7 +81,7 @@ pub(super) fn python_into(value: &Value, care: Care, out: &mut String) {
 }
 
 /// Appends keyword arguments, without the parentheses.
-pub(super) fn keywords_into(arguments: &Object, care: Care, out: &mut String) {
+pub(super) fn keywords_into(arguments: &Object, care: EscapingCare, out: &mut String) {
     for (at, (key, value)) in arguments.iter().enumerate() {
         out.push_str(if at > 0 { ", " } else { "" });
         out.push_str(key);
@@ -91,10 +91,10 @@ pub(super) fn keywords_into(arguments: &Object, care: Care, out: &mut String) {
 }
 
 /// Appends a value with bare keys, its texts between the dialect's own quotes.
-pub(super) fn braces_into(value: &Value, quote: &str, care: Care, out: &mut String) {
+pub(super) fn braces_into(value: &Value, quote: &str, care: EscapingCare, out: &mut String) {
     let quoted = |text: &str, out: &mut String| match care {
-        Care::Plain => [quote, text, quote].iter().for_each(|part| out.push_str(part)),
-        Care::Careful => string_into(text, care, out),
+        EscapingCare::Plain => [quote, text, quote].iter().for_each(|part| out.push_str(part)),
+        EscapingCare::Careful => string_into(text, care, out),
     };
     match value {
         Value::String(text) => quoted(text, out),
@@ -126,13 +126,13 @@ pub(super) fn braces_into(value: &Value, quote: &str, care: Care, out: &mut Stri
 }
 
 /// Appends nested elements.
-pub(super) fn elements_into(members: &Object, body: &Elements, care: Care, out: &mut String) {
+pub(super) fn elements_into(members: &Object, body: &ElementsBody, care: EscapingCare, out: &mut String) {
     for (key, value) in members {
         element_into(key, value, body, care, out);
     }
 }
 
-fn element_into(name: &str, value: &Value, body: &Elements, care: Care, out: &mut String) {
+fn element_into(name: &str, value: &Value, body: &ElementsBody, care: EscapingCare, out: &mut String) {
     let prefix = &body.prefix;
     out.push_str(&format!("{prefix}<{name}>"));
     match value {
@@ -140,7 +140,9 @@ fn element_into(name: &str, value: &Value, body: &Elements, care: Care, out: &mu
         Value::Array(items) if !items.is_empty() => {
             items.iter().for_each(|item| element_into(&body.item, item, body, care, out));
         }
-        Value::String(text) if care == Care::Careful && may_be_other(text) => string_into(text, care, out),
+        Value::String(text) if care == EscapingCare::Careful && may_be_other(text) => {
+            string_into(text, care, out)
+        }
         Value::String(text) => out.push_str(text),
         other => out.push_str(&other.to_string()),
     }
@@ -148,7 +150,12 @@ fn element_into(name: &str, value: &Value, body: &Elements, care: Care, out: &mu
 }
 
 /// The value of a tagged parameter, and the attribute that tells its type.
-pub(super) fn tagged(value: &Value, types: Types, body: &Tagged, care: Care) -> (String, String) {
+pub(super) fn tagged(
+    value: &Value,
+    types: TypeSet,
+    body: &TaggedBody,
+    care: EscapingCare,
+) -> (String, String) {
     let mut out = String::new();
     let attribute = match body.type_attribute.as_deref() {
         None => String::new(),
@@ -159,7 +166,8 @@ pub(super) fn tagged(value: &Value, types: Types, body: &Tagged, care: Care) -> 
     match value {
         Value::String(text) if body.entities => {
             // In a section of its own a text is nothing else, whatever it looks like.
-            let needs_section = care == Care::Careful || text.contains(['<', '&']) || may_be_other(text);
+            let needs_section =
+                care == EscapingCare::Careful || text.contains(['<', '&']) || may_be_other(text);
             if needs_section {
                 out.push_str(&format!("<![CDATA[{}]]>", text.replace("]]>", "]]]]><![CDATA[>")));
             } else {
@@ -168,7 +176,7 @@ pub(super) fn tagged(value: &Value, types: Types, body: &Tagged, care: Care) -> 
         }
         Value::String(text) => {
             let is_free = types.is_any() && !is_told;
-            if is_free && (may_be_other(text) || care == Care::Careful) {
+            if is_free && (may_be_other(text) || care == EscapingCare::Careful) {
                 string_into(text, care, &mut out);
             } else {
                 out.push_str(text);

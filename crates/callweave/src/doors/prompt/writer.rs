@@ -1,13 +1,13 @@
 //! Calls and results, written in a dialect.
 
-use super::layout::{Layout, plain};
-use super::values::{self, Care};
+use super::layout::{CallLayout, plain};
+use super::values::{self, EscapingCare};
 use crate::dialect::{
-    Body, Channels, Children, Dialect, Elements, ExtractOptions, ExtractedCall, Extraction, Form, Header,
-    Json, Notation, Start, Tag, Tagged, Tools,
+    CallBody, CallForm, ChannelGrammar, ChildrenBody, Dialect, ElementsBody, ExtractOptions, ExtractedCall,
+    Extraction, HeaderBody, JsonBody, MessageNotation, NamedTag, TaggedBody, TextStart, Tools,
 };
 use crate::error::{Error, ErrorKind, Result};
-use crate::json::schema::Types;
+use crate::json::schema::TypeSet;
 use crate::json::{Object, Value, escape_into};
 use crate::message::ToolCall;
 
@@ -42,12 +42,12 @@ const GAPS: [&str; 3] = ["\n", "\n\n", ""];
 /// # Ok::<(), callweave::Error>(())
 /// ```
 #[derive(Clone, Debug)]
-pub struct Writer {
+pub struct CallWriter {
     name: String,
-    form: Form,
-    layout: Layout,
+    form: CallForm,
+    layout: CallLayout,
     /// How messages are written, where calls are messages of their own.
-    notation: Option<&'static Notation>,
+    notation: Option<&'static MessageNotation>,
     result: String,
     declaration: String,
     /// The end of the prompt that the text is shown behind.
@@ -55,34 +55,34 @@ pub struct Writer {
     tools: Tools,
     reading: ExtractOptions,
     /// Writers of the dialect's other forms, for calls that its own form cannot say.
-    others: Vec<Writer>,
+    others: Vec<CallWriter>,
 }
 
 /// A call whose arguments are an object.
-struct Call<'c> {
+struct WritableCall<'c> {
     call: &'c ToolCall,
     arguments: Object,
     ordinal: usize,
 }
 
-impl Writer {
+impl CallWriter {
     /// A writer of that dialect. One that is read by a registered function cannot be written.
     pub fn new(dialect: &Dialect) -> Result<Self> {
         let refused = || {
             let detail = format!("calls of the dialect {:?} cannot be written into a text", dialect.name);
             Error::new(ErrorKind::Unknown, detail)
         };
-        let (form, layout) = Layout::of(dialect).ok_or_else(refused)?;
-        if matches!(form.body, Body::Matched(_)) {
+        let (form, layout) = CallLayout::of(dialect).ok_or_else(refused)?;
+        if matches!(form.body, CallBody::Matched(_)) {
             return Err(refused());
         }
         let result = if dialect.result.is_empty() { RESULT } else { &dialect.result };
-        let reading = ExtractOptions::with_dialects(vec![dialect.clone()]).starting_in(Start::Text);
+        let reading = ExtractOptions::with_dialects(vec![dialect.clone()]).starting_in(TextStart::Text);
         let own = Self {
             name: dialect.name.clone(),
             form,
             layout,
-            notation: dialect.channels.map(Channels::notation),
+            notation: dialect.channels.map(ChannelGrammar::notation),
             result: result.to_owned(),
             declaration: dialect.declaration.clone(),
             continues: dialect.continues.clone(),
@@ -90,8 +90,10 @@ impl Writer {
             reading,
             others: Vec::new(),
         };
-        let is_written = |form: &&Form| own.notation.is_none() && !matches!(form.body, Body::Matched(_));
-        let other = |form: &Form| Self { form: form.clone(), layout: Layout::plain(form), ..own.clone() };
+        let is_written =
+            |form: &&CallForm| own.notation.is_none() && !matches!(form.body, CallBody::Matched(_));
+        let other =
+            |form: &CallForm| Self { form: form.clone(), layout: CallLayout::plain(form), ..own.clone() };
         let others = dialect.forms.iter().filter(is_written).map(other).collect();
         Ok(Self { others, ..own })
     }
@@ -128,7 +130,7 @@ impl Writer {
     /// The same, where `before` calls were written in earlier turns.
     pub(super) fn render(&self, text: &str, calls: &[ToolCall], before: usize) -> Result<String> {
         let decoded = calls.iter().zip(before..).map(|(call, ordinal)| decode(call, ordinal));
-        let calls: Vec<Call<'_>> = decoded.collect::<Result<_>>()?;
+        let calls: Vec<WritableCall<'_>> = decoded.collect::<Result<_>>()?;
         if calls.is_empty() {
             return Ok(text.to_owned());
         }
@@ -142,14 +144,14 @@ impl Writer {
     }
 
     /// A turn in this form; none if it would not be read as the same.
-    fn turn(&self, text: &str, calls: &[Call<'_>]) -> Option<String> {
+    fn turn(&self, text: &str, calls: &[WritableCall<'_>]) -> Option<String> {
         let gaps = match self.notation {
             // Where nothing tells that the prompt has begun the first message, it is begun here.
             Some(notation) => &["", notation.begin][..],
             None if text.is_empty() => &GAPS[..1],
             None => &GAPS,
         };
-        [Care::Plain, Care::Careful].into_iter().find_map(|care| {
+        [EscapingCare::Plain, EscapingCare::Careful].into_iter().find_map(|care| {
             let written = self.write(calls, care);
             let mut turns = gaps.iter().map(|gap| self.after_text(text, gap, &written));
             turns.find(|turn| self.reads_as(turn, text, calls))
@@ -159,7 +161,8 @@ impl Writer {
     /// A text that calls nothing, as the model would write it; none if it reads as a call however it is written.
     pub(super) fn render_text(&self, text: &str) -> Option<String> {
         let plain = Some(text.to_owned());
-        let told = self.notation.map(|Notation { text: (open, close), .. }| format!("{open}{text}{close}"));
+        let told =
+            self.notation.map(|MessageNotation { text: (open, close), .. }| format!("{open}{text}{close}"));
         plain.into_iter().chain(told).find(|turn| self.is_prose(turn))
     }
 
@@ -187,7 +190,7 @@ impl Writer {
 
     /// The dialect's own id for a call, where it has one.
     pub(super) fn own_id(&self, name: &str, ordinal: usize) -> Option<String> {
-        let is_numbered = matches!(self.form.body, Body::Header(_)) && self.counts_calls();
+        let is_numbered = matches!(self.form.body, CallBody::Header(_)) && self.counts_calls();
         is_numbered.then(|| format!("functions.{name}:{ordinal}"))
     }
 
@@ -203,7 +206,7 @@ impl Writer {
         (head.len() >= SHORTEST_STOP && head.contains(is_marker)).then_some(head)
     }
 
-    pub(super) fn form(&self) -> &Form {
+    pub(super) fn form(&self) -> &CallForm {
         &self.form
     }
 
@@ -221,7 +224,7 @@ impl Writer {
         let (one, other) = (sample_call("tool_name", 0), sample_call("other_tool", 1));
         let write = |calls: &[ToolCall]| {
             let decoded = calls.iter().zip(0..).filter_map(|(call, ordinal)| decode(call, ordinal).ok());
-            self.write(&decoded.collect::<Vec<_>>(), Care::Plain)
+            self.write(&decoded.collect::<Vec<_>>(), EscapingCare::Plain)
         };
         let is_together = self.form.is_shared || self.is_list() || self.notation.is_some();
         let single = write(std::slice::from_ref(&one));
@@ -233,9 +236,9 @@ impl Writer {
     }
 
     /// Whether a turn is read as this text and these calls.
-    fn reads_as(&self, turn: &str, text: &str, calls: &[Call<'_>]) -> bool {
+    fn reads_as(&self, turn: &str, text: &str, calls: &[WritableCall<'_>]) -> bool {
         let found = Extraction::of(turn, &self.reading);
-        let is_same = |(found, call): (&ExtractedCall, &Call<'_>)| {
+        let is_same = |(found, call): (&ExtractedCall, &WritableCall<'_>)| {
             let arguments = found.arguments.parse::<Object>();
             !found.incomplete
                 && found.name == call.call.name
@@ -250,13 +253,13 @@ impl Writer {
 
     /// Whether the calls are the elements of one list.
     fn is_list(&self) -> bool {
-        matches!(self.form.body, Body::Json(_) | Body::Python {}) && self.layout.body.starts_with('[')
+        matches!(self.form.body, CallBody::Json(_) | CallBody::Python {}) && self.layout.body.starts_with('[')
     }
 
     fn after_text(&self, text: &str, gap: &str, calls: &str) -> String {
         match self.notation {
             Some(_) if text.is_empty() => format!("{gap}{calls}"),
-            Some(Notation { begin, text: (open, close), .. }) => {
+            Some(MessageNotation { begin, text: (open, close), .. }) => {
                 format!("{gap}{open}{text}{close}{begin}{calls}")
             }
             None if text.is_empty() => calls.to_owned(),
@@ -264,23 +267,23 @@ impl Writer {
         }
     }
 
-    fn write(&self, calls: &[Call<'_>], care: Care) -> String {
+    fn write(&self, calls: &[WritableCall<'_>], care: EscapingCare) -> String {
         let layout = &self.layout;
         let bodies: Vec<String> = calls.iter().map(|call| self.body(call, care)).collect();
-        if let Some(Notation { begin, call: (open, close), .. }) = self.notation {
+        if let Some(MessageNotation { begin, call: (open, close), .. }) = self.notation {
             let messages = calls
                 .iter()
                 .zip(bodies)
                 .map(|(call, body)| format!("{}{body}{close}", open.replace("{name}", &call.call.name)));
             return messages.collect::<Vec<_>>().join(begin);
         }
-        let is_lines = layout.open.ends_with('\n') || matches!(self.form.body, Body::Python {});
+        let is_lines = layout.open.ends_with('\n') || matches!(self.form.body, CallBody::Python {});
         let within = if is_lines { "\n" } else { "" };
         let body = match &self.form.body {
             _ if self.is_list() => format!("[{}]", bodies.join(", ")),
             _ if self.form.is_shared => bodies.join(within),
             // As Llama separates them.
-            Body::Json(_) if self.form.open.is_empty() => bodies.join("; "),
+            CallBody::Json(_) if self.form.open.is_empty() => bodies.join("; "),
             _ if layout.open.is_empty() && layout.close.is_empty() => bodies.join("\n"),
             _ => {
                 let is_lines = [&layout.open, &layout.close].iter().any(|marker| marker.contains('\n'));
@@ -293,48 +296,48 @@ impl Writer {
         format!("{}{}{body}{}{}", layout.before, layout.open, layout.close, layout.after)
     }
 
-    fn body(&self, call: &Call<'_>, care: Care) -> String {
+    fn body(&self, call: &WritableCall<'_>, care: EscapingCare) -> String {
         let name = &call.call.name;
         let mut out = String::new();
         match &self.form.body {
             // The name stands in the header of the message.
-            Body::Header(_) if self.notation.is_some() => Self::arguments(call, care, &mut out),
-            Body::Tagged(body) if self.notation.is_some() => {
+            CallBody::Header(_) if self.notation.is_some() => Self::arguments(call, care, &mut out),
+            CallBody::Tagged(body) if self.notation.is_some() => {
                 out.push_str(&self.layout.open);
                 self.tagged(call, body, care, &mut out);
                 out.push_str(&self.layout.close);
             }
-            Body::Json(body) => self.json(call, body, care, &mut out),
-            Body::Header(body) => self.header(call, Some(body), care, &mut out),
-            Body::Fields(_) => self.header(call, None, care, &mut out),
-            Body::Tagged(body) => self.tagged(call, body, care, &mut out),
-            Body::Python {} => {
+            CallBody::Json(body) => self.json(call, body, care, &mut out),
+            CallBody::Header(body) => self.header(call, Some(body), care, &mut out),
+            CallBody::Fields(_) => self.header(call, None, care, &mut out),
+            CallBody::Tagged(body) => self.tagged(call, body, care, &mut out),
+            CallBody::Python {} => {
                 out.push_str(&format!("{name}("));
                 values::keywords_into(&call.arguments, care, &mut out);
                 out.push(')');
             }
-            Body::Braces(body) => {
+            CallBody::Braces(body) => {
                 out.push_str(body.before.first().map_or("", String::as_str));
                 out.push_str(name);
                 let arguments = Value::Object(call.arguments.clone());
                 values::braces_into(&arguments, &body.quote, care, &mut out);
             }
-            Body::Elements(body) => elements(call, body, care, &mut out),
-            Body::Children(body) => self.children(call, body, care, &mut out),
-            Body::Matched(_) => {}
+            CallBody::Elements(body) => elements(call, body, care, &mut out),
+            CallBody::Children(body) => self.children(call, body, care, &mut out),
+            CallBody::Matched(_) => {}
         }
         out
     }
 
     /// The arguments as the model wrote them, as far as care allows.
-    fn arguments(call: &Call<'_>, care: Care, out: &mut String) {
+    fn arguments(call: &WritableCall<'_>, care: EscapingCare, out: &mut String) {
         match care {
-            Care::Plain => out.push_str(call.call.arguments().trim()),
-            Care::Careful => values::json_into(&Value::Object(call.arguments.clone()), care, out),
+            EscapingCare::Plain => out.push_str(call.call.arguments().trim()),
+            EscapingCare::Careful => values::json_into(&Value::Object(call.arguments.clone()), care, out),
         }
     }
 
-    fn json(&self, call: &Call<'_>, body: &Json, care: Care, out: &mut String) {
+    fn json(&self, call: &WritableCall<'_>, body: &JsonBody, care: EscapingCare, out: &mut String) {
         let is_shown = |key: &&String| self.layout.body.contains(&format!("\"{key}\""));
         let key = |keys: &[String]| keys.iter().find(is_shown).or(keys.first()).cloned().unwrap_or_default();
         let mut members = Vec::new();
@@ -360,7 +363,13 @@ impl Writer {
     }
 
     /// The name, the arguments, and around them what the example has there.
-    fn header(&self, call: &Call<'_>, body: Option<&Header>, care: Care, out: &mut String) {
+    fn header(
+        &self,
+        call: &WritableCall<'_>,
+        body: Option<&HeaderBody>,
+        care: EscapingCare,
+        out: &mut String,
+    ) {
         let example = &self.layout.body;
         let name = match self.counts_calls() {
             true => format!("{}:{}", call.call.name, call.ordinal),
@@ -386,7 +395,7 @@ impl Writer {
     }
 
     /// Every value on lines of its own, so that its own line breaks are told from those of its tags.
-    fn children(&self, call: &Call<'_>, body: &Children, care: Care, out: &mut String) {
+    fn children(&self, call: &WritableCall<'_>, body: &ChildrenBody, care: EscapingCare, out: &mut String) {
         let name = &call.call.name;
         let schema = self.tools.schema(name);
         match body.call.open.is_empty() {
@@ -394,8 +403,8 @@ impl Writer {
             false => out.push_str(&format!("{}{name}{}\n", body.call.open, body.call.end)),
         }
         for (key, value) in &call.arguments {
-            let types = schema.map_or(Types::ANY, |schema| schema.property(key));
-            let (value, _) = values::tagged(value, types, &Tagged::default(), care);
+            let types = schema.map_or(TypeSet::ANY, |schema| schema.property(key));
+            let (value, _) = values::tagged(value, types, &TaggedBody::default(), care);
             out.push_str(&format!("<{key}>\n{value}\n</{key}>\n"));
         }
         match body.call_close.as_str() {
@@ -404,7 +413,7 @@ impl Writer {
         }
     }
 
-    fn tagged(&self, call: &Call<'_>, body: &Tagged, care: Care, out: &mut String) {
+    fn tagged(&self, call: &WritableCall<'_>, body: &TaggedBody, care: EscapingCare, out: &mut String) {
         let layout = &self.layout;
         let line_break = if body.is_on_lines { "\n" } else { "" };
         let call_end = plain(&body.call.end);
@@ -420,7 +429,7 @@ impl Writer {
         let value_close = plain(&body.value_close);
         for (key, value) in &call.arguments {
             let schema = self.tools.schema(&call.call.name);
-            let types = schema.map_or(Types::ANY, |schema| schema.property(key));
+            let types = schema.map_or(TypeSet::ANY, |schema| schema.property(key));
             let (value, attribute) = values::tagged(value, types, body, care);
             tag(&body.parameter, key, &attribute, out);
             if !body.value_open.is_empty() {
@@ -435,12 +444,12 @@ impl Writer {
     }
 }
 
-fn decode(call: &ToolCall, ordinal: usize) -> Result<Call<'_>> {
-    Ok(Call { call, arguments: call.object()?, ordinal })
+fn decode(call: &ToolCall, ordinal: usize) -> Result<WritableCall<'_>> {
+    Ok(WritableCall { call, arguments: call.object()?, ordinal })
 }
 
 /// A tag with a name in it.
-fn tag(tag: &Tag, name: &str, attributes: &str, out: &mut String) {
+fn tag(tag: &NamedTag, name: &str, attributes: &str, out: &mut String) {
     out.push_str(&plain(&tag.open));
     match &tag.attribute {
         Some(attribute) => {
@@ -452,7 +461,7 @@ fn tag(tag: &Tag, name: &str, attributes: &str, out: &mut String) {
     out.push_str(&plain(&tag.end));
 }
 
-fn elements(call: &Call<'_>, body: &Elements, care: Care, out: &mut String) {
+fn elements(call: &WritableCall<'_>, body: &ElementsBody, care: EscapingCare, out: &mut String) {
     out.push_str(&body.prefix);
     tag(&body.call, &call.call.name, "", out);
     values::elements_into(&call.arguments, body, care, out);

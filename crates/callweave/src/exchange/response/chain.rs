@@ -6,35 +6,35 @@ use std::sync::Arc;
 use super::super::fault::UpstreamFault;
 use super::super::incoming::IncomingRequest;
 use super::super::kept_calls::KeptCalls;
-use super::super::policy::{Policy, SchemaMode, Target};
-use super::ending::Ending;
-use super::stopper::Stopper;
+use super::super::policy::{ExchangePolicy, ExchangeTarget, SchemaMode};
+use super::ending::FailureReporter;
+use super::stopper::StopStage;
 use super::unique_ids::UniqueIds;
 use crate::dialect::{ExtractOptions, Tools};
 use crate::error::ErrorKind;
 use crate::event::{Event, EventSink};
-use crate::framing::Limits;
+use crate::framing::StreamLimits;
 use crate::pipeline::Decoder;
 use crate::protocol::Protocol;
-use crate::request::{SealHarvest, Undo, Written};
+use crate::request::{ReverseMappingStage, SealHarvest, WrittenRequest};
 use crate::upstream::UpstreamError;
 
 /// Bytes → events as the client gets them.
-pub(in crate::exchange) struct Chain {
+pub(in crate::exchange) struct ResponseChain {
     decoder: Decoder,
     /// Maps changes of the request back, if there were any.
-    undo: Option<Box<Undo>>,
+    undo: Option<Box<ReverseMappingStage>>,
     /// Replaces ids of calls that the conversation has already.
     unique_ids: UniqueIds,
     /// Ends the response after its calls, where the policy says so.
-    stopper: Option<Box<Stopper>>,
-    ending: Ending,
+    stopper: Option<Box<StopStage>>,
+    ending: FailureReporter,
     /// Keeps what the provider sealed, where there is a place for it.
     harvest: Option<Box<SealHarvest>>,
 }
 
 /// How a response is read.
-pub(in crate::exchange) struct Reading<'r> {
+pub(in crate::exchange) struct ResponseReading<'r> {
     /// The protocol of the upstream.
     pub(in crate::exchange) protocol: &'static Protocol,
     /// How its text is read.
@@ -42,19 +42,19 @@ pub(in crate::exchange) struct Reading<'r> {
     /// The tools, by the names that the upstream knows.
     pub(in crate::exchange) tools: Tools,
     /// The changes of the request.
-    pub(in crate::exchange) written: Option<&'r Written>,
+    pub(in crate::exchange) written: Option<&'r WrittenRequest>,
     /// How often the model was asked again.
     pub(in crate::exchange) reasks: u32,
     /// The client's request.
     pub(in crate::exchange) incoming: &'r Arc<IncomingRequest>,
     /// The target.
-    pub(in crate::exchange) target: &'r Target,
+    pub(in crate::exchange) target: &'r ExchangeTarget,
 }
 
-impl Chain {
-    pub(in crate::exchange) fn new(reading: Reading<'_>) -> Self {
-        let Policy { limits, repair, schema, stop, seals_in_ids, .. } = &reading.target.engine.policy;
-        let framing = Limits { total: limits.bytes, ..Limits::default() };
+impl ResponseChain {
+    pub(in crate::exchange) fn new(reading: ResponseReading<'_>) -> Self {
+        let ExchangePolicy { limits, repair, schema, stop, seals_in_ids, .. } = &reading.target.engine.policy;
+        let framing = StreamLimits { total: limits.bytes, ..StreamLimits::default() };
         let mut builder = Decoder::builder()
             .protocol(reading.protocol)
             .limits(framing)
@@ -72,9 +72,9 @@ impl Chain {
             SchemaMode::Validate => builder.validate(),
             SchemaMode::Coerce => builder.coerce().validate(),
         };
-        let Reading { incoming, target, written, reasks, .. } = reading;
+        let ResponseReading { incoming, target, written, reasks, .. } = reading;
         let undo = written.filter(|written| is_changed(written) || *seals_in_ids).map(|written| {
-            let undo = Undo::new(written);
+            let undo = ReverseMappingStage::new(written);
             Box::new(if *seals_in_ids { undo.carrying_seals() } else { undo })
         });
         let seals = target.engine.shared.seals.as_ref();
@@ -87,8 +87,8 @@ impl Chain {
             undo,
             harvest,
             unique_ids: UniqueIds::new(Arc::clone(incoming), reasks),
-            stopper: Stopper::new(stop).map(Box::new),
-            ending: Ending::new(limits.argument_bytes, target.clone()),
+            stopper: StopStage::new(stop).map(Box::new),
+            ending: FailureReporter::new(limits.argument_bytes, target.clone()),
         }
     }
 
@@ -174,7 +174,7 @@ impl Chain {
 
     /// Whether every call is complete, so that only a next one may follow.
     pub(in crate::exchange) fn awaits_call(&self) -> bool {
-        let awaits = |stopper: &Stopper| stopper.awaits_call(self.decoder.has_complete_calls());
+        let awaits = |stopper: &StopStage| stopper.awaits_call(self.decoder.has_complete_calls());
         self.stopper.as_deref().is_some_and(awaits)
     }
 
@@ -214,6 +214,6 @@ fn keep(harvest: &mut Option<Box<SealHarvest>>, event: Event<'_>, sink: &mut Eve
 }
 
 /// Whether changes of a request show in its response.
-fn is_changed(Written { names, namespaces, wrapped, .. }: &Written) -> bool {
+fn is_changed(WrittenRequest { names, namespaces, wrapped, .. }: &WrittenRequest) -> bool {
     !(names.is_empty() && namespaces.is_empty() && wrapped.is_empty())
 }

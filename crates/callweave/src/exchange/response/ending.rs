@@ -2,30 +2,30 @@
 
 use super::super::fault::UpstreamFault;
 use super::super::incoming::start;
-use super::super::policy::Target;
-use crate::event::{BlockId, Body, DeltaKind, Event, EventSink, FinishReason, Notice, NoticeCode};
+use super::super::policy::ExchangeTarget;
+use crate::event::{BlockId, DeltaKind, Event, EventKind, EventSink, FinishReason, Notice, NoticeCode};
 use crate::upstream::{ErrorClass, UpstreamError};
 
 /// The number of characters that are shown of a text that is no response.
 const MAX_SHOWN: usize = 300;
 
 /// Makes a failure of a response that broke off, and reports failures once.
-pub(in crate::exchange) struct Ending {
+pub(in crate::exchange) struct FailureReporter {
     /// The limit of arguments, and the lengths of those of open calls.
     limit: usize,
     lengths: Vec<(BlockId, usize)>,
     failure: Option<Box<UpstreamError<'static>>>,
     /// Whether the failure is another than an error of the upstream.
     is_broken: bool,
-    target: Target,
+    target: ExchangeTarget,
     has_begun: bool,
     is_truncated: bool,
     is_reported: bool,
     is_over: bool,
 }
 
-impl Ending {
-    pub(in crate::exchange) fn new(limit: usize, target: Target) -> Self {
+impl FailureReporter {
+    pub(in crate::exchange) fn new(limit: usize, target: ExchangeTarget) -> Self {
         Self {
             limit,
             lengths: Vec::new(),
@@ -67,8 +67,10 @@ impl Ending {
             return;
         }
         match &mut event.body {
-            Body::Start { .. } => self.has_begun = true,
-            Body::Delta { block, kind: DeltaKind::Arguments, text } if self.grows(*block, text.len()) => {
+            EventKind::Start { .. } => self.has_begun = true,
+            EventKind::Delta { block, kind: DeltaKind::Arguments, text }
+                if self.grows(*block, text.len()) =>
+            {
                 let what = format!(
                     "made a call with more than {} bytes of arguments (limits.arguments)",
                     self.limit
@@ -76,13 +78,13 @@ impl Ending {
                 self.fail(UpstreamFault::unusable(what).error(&self.shown()));
                 return self.end(sink);
             }
-            Body::BlockEnd { block, .. } => self.lengths.retain(|(open, _)| open != block),
+            EventKind::BlockEnd { block, .. } => self.lengths.retain(|(open, _)| open != block),
             // The end decides whether that matters.
-            Body::Notice(notice) if notice.code == NoticeCode::Truncated => {
+            EventKind::Notice(notice) if notice.code == NoticeCode::Truncated => {
                 self.is_truncated = true;
                 return;
             }
-            Body::Error(error) => {
+            EventKind::Error(error) => {
                 let mut error = error.clone().into_owned();
                 // Plain words are no response of a model, but a page or noise.
                 if error.class == ErrorClass::Other && error.raw.as_str().starts_with('"') {
@@ -95,7 +97,7 @@ impl Ending {
                 self.failure.get_or_insert_with(|| Box::new(error));
                 return self.report(sink);
             }
-            Body::Finish { reason, raw } => {
+            EventKind::Finish { reason, raw } => {
                 // A response with a finish reason is complete, even without its end marker. Any other was truncated,
                 // however complete its calls look; so was a refusal without an end.
                 let is_refused = matches!(reason, FinishReason::ContentFilter | FinishReason::Error);
@@ -107,7 +109,7 @@ impl Ending {
                     *reason = FinishReason::Error;
                 }
             }
-            Body::End => return self.end(sink),
+            EventKind::End => return self.end(sink),
             _ => {}
         }
         sink.put(event);
@@ -147,9 +149,9 @@ impl Ending {
             self.report(sink);
             // A truncated response gets no end marker that stands for success.
             let notice = Notice::new(NoticeCode::Truncated, 0, "the answer failed");
-            sink.put(Event::new(0, Body::Notice(notice)));
+            sink.put(Event::new(0, EventKind::Notice(notice)));
         }
-        sink.put(Event::new(0, Body::End));
+        sink.put(Event::new(0, EventKind::End));
     }
 
     fn broken_off(&self) -> UpstreamError<'static> {
@@ -159,7 +161,7 @@ impl Ending {
     fn report(&mut self, sink: &mut EventSink<'_>) {
         if let Some(error) = self.failure.as_ref().filter(|_| !self.is_reported) {
             self.is_reported = true;
-            sink.put(Event::new(0, Body::Error((**error).clone())));
+            sink.put(Event::new(0, EventKind::Error((**error).clone())));
         }
     }
 }

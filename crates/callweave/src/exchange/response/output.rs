@@ -2,20 +2,20 @@
 
 use std::sync::Arc;
 
-use super::super::Shared;
+use super::super::SharedState;
 use super::super::incoming::{IncomingRequest, start};
-use super::rewrite::{FrameEnds, ReplacedIds, Rewrite};
+use super::rewrite::{FrameEnds, FrameRewriter, ReplacedIds};
 use super::stats::ResponseStats;
 use crate::accumulator::Accumulator;
 use crate::encode::{Encoder, escape_line_separators};
-use crate::event::{Body, Counters, Event, Json, Notice, NoticeCode, Scope, Sink};
+use crate::event::{Event, EventKind, EventScope, JsonText, Notice, NoticeCode, Sink, TokenCounts};
 use crate::json::Value;
 use crate::message::Message;
 use crate::upstream::UpstreamError;
 
 /// The part of a response that is held until it is known to be good.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::exchange) enum Hold {
+pub(in crate::exchange) enum HeldPart {
     /// Nothing.
     Nothing,
     /// The end: it says that all went well.
@@ -25,15 +25,15 @@ pub(in crate::exchange) enum Hold {
 }
 
 /// Events → bytes and message of the client.
-pub(in crate::exchange) struct Output {
+pub(in crate::exchange) struct ClientOutput {
     incoming: Arc<IncomingRequest>,
-    shared: Arc<Shared>,
+    shared: Arc<SharedState>,
     /// Writes a stream.
     encoder: Option<Encoder>,
     buffer: Vec<u8>,
     /// Collects the response, for a non-streaming body or for the store.
     message: Option<Box<Accumulator>>,
-    hold: Hold,
+    hold: HeldPart,
     held: Vec<Event<'static>>,
     is_holding: bool,
     /// Whether the start of the response was written.
@@ -44,7 +44,7 @@ pub(in crate::exchange) struct Output {
     tells_usage: bool,
     is_raw: bool,
     /// Rewrites frames of the upstream that need it.
-    rewrite: Option<Box<Rewrite>>,
+    rewrite: Option<Box<FrameRewriter>>,
     /// The last bytes of the upstream, where the client gets them; zeros before any came.
     tail: [u8; 4],
     /// Whether clients skip comments.
@@ -58,7 +58,7 @@ pub(in crate::exchange) struct Output {
     /// The number of invalid calls that were marked.
     marked: usize,
     /// Tokens of responses that the client does not get.
-    spent: Counters,
+    spent: TokenCounts,
     /// Whether the message is kept when the response is over.
     pub(in crate::exchange) is_kept: bool,
     /// Statistics.
@@ -70,10 +70,10 @@ pub(in crate::exchange) struct OutputConfig {
     /// The client's request.
     pub(in crate::exchange) incoming: Arc<IncomingRequest>,
     /// Where responses are kept.
-    pub(in crate::exchange) shared: Arc<Shared>,
+    pub(in crate::exchange) shared: Arc<SharedState>,
     /// Whether the message is kept, too.
     pub(in crate::exchange) is_kept: bool,
-    pub(in crate::exchange) hold: Hold,
+    pub(in crate::exchange) hold: HeldPart,
     pub(in crate::exchange) keeps_id: bool,
     pub(in crate::exchange) tells_usage: bool,
     /// Whether the client gets the bytes of the upstream.
@@ -86,7 +86,7 @@ pub(in crate::exchange) struct OutputConfig {
     pub(in crate::exchange) renames_model: bool,
 }
 
-impl Output {
+impl ClientOutput {
     pub(in crate::exchange) fn new(config: OutputConfig) -> Self {
         let OutputConfig {
             incoming,
@@ -109,7 +109,7 @@ impl Output {
         let rewrite = is_raw && (renames_model || incoming.call_ids().next().is_some());
         let rewrite = rewrite.then(|| {
             let model = renames_model.then(|| incoming.model.clone());
-            Box::new(Rewrite::new(frames, model))
+            Box::new(FrameRewriter::new(frames, model))
         });
         let encoder = if is_streamed && !is_raw { encoder(&incoming) } else { None };
         Self {
@@ -120,7 +120,7 @@ impl Output {
             message: (is_kept || !is_streamed && !is_raw).then(|| Box::new(Accumulator::new())),
             hold,
             held: Vec::new(),
-            is_holding: hold == Hold::All,
+            is_holding: hold == HeldPart::All,
             has_begun: false,
             keeps_id,
             tells_usage,
@@ -132,7 +132,7 @@ impl Output {
             renames_model,
             unsent: Vec::new(),
             marked: 0,
-            spent: Counters::default(),
+            spent: TokenCounts::default(),
             is_kept,
             stats: ResponseStats::default(),
         }
@@ -213,7 +213,7 @@ impl Output {
         {
             // The client may have the beginning already, and perhaps a part of a frame.
             let mut begun = Vec::new();
-            for body in [start(), Body::ChoiceStart] {
+            for body in [start(), EventKind::ChoiceStart] {
                 encoder.encode(&Event::new(0, body), &mut begun);
             }
             if self.tail == [0; 4] {
@@ -239,7 +239,7 @@ impl Output {
 
     /// Whether the model may be asked again.
     pub(in crate::exchange) fn may_reask(&self) -> bool {
-        self.hold == Hold::All
+        self.hold == HeldPart::All
     }
 
     /// Whether the response is held until it is known to be good.
@@ -258,7 +258,7 @@ impl Output {
     /// Drops the held events, but not their tokens: another response follows.
     pub(in crate::exchange) fn forget(&mut self) {
         self.held.clear();
-        self.is_holding = self.hold == Hold::All;
+        self.is_holding = self.hold == HeldPart::All;
         self.marked = 0;
         let seen = std::mem::take(&mut self.stats);
         self.spent = self.spent.plus(&seen.usage);
@@ -268,7 +268,7 @@ impl Output {
     pub(in crate::exchange) fn fail(&mut self, error: &UpstreamError<'static>) {
         self.held.clear();
         self.is_holding = false;
-        self.hold = Hold::Nothing;
+        self.hold = HeldPart::Nothing;
         if !self.has_begun {
             self.put(Event::new(0, start()));
         }
@@ -279,7 +279,7 @@ impl Output {
     }
 
     /// The tokens of all responses.
-    pub(in crate::exchange) fn usage(&self) -> Counters {
+    pub(in crate::exchange) fn usage(&self) -> TokenCounts {
         self.spent.plus(&self.stats.usage)
     }
 
@@ -309,8 +309,8 @@ impl Output {
     }
 
     fn write(&mut self, event: Event<'_>) {
-        self.has_begun |= matches!(event.body, Body::Start { .. });
-        if matches!(event.body, Body::End) {
+        self.has_begun |= matches!(event.body, EventKind::Start { .. });
+        if matches!(event.body, EventKind::End) {
             // Clients stop reading at the end.
             self.mark();
         }
@@ -330,34 +330,34 @@ fn encoder(incoming: &IncomingRequest) -> Option<Encoder> {
 }
 
 /// The end of a response that failed. A truncated response gets no end marker that stands for success.
-fn failed(error: &UpstreamError<'static>) -> [Body<'static>; 3] {
+fn failed(error: &UpstreamError<'static>) -> [EventKind<'static>; 3] {
     let notice = Notice::new(NoticeCode::Truncated, 0, "the answer failed");
-    [Body::Error(error.clone()), Body::Notice(notice), Body::End]
+    [EventKind::Error(error.clone()), EventKind::Notice(notice), EventKind::End]
 }
 
-impl<'e> Sink<Event<'e>> for Output {
+impl<'e> Sink<Event<'e>> for ClientOutput {
     fn put(&mut self, mut event: Event<'e>) {
         self.stats.see(&event);
         if self.renames_model
-            && let Body::Start { model: Some(model), .. } | Body::Identity { model: Some(model), .. } =
-                &mut event.body
+            && let EventKind::Start { model: Some(model), .. }
+            | EventKind::Identity { model: Some(model), .. } = &mut event.body
         {
             *model = self.incoming.model.clone().into();
         }
         match &mut event.body {
             // An id of another protocol is none here, and may repeat in the next response. One under which a response is
             // kept already would hide that.
-            Body::Start { id, .. } | Body::Identity { scope: Scope::Answer, id, .. }
+            EventKind::Start { id, .. } | EventKind::Identity { scope: EventScope::Answer, id, .. }
                 if !self.keeps_id || id.as_deref().is_some_and(|id| self.is_taken(id)) =>
             {
                 *id = None;
             }
-            Body::Usage { .. } if !self.tells_usage => return,
-            Body::Usage { counters, raw, .. } if self.spent != Counters::default() => {
+            EventKind::Usage { .. } if !self.tells_usage => return,
+            EventKind::Usage { counters, raw, .. } if self.spent != TokenCounts::default() => {
                 *counters = counters.plus(&self.spent);
-                *raw = Json::from_value(&Value::object([]));
+                *raw = JsonText::from_value(&Value::object([]));
             }
-            Body::Finish { .. } | Body::End => self.is_holding |= self.hold == Hold::End,
+            EventKind::Finish { .. } | EventKind::End => self.is_holding |= self.hold == HeldPart::End,
             _ => {}
         }
         if self.is_holding {

@@ -6,10 +6,10 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
-use crate::json::{Kind, Node, Tape, Value};
+use crate::json::{JsonKind, Tape, TapeNode, Value};
 
 /// Holds and rewrites frames.
-pub(in crate::exchange) struct Rewrite {
+pub(in crate::exchange) struct FrameRewriter {
     pending: Vec<u8>,
     /// The number of pending bytes that end no frame.
     scanned: usize,
@@ -51,7 +51,7 @@ const AROUND_CALLS: &[&str] = &[
 /// Ids of calls: those of the upstream, and those that the client gets.
 pub(in crate::exchange) type ReplacedIds<'i> = &'i HashMap<String, String>;
 
-impl Rewrite {
+impl FrameRewriter {
     pub(in crate::exchange) fn new(frames: FrameEnds, model: Option<String>) -> Self {
         Self { pending: Vec::new(), scanned: 0, frames, model }
     }
@@ -130,13 +130,13 @@ impl Rewrite {
     }
 
     /// Finds what is to be changed in a frame.
-    fn look(&self, frame: Node<'_>, ids: ReplacedIds<'_>, put: &mut dyn FnMut(Range<usize>, &str)) {
-        let place = |node: Node<'_>| node.start()..node.start() + node.raw().len();
+    fn look(&self, frame: TapeNode<'_>, ids: ReplacedIds<'_>, put: &mut dyn FnMut(Range<usize>, &str)) {
+        let place = |node: TapeNode<'_>| node.start()..node.start() + node.raw().len();
         if let Some(own) = &self.model {
             let answers = [Some(frame), frame.get("message"), frame.get("response")];
             for answer in answers.into_iter().flatten() {
                 let names = [answer.get("model"), answer.get("modelVersion")];
-                for name in names.into_iter().flatten().filter(|name| name.kind() == Kind::String) {
+                for name in names.into_iter().flatten().filter(|name| name.kind() == JsonKind::String) {
                     put(place(name), own);
                 }
             }
@@ -175,7 +175,7 @@ mod tests {
             frames.replace("\"theirs\"", "\"ours\"").replace("\"id\":\"call_0\"", "\"id\":\"new\"");
         let ids = HashMap::from([("call_0".to_owned(), "new".to_owned())]);
         for size in [1, 2, 7, frames.len()] {
-            let mut rewrite = Rewrite::new(FrameEnds::Events, Some("ours".to_owned()));
+            let mut rewrite = FrameRewriter::new(FrameEnds::Events, Some("ours".to_owned()));
             let mut all = Vec::new();
             for piece in frames.as_bytes().chunks(size) {
                 rewrite.push(piece);
@@ -200,13 +200,13 @@ mod tests {
                 44,
             ),
         ] {
-            let mut body = Rewrite::new(FrameEnds::Body, None);
+            let mut body = FrameRewriter::new(FrameEnds::Body, None);
             body.push(call.as_bytes());
             let id = call[id..].find("call_0").expect("an id") + id;
             let expected = [&call[..id], "new", &call[id + "call_0".len()..]].concat();
             assert_eq!(String::from_utf8_lossy(&body.finish(&ids)), expected);
         }
-        let mut body = Rewrite::new(FrameEnds::Body, Some("ours".to_owned()));
+        let mut body = FrameRewriter::new(FrameEnds::Body, Some("ours".to_owned()));
         body.push(b"{\"model\" : \"theirs\",\n\n \"choices\": [{\"message\": {\"tool_calls\": [{\"id\": \"call_0\"}]}}]}");
         assert!(body.take(&ids).is_empty());
         let expected =

@@ -1,13 +1,15 @@
 //! Statistics of a response: the outcome of each call, tokens, the first error.
 
-use crate::event::{BlockId, BlockKind, Body, CallKind, Completion, Counters, Event, NoticeCode};
+use crate::event::{
+    BlockCompletion, BlockId, BlockKind, CallKind, Event, EventKind, NoticeCode, TokenCounts,
+};
 use crate::json::Tape;
 use crate::upstream::UpstreamError;
 
 /// What became of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
-pub enum Outcome {
+pub enum CallResolution {
     /// It came as the protocol has it.
     Native,
     /// It stood in the text.
@@ -26,7 +28,7 @@ pub enum Outcome {
     Truncated,
 }
 
-impl Outcome {
+impl CallResolution {
     /// Its name in metrics.
     pub fn name(self) -> &'static str {
         match self {
@@ -51,7 +53,7 @@ pub struct CallOutcome {
     /// Its name, as the client gets it.
     pub name: String,
     /// What became of it.
-    pub outcome: Outcome,
+    pub outcome: CallResolution,
     /// Why it cannot be run.
     pub reason: Option<String>,
     /// The dialect of the text, where the response has calls in its text.
@@ -67,7 +69,7 @@ pub(in crate::exchange) struct ResponseStats {
     /// Why calls cannot be run, by their ids.
     pub(in crate::exchange) complaints: Vec<(String, String)>,
     /// The tokens so far.
-    pub(in crate::exchange) usage: Counters,
+    pub(in crate::exchange) usage: TokenCounts,
     /// The first error.
     pub(in crate::exchange) error: Option<Box<UpstreamError<'static>>>,
     /// Whether the model has said anything.
@@ -78,7 +80,7 @@ impl ResponseStats {
     /// Takes note of an event.
     pub(in crate::exchange) fn see(&mut self, event: &Event<'_>) {
         match &event.body {
-            Body::BlockStart { block, kind, .. } => {
+            EventKind::BlockStart { block, kind, .. } => {
                 self.has_content = true;
                 if let BlockKind::ToolCall { id, name, call: CallKind::Function | CallKind::Custom, .. } =
                     kind
@@ -87,14 +89,14 @@ impl ResponseStats {
                     let call = CallOutcome {
                         id: id.as_deref().unwrap_or_default().to_owned(),
                         name: name.to_string(),
-                        outcome: if is_from_text { Outcome::FromText } else { Outcome::Native },
+                        outcome: if is_from_text { CallResolution::FromText } else { CallResolution::Native },
                         reason: None,
                         dialect: None,
                     };
                     self.open.push((*block, call));
                 }
             }
-            Body::Notice(notice) => {
+            EventKind::Notice(notice) => {
                 // A notice without a block is about the last call.
                 let call = match notice.block {
                     Some(block) => self.open.iter_mut().find(|(open, _)| *open == block),
@@ -105,37 +107,37 @@ impl ResponseStats {
                     NoticeCode::Repaired => {
                         let written = notice.text.as_deref().unwrap_or_default();
                         let is_json = written.is_empty() || Tape::new().parse(written).is_ok();
-                        if is_json { Outcome::Coerced } else { Outcome::Repaired }
+                        if is_json { CallResolution::Coerced } else { CallResolution::Repaired }
                     }
-                    NoticeCode::Unchecked => Outcome::Unchecked,
+                    NoticeCode::Unchecked => CallResolution::Unchecked,
                     NoticeCode::MalformedCall
                     | NoticeCode::UnknownTool
                     | NoticeCode::SchemaMismatch
                     | NoticeCode::MissingName => {
                         call.reason.get_or_insert_with(|| notice.detail.to_string());
-                        Outcome::Invalid
+                        CallResolution::Invalid
                     }
                     _ => return,
                 };
                 call.outcome = call.outcome.max(outcome);
             }
-            Body::BlockEnd { block, completion } => {
+            EventKind::BlockEnd { block, completion } => {
                 if let Some(at) = self.open.iter().position(|(open, _)| open == block) {
                     let (_, call) = self.open.swap_remove(at);
                     self.end(call, *completion);
                 }
             }
-            Body::Usage { counters, .. } => self.usage.update(counters),
-            Body::Error(error) => {
+            EventKind::Usage { counters, .. } => self.usage.update(counters),
+            EventKind::Error(error) => {
                 self.error.get_or_insert_with(|| Box::new(error.clone().into_owned()));
             }
             _ => {}
         }
     }
 
-    fn end(&mut self, mut call: CallOutcome, completion: Completion) {
-        if completion != Completion::Whole {
-            call.outcome = Outcome::Truncated;
+    fn end(&mut self, mut call: CallOutcome, completion: BlockCompletion) {
+        if completion != BlockCompletion::Whole {
+            call.outcome = CallResolution::Truncated;
         } else if let Some(reason) = &call.reason {
             self.complaints.push((call.id.clone(), reason.clone()));
         }

@@ -4,16 +4,17 @@ use std::collections::{HashMap, HashSet};
 
 use super::super::policy::{StopMode, StopPolicy};
 use crate::event::{
-    BlockId, BlockKind, Body, CallKind, Completion, Event, EventSink, FinishReason, ItemId, Scope,
+    BlockCompletion, BlockId, BlockKind, CallKind, Event, EventKind, EventScope, EventSink, FinishReason,
+    ItemId,
 };
 
 /// Ends a response after its calls. A call passes to its end, or not at all.
 #[derive(Debug, Default)]
-pub(in crate::exchange) struct Stopper {
+pub(in crate::exchange) struct StopStage {
     policy: StopPolicy,
     mode: Option<StopMode>,
     suppresses_tail: bool,
-    choices: HashMap<u32, Choice>,
+    choices: HashMap<u32, ChoiceCalls>,
     /// Blocks that are left out.
     dropped: HashSet<BlockId>,
     items: Vec<(u32, ItemId)>,
@@ -25,7 +26,7 @@ pub(in crate::exchange) struct Stopper {
 }
 
 #[derive(Debug, Default)]
-struct Choice {
+struct ChoiceCalls {
     /// The open blocks, and whether each is a call.
     open: Vec<(BlockId, bool)>,
     calls: usize,
@@ -33,7 +34,7 @@ struct Choice {
     is_finished: bool,
 }
 
-impl Stopper {
+impl StopStage {
     /// One for a policy; none if there is nothing to do.
     pub(in crate::exchange) fn new(stop: &StopPolicy) -> Option<Self> {
         let mode = stop.active_mode();
@@ -50,7 +51,7 @@ impl Stopper {
     /// Whether every call is complete, so that only a next one may follow. Of native calls that are open the decoder says
     /// whether their arguments are complete: many wires do not tell that a call is over.
     pub(in crate::exchange) fn awaits_call(&self, has_complete_calls: bool) -> bool {
-        let is_complete = |choice: &Choice| match choice.calls - choice.ended {
+        let is_complete = |choice: &ChoiceCalls| match choice.calls - choice.ended {
             // In the other mode the end of a call ends the response.
             0 => choice.calls > 0 && self.mode == Some(StopMode::All),
             _ => has_complete_calls,
@@ -78,7 +79,7 @@ impl Stopper {
             return;
         }
         let number = event.choice;
-        if let Body::BlockStart { kind, .. } = &event.body
+        if let EventKind::BlockStart { kind, .. } = &event.body
             && is_call(kind)
             && self.mode == Some(StopMode::All)
             && self.policy.is_beyond(self.choices.get(&number).map_or(0, |choice| choice.calls) + 1)
@@ -86,34 +87,34 @@ impl Stopper {
             return self.cut(sink);
         }
         match &event.body {
-            Body::ItemStart { item, .. } => self.items.push((number, *item)),
-            Body::ItemEnd { item } => self.items.retain(|(_, open)| open != item),
-            Body::BlockStart { block, kind, .. } => {
+            EventKind::ItemStart { item, .. } => self.items.push((number, *item)),
+            EventKind::ItemEnd { item } => self.items.retain(|(_, open)| open != item),
+            EventKind::BlockStart { block, kind, .. } => {
                 let is_call = is_call(kind);
                 let choice = self.choices.entry(number).or_default();
                 choice.open.push((*block, is_call));
                 choice.calls += usize::from(is_call);
             }
-            Body::BlockEnd { block, completion } => {
+            EventKind::BlockEnd { block, completion } => {
                 let choice = self.choices.entry(number).or_default();
                 let is_call = choice.open.iter().any(|(open, is_call)| open == block && *is_call);
                 choice.open.retain(|(open, _)| open != block);
                 choice.ended += usize::from(is_call);
-                let is_whole = is_call && *completion == Completion::Whole;
+                let is_whole = is_call && *completion == BlockCompletion::Whole;
                 sink.put(event);
                 // The others are let through to the end of their first call, too.
-                let is_done = |choice: &Choice| choice.is_finished || choice.ended > 0;
+                let is_done = |choice: &ChoiceCalls| choice.is_finished || choice.ended > 0;
                 let is_first = self.mode == Some(StopMode::First) && !self.is_ending;
                 if is_whole && is_first && self.choices.values().all(is_done) {
                     self.cut(sink);
                 }
                 return;
             }
-            Body::ChoiceStart => {
+            EventKind::ChoiceStart => {
                 self.choices.entry(number).or_default();
             }
-            Body::Finish { .. } => self.choices.entry(number).or_default().is_finished = true,
-            Body::End => self.is_over = true,
+            EventKind::Finish { .. } => self.choices.entry(number).or_default().is_finished = true,
+            EventKind::End => self.is_over = true,
             _ => {}
         }
         sink.put(event);
@@ -126,17 +127,20 @@ impl Stopper {
         }
         for (&number, choice) in &self.choices {
             for &(block, _) in &choice.open {
-                sink.put(Event::new(number, Body::BlockEnd { block, completion: Completion::Whole }));
+                sink.put(Event::new(
+                    number,
+                    EventKind::BlockEnd { block, completion: BlockCompletion::Whole },
+                ));
             }
         }
         for &(number, item) in &self.items {
-            sink.put(Event::new(number, Body::ItemEnd { item }));
+            sink.put(Event::new(number, EventKind::ItemEnd { item }));
         }
         for (&number, choice) in self.choices.iter().filter(|(_, choice)| !choice.is_finished) {
             let reason = if choice.calls > 0 { FinishReason::ToolCalls } else { FinishReason::Stop };
-            sink.put(Event::new(number, Body::Finish { reason, raw: None }));
+            sink.put(Event::new(number, EventKind::Finish { reason, raw: None }));
         }
-        sink.put(Event::new(0, Body::End));
+        sink.put(Event::new(0, EventKind::End));
     }
 
     /// Whether the event belongs to a block that is open, or is a notice of a block.
@@ -146,7 +150,7 @@ impl Stopper {
             choice.is_some_and(|choice| choice.open.iter().any(|(open, _)| open == block))
         };
         match &event.body {
-            Body::Notice(notice) => notice.block.is_some(),
+            EventKind::Notice(notice) => notice.block.is_some(),
             body => block_of(body).is_some_and(is_open),
         }
     }
@@ -154,7 +158,7 @@ impl Stopper {
     /// Whether the event belongs to a block that is left out; remembers blocks that begin so.
     fn is_dropped(&mut self, event: &Event<'_>) -> bool {
         match &event.body {
-            Body::BlockStart { block, kind, .. } => {
+            EventKind::BlockStart { block, kind, .. } => {
                 let calls = self.choices.get(&event.choice).map_or(0, |choice| choice.calls);
                 let is_unwanted = match is_call(kind) {
                     true => self.mode == Some(StopMode::First) && calls > 0,
@@ -162,21 +166,21 @@ impl Stopper {
                 };
                 is_unwanted && self.dropped.insert(*block)
             }
-            Body::Notice(notice) => notice.block.is_some_and(|block| self.dropped.contains(&block)),
+            EventKind::Notice(notice) => notice.block.is_some_and(|block| self.dropped.contains(&block)),
             body => block_of(body).is_some_and(|block| self.dropped.contains(block)),
         }
     }
 }
 
 /// The block that began before and goes on, or ends.
-fn block_of<'b>(body: &'b Body<'_>) -> Option<&'b BlockId> {
+fn block_of<'b>(body: &'b EventKind<'_>) -> Option<&'b BlockId> {
     match body {
-        Body::Delta { block, .. }
-        | Body::Correction { block, .. }
-        | Body::BlockEnd { block, .. }
-        | Body::Identity { scope: Scope::Block(block), .. }
-        | Body::Attachment { scope: Scope::Block(block), .. }
-        | Body::Foreign { scope: Scope::Block(block), .. } => Some(block),
+        EventKind::Delta { block, .. }
+        | EventKind::Correction { block, .. }
+        | EventKind::BlockEnd { block, .. }
+        | EventKind::Identity { scope: EventScope::Block(block), .. }
+        | EventKind::Attachment { scope: EventScope::Block(block), .. }
+        | EventKind::Foreign { scope: EventScope::Block(block), .. } => Some(block),
         _ => None,
     }
 }
@@ -192,7 +196,7 @@ mod tests {
 
     use crate::event::DeltaKind;
 
-    fn call(block: u32) -> [Body<'static>; 3] {
+    fn call(block: u32) -> [EventKind<'static>; 3] {
         let kind = BlockKind::ToolCall {
             id: Some(format!("c{block}").into()),
             is_made: false,
@@ -200,25 +204,25 @@ mod tests {
             call: CallKind::Function,
         };
         [
-            Body::block_start(BlockId(block), kind),
-            Body::Delta { block: BlockId(block), kind: DeltaKind::Arguments, text: "{}".into() },
-            Body::BlockEnd { block: BlockId(block), completion: Completion::Whole },
+            EventKind::block_start(BlockId(block), kind),
+            EventKind::Delta { block: BlockId(block), kind: DeltaKind::Arguments, text: "{}".into() },
+            EventKind::BlockEnd { block: BlockId(block), completion: BlockCompletion::Whole },
         ]
     }
 
-    fn text(block: u32) -> [Body<'static>; 3] {
+    fn text(block: u32) -> [EventKind<'static>; 3] {
         [
-            Body::block_start(BlockId(block), BlockKind::Text),
-            Body::Delta { block: BlockId(block), kind: DeltaKind::Text, text: "tail".into() },
-            Body::BlockEnd { block: BlockId(block), completion: Completion::Whole },
+            EventKind::block_start(BlockId(block), BlockKind::Text),
+            EventKind::Delta { block: BlockId(block), kind: DeltaKind::Text, text: "tail".into() },
+            EventKind::BlockEnd { block: BlockId(block), completion: BlockCompletion::Whole },
         ]
     }
 
     fn run(
         stop: StopPolicy,
-        bodies: impl IntoIterator<Item = Body<'static>>,
-    ) -> (Stopper, Vec<Event<'static>>) {
-        let (mut stopper, mut events) = (Stopper::new(&stop).expect("something to do"), Vec::new());
+        bodies: impl IntoIterator<Item = EventKind<'static>>,
+    ) -> (StopStage, Vec<Event<'static>>) {
+        let (mut stopper, mut events) = (StopStage::new(&stop).expect("something to do"), Vec::new());
         for body in bodies {
             stopper.push(Event::new(0, body), &mut events);
         }
@@ -240,11 +244,11 @@ mod tests {
             matches!(
                 kinds[..],
                 [
-                    Body::BlockStart { .. },
-                    Body::Delta { .. },
-                    Body::BlockEnd { .. },
-                    Body::Finish { reason: FinishReason::ToolCalls, .. },
-                    Body::End
+                    EventKind::BlockStart { .. },
+                    EventKind::Delta { .. },
+                    EventKind::BlockEnd { .. },
+                    EventKind::Finish { reason: FinishReason::ToolCalls, .. },
+                    EventKind::End
                 ]
             ),
             "{kinds:?}"
@@ -260,7 +264,7 @@ mod tests {
         stopper.push(Event::new(0, end), &mut events);
         assert!(stopper.awaits_call(false) && !stopper.is_cut);
         stopper.cut(&mut events);
-        assert!(matches!(events.last().map(|event| &event.body), Some(Body::End)));
+        assert!(matches!(events.last().map(|event| &event.body), Some(EventKind::End)));
     }
 
     #[test]
@@ -271,7 +275,7 @@ mod tests {
             assert!(stopper.awaits_call(true) && !stopper.awaits_call(false));
             stopper.begin_cut();
             let [tail, ..] = text(2);
-            for body in [tail, end, Body::End] {
+            for body in [tail, end, EventKind::End] {
                 stopper.push(Event::new(0, body), &mut events);
             }
             assert!(!stopper.is_over && events.len() == 3, "{events:?}");
@@ -289,7 +293,7 @@ mod tests {
 
     #[test]
     fn calls_of_a_next_response_in_the_same_body_end_nothing() {
-        let bodies = text(0).into_iter().chain([Body::End]).chain(call(1));
+        let bodies = text(0).into_iter().chain([EventKind::End]).chain(call(1));
         let (mut stopper, mut events) = run(on(StopMode::First), bodies.collect::<Vec<_>>());
         assert!(!stopper.is_cut && !stopper.awaits_call(false));
         stopper.cut(&mut events);
@@ -303,6 +307,6 @@ mod tests {
         let bodies = text(0).into_iter().chain(call(1)).chain(text(2));
         let (_, events) = run(tail, bodies.collect::<Vec<_>>());
         assert_eq!(events.len(), 6);
-        assert!(Stopper::new(&StopPolicy::default()).is_none());
+        assert!(StopStage::new(&StopPolicy::default()).is_none());
     }
 }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use super::super::incoming::IncomingRequest;
 use super::super::kept_calls::KeptCalls;
-use crate::event::{BlockId, BlockKind, Body, CallKind, Event, Scope};
+use crate::event::{BlockId, BlockKind, CallKind, Event, EventKind, EventScope};
 use crate::made_id::{MadeIds, beginning};
 
 /// Replaces ids that the conversation has already.
@@ -49,18 +49,21 @@ impl UniqueIds {
     /// Gives the call of an event another id, if its own is taken.
     pub(in crate::exchange) fn look(&mut self, event: &mut Event<'_>) {
         match &mut event.body {
-            Body::BlockStart {
-                block, kind: BlockKind::ToolCall { id: Some(id), call, is_made, .. }, ..
+            EventKind::BlockStart {
+                block,
+                kind: BlockKind::ToolCall { id: Some(id), call, is_made, .. },
+                ..
             } if *call != CallKind::Builtin => {
                 self.give(*block, id, *is_made);
             }
-            Body::Identity { scope: Scope::Block(block), id: Some(id), .. } => {
+            EventKind::Identity { scope: EventScope::Block(block), id: Some(id), .. } => {
                 match self.replaced.iter().find(|(own, ..)| own == block) {
                     Some((_, new, _)) => *id = Cow::Owned(new.clone()),
                     None => self.give(*block, id, false),
                 }
             }
-            Body::Start { id: Some(id), .. } | Body::Identity { scope: Scope::Answer, id: Some(id), .. }
+            EventKind::Start { id: Some(id), .. }
+            | EventKind::Identity { scope: EventScope::Answer, id: Some(id), .. }
                 if self.incoming.may_be_followed() =>
             {
                 self.response_id = Some(id.to_string());

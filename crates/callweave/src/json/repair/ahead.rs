@@ -4,12 +4,12 @@
 //! whole text.
 
 use super::bare::literal;
-use super::parser::Parser;
+use super::parser::RepairParser;
 use super::strict;
 
 /// Whether a key may be one that the end of the text cuts off.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Strictness {
+enum KeyStrictness {
     Whole,
     MayBeCut,
 }
@@ -45,7 +45,7 @@ pub(super) fn skip(bytes: &[u8], mut at: usize, skipped: &[bool; 256]) -> usize 
     at
 }
 
-impl Parser<'_> {
+impl RepairParser<'_> {
     /// The next place after white space, and whether a line ends before it.
     pub(super) fn space_after(&self, mut at: usize) -> (usize, bool) {
         let mut has_newline = false;
@@ -132,7 +132,7 @@ impl Parser<'_> {
     /// Whether a key and a colon stand at `at`, perhaps after words that do not belong there.
     pub(super) fn is_named_member(&self, at: usize) -> bool {
         if self.source.quote(at).is_some() {
-            return self.is_quoted_key(at, Strictness::MayBeCut);
+            return self.is_quoted_key(at, KeyStrictness::MayBeCut);
         }
         self.is_bare_member(at) || self.is_key_after_words(at)
     }
@@ -140,13 +140,13 @@ impl Parser<'_> {
     /// Whether words that belong to nothing stand at `at`, and a quoted key and a colon after them.
     fn is_key_after_words(&self, at: usize) -> bool {
         let words = self.words_end(at);
-        words > at && self.source.quote(words).is_some() && self.is_quoted_key(words, Strictness::Whole)
+        words > at && self.source.quote(words).is_some() && self.is_quoted_key(words, KeyStrictness::Whole)
     }
 
     /// Whether a quoted key stands at `at`: one with a colon after it, or in it because its quote is
     /// missing.
-    fn is_quoted_key(&self, at: usize, strictness: Strictness) -> bool {
-        let may_be_cut = strictness == Strictness::MayBeCut;
+    fn is_quoted_key(&self, at: usize, strictness: KeyStrictness) -> bool {
+        let may_be_cut = strictness == KeyStrictness::MayBeCut;
         let Some(close) = self.source.closing_quote(at) else {
             return may_be_cut && self.words_end(at + 1) == self.source.len();
         };

@@ -1,29 +1,29 @@
 //! What stands without quotes: literals, numbers, names, patterns, calls, plain text.
 
 use super::ahead::is_key_byte;
-use super::parser::{Container, Frame, Parser, Step};
-use super::string::Context;
-use super::{ChangeKind, strict};
+use super::parser::{ContainerKind, ParseStep, ParserFrame, RepairParser};
+use super::string::StringContext;
+use super::{RepairChangeKind, strict};
 
 /// The longest number that is looked back at from a comma, so that looking back stays cheap.
 const LONGEST_TOKEN: usize = 64;
 
-impl Parser<'_> {
+impl RepairParser<'_> {
     /// Reads a value without quotes and brackets.
-    pub(super) fn bare_value(&mut self) -> Step {
+    pub(super) fn bare_value(&mut self) -> ParseStep {
         let start = self.at;
         if let Some(paren) = self.call(start) {
             return self.open_group(start, paren + 1, true);
         }
         if let Some(quote) = self.prefixed_string(start) {
-            self.change(start, quote, "", ChangeKind::Quote);
+            self.change(start, quote, "", RepairChangeKind::Quote);
             self.at = quote;
             return self.string_value();
         }
         let context = match self.stack.last().map(|frame| frame.container) {
-            None => Context::Root,
-            Some(Container::Object) => Context::Member,
-            Some(Container::Array | Container::Group { .. }) => Context::Element,
+            None => StringContext::Root,
+            Some(ContainerKind::Object) => StringContext::Member,
+            Some(ContainerKind::Array | ContainerKind::Group { .. }) => StringContext::Element,
         };
         let (end, close) = match self.first_token(context, start) {
             Some(first) => (first, first),
@@ -38,14 +38,14 @@ impl Parser<'_> {
     /// Removes the closing quote of a text that had no opening one.
     fn end_bare(&mut self, end: usize, close: usize) {
         if close > end {
-            self.change(end, close, "", ChangeKind::Quote);
+            self.change(end, close, "", RepairChangeKind::Quote);
         }
         self.at = close;
     }
 
     /// The end of the number or literal at `start`, where the words after it do not belong to it. Only
     /// the word itself is looked at, so that a list of words takes no longer than its length.
-    fn first_token(&self, context: Context, start: usize) -> Option<usize> {
+    fn first_token(&self, context: StringContext, start: usize) -> Option<usize> {
         let is_part = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.' | b'_');
         let word = self.source.bytes[start..].iter().take_while(|byte| is_part(byte)).count();
         let end = start + word;
@@ -54,9 +54,9 @@ impl Parser<'_> {
         let is_token = word > 1 || first.bytes().all(|byte| byte.is_ascii_digit());
         let is_value = || literal(first).is_some() || number(first).is_some();
         let is_alone = || match context {
-            Context::Element => true,
-            Context::Member => self.is_member(end),
-            Context::Key | Context::Root => false,
+            StringContext::Element => true,
+            StringContext::Member => self.is_member(end),
+            StringContext::Key | StringContext::Root => false,
         };
         let is_before_space = self.source.char(end).is_some_and(char::is_whitespace);
         (is_before_space && is_token && is_value() && is_alone()).then_some(end)
@@ -76,7 +76,7 @@ impl Parser<'_> {
     }
 
     /// Notes what makes the text from `start` to `end` a JSON value, and tells whether that is a string.
-    pub(super) fn write_bare(&mut self, context: Context, start: usize, end: usize) -> bool {
+    pub(super) fn write_bare(&mut self, context: StringContext, start: usize, end: usize) -> bool {
         let text = &self.source.text[start..end];
         let is_at_end = end == self.source.len();
         if is_number(text) {
@@ -84,39 +84,39 @@ impl Parser<'_> {
         }
         if let Some(literal) = literal(text) {
             if literal != text {
-                self.change(start, end, literal, ChangeKind::Literal);
+                self.change(start, end, literal, RepairChangeKind::Literal);
             }
             return false;
         }
         if let Some(edits) = number(text) {
             self.is_cut |= is_at_end && !text.ends_with(|c: char| c.is_ascii_digit());
             let has_digits = text.bytes().any(|byte| byte.is_ascii_digit());
-            let kind = if has_digits { ChangeKind::Number } else { ChangeKind::Missing };
+            let kind = if has_digits { RepairChangeKind::Number } else { RepairChangeKind::Missing };
             for (at, length, replacement) in edits {
                 self.change(start + at, start + at + length, replacement, kind);
             }
             return false;
         }
         if is_at_end
-            && (self.options.is_prefix || context != Context::Root)
+            && (self.options.is_prefix || context != StringContext::Root)
             && let Some(literal) = literal_beginning_with(text)
         {
             self.is_cut = true;
-            self.change(start, end, literal, ChangeKind::Cut);
+            self.change(start, end, literal, RepairChangeKind::Cut);
             return false;
         }
-        self.write_text(start, end, ChangeKind::Text);
+        self.write_text(start, end, RepairChangeKind::Text);
         true
     }
 
     /// Puts quotes around the text from `start` to `end`.
-    fn write_text(&mut self, start: usize, end: usize, kind: ChangeKind) {
+    fn write_text(&mut self, start: usize, end: usize, kind: RepairChangeKind) {
         self.change(start, start, "\"", kind);
         for at in start..end {
             match self.source.bytes[at] {
-                b'"' | b'\\' => self.change(at, at, "\\", ChangeKind::Escape),
-                b'\t' => self.change(at, at + 1, "\\t", ChangeKind::Escape),
-                0..0x20 => self.change(at, at + 1, " ", ChangeKind::Space),
+                b'"' | b'\\' => self.change(at, at, "\\", RepairChangeKind::Escape),
+                b'\t' => self.change(at, at + 1, "\\t", RepairChangeKind::Escape),
+                0..0x20 => self.change(at, at + 1, " ", RepairChangeKind::Space),
                 _ => {}
             }
         }
@@ -126,7 +126,7 @@ impl Parser<'_> {
     /// Reads a key without quotes.
     pub(super) fn bare_key(&mut self) {
         let start = self.at;
-        let (end, close) = self.bare_end(Context::Key, start);
+        let (end, close) = self.bare_end(StringContext::Key, start);
         let next = self.source.gap(close).next;
         let is_junk = match self.source.byte(next) {
             Some(b',' | b'}' | b']') => {
@@ -140,19 +140,20 @@ impl Parser<'_> {
         };
         if is_junk {
             self.undo_item();
-            self.remove(start, close, ChangeKind::Junk);
+            self.remove(start, close, RepairChangeKind::Junk);
             self.at = close;
             return;
         }
-        self.write_text(start, end, ChangeKind::Quote);
+        self.write_text(start, end, RepairChangeKind::Quote);
         self.end_bare(end, close);
         self.end_key(start, self.at);
     }
 
     /// The end of the text without quotes that begins at `start`, and the end of the quote after it
     /// that nothing had opened.
-    pub(super) fn bare_end(&self, context: Context, start: usize) -> (usize, usize) {
-        let is_in_group = self.stack.iter().any(|frame| matches!(frame.container, Container::Group { .. }));
+    pub(super) fn bare_end(&self, context: StringContext, start: usize) -> (usize, usize) {
+        let is_in_group =
+            self.stack.iter().any(|frame| matches!(frame.container, ContainerKind::Group { .. }));
         let is_after_space = |at: usize| at > start && self.source.bytes[at - 1].is_ascii_whitespace();
         let first = self.source.char(start).map_or(1, char::len_utf8);
         let mut at = start + first;
@@ -160,8 +161,8 @@ impl Parser<'_> {
         let mut is_one_word = self.source.byte(start) != Some(b'/');
         while let Some(byte) = self.source.byte(at) {
             match byte {
-                b'{' | b'[' if matches!(context, Context::Member | Context::Element) => {
-                    let is_next = is_after_space(at) && context == Context::Element;
+                b'{' | b'[' if matches!(context, StringContext::Member | StringContext::Element) => {
+                    let is_next = is_after_space(at) && context == StringContext::Element;
                     if is_next || self.is_token(start, at) {
                         break;
                     }
@@ -172,18 +173,18 @@ impl Parser<'_> {
                     }
                     continue;
                 }
-                b'(' if matches!(context, Context::Member | Context::Element) => {
+                b'(' if matches!(context, StringContext::Member | StringContext::Element) => {
                     at = self.bracket_end(at).unwrap_or(at + 1);
                     continue;
                 }
-                b'{' | b'}' | b'[' | b']' if context != Context::Root => break,
+                b'{' | b'}' | b'[' | b']' if context != StringContext::Root => break,
                 b'\n' => break,
-                b',' if matches!(context, Context::Key | Context::Element) => break,
-                b',' if context == Context::Member && self.is_member(at + 1) => break,
-                b',' if context == Context::Member && self.is_token_before_quote(start, at) => break,
-                b':' | b'=' if context == Context::Key => break,
+                b',' if matches!(context, StringContext::Key | StringContext::Element) => break,
+                b',' if context == StringContext::Member && self.is_member(at + 1) => break,
+                b',' if context == StringContext::Member && self.is_token_before_quote(start, at) => break,
+                b':' | b'=' if context == StringContext::Key => break,
                 b')' if is_in_group => break,
-                b')' if context != Context::Root && self.is_wrong_closer(start, at) => break,
+                b')' if context != StringContext::Root && self.is_wrong_closer(start, at) => break,
                 b';' if self.is_after_value(at + 1) || self.is_quoted_member(at + 1) => break,
                 b'/' if self.source.is_block_comment(at) && (is_one_word || is_after_space(at)) => break,
                 b'/' if self.source.byte(at + 1) == Some(b'/') && is_after_space(at) => break,
@@ -195,14 +196,16 @@ impl Parser<'_> {
                         let is_apostrophe = byte != b'"'
                             && self.source.bytes[at - 1].is_ascii_alphanumeric()
                             && self.source.byte(at + length).is_some_and(|next| next.is_ascii_alphanumeric());
-                        if !is_apostrophe && self.is_end_after_quote(at + length) && context != Context::Root
+                        if !is_apostrophe
+                            && self.is_end_after_quote(at + length)
+                            && context != StringContext::Root
                         {
                             return (self.trimmed(start, at), at + length);
                         }
                         let is_next = match context {
-                            Context::Key | Context::Element => !is_apostrophe,
-                            Context::Member => !is_apostrophe && self.is_named_member(at),
-                            Context::Root => false,
+                            StringContext::Key | StringContext::Element => !is_apostrophe,
+                            StringContext::Member => !is_apostrophe && self.is_named_member(at),
+                            StringContext::Root => false,
                         };
                         if is_next {
                             break;
@@ -247,10 +250,10 @@ impl Parser<'_> {
     /// The end of what the bracket at `at`, amid text without quotes, opens: behind its match in the same
     /// line. A bracket that is the last of the text closes what the text stands in, if it can.
     fn bracket_end(&self, at: usize) -> Option<usize> {
-        let is_around = |frame: &Frame| match self.source.bytes[at] {
-            b'{' => frame.container == Container::Object,
-            b'[' => frame.container == Container::Array,
-            _ => matches!(frame.container, Container::Group { .. }),
+        let is_around = |frame: &ParserFrame| match self.source.bytes[at] {
+            b'{' => frame.container == ContainerKind::Object,
+            b'[' => frame.container == ContainerKind::Array,
+            _ => matches!(frame.container, ContainerKind::Group { .. }),
         };
         let closes_around = |end: usize| {
             !self.options.is_prefix
@@ -324,10 +327,10 @@ impl Parser<'_> {
     }
 
     /// Reads a pattern between slashes, as a text.
-    pub(super) fn pattern(&mut self) -> Step {
+    pub(super) fn pattern(&mut self) -> ParseStep {
         let start = self.at;
         let Some(end) = self.pattern_end(start) else { return self.bare_value() };
-        self.write_text(start, end, ChangeKind::Text);
+        self.write_text(start, end, RepairChangeKind::Text);
         self.at = end;
         self.end_value(start, false);
         Ok(())

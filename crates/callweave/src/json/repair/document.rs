@@ -3,12 +3,12 @@
 use std::ops::Range;
 
 use super::bare::{literal, number};
-use super::parser::{Parser, Step, Stop};
-use super::string::Context;
-use super::{Change, ChangeKind, Why};
+use super::parser::{ParseStep, ParseStop, RepairParser};
+use super::string::StringContext;
+use super::{HopelessReason, RepairChange, RepairChangeKind};
 
 /// One document of the text.
-struct Item {
+struct DocumentItem {
     start: usize,
     end: usize,
     /// The changes that were noted for it.
@@ -21,19 +21,19 @@ struct Item {
 
 /// How plain text outside of all containers is read.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Plain {
+enum PlainTextReading {
     /// Words separated by commas or lines.
     List,
     /// One line of text.
     Line,
 }
 
-impl Parser<'_> {
+impl RepairParser<'_> {
     /// Reads the whole text: the changes that mend it, and whether it was cut off.
-    pub(super) fn document(mut self) -> Step<(Vec<Change>, bool)> {
+    pub(super) fn document(mut self) -> ParseStep<(Vec<RepairChange>, bool)> {
         self.skip_wrapped_fence();
         let mut plain = None;
-        let mut items: Vec<Item> = Vec::new();
+        let mut items: Vec<DocumentItem> = Vec::new();
         let mut is_separated = false;
         let mut has_no_fences = false;
         loop {
@@ -58,11 +58,11 @@ impl Parser<'_> {
                         self.extend(&mut items);
                         continue;
                     }
-                    self.change(comma, comma + 1, "", ChangeKind::Comma);
+                    self.change(comma, comma + 1, "", RepairChangeKind::Comma);
                     is_separated = true;
                 }
                 b'}' | b']' | b')' | b';' => {
-                    let kind = if byte == b';' { ChangeKind::Comma } else { ChangeKind::Stray };
+                    let kind = if byte == b';' { RepairChangeKind::Comma } else { RepairChangeKind::Stray };
                     self.change(self.at, self.at + 1, "", kind);
                     self.at += 1;
                 }
@@ -81,8 +81,12 @@ impl Parser<'_> {
             }
         }
         if items.is_empty() {
-            let why = if self.source.text.trim().is_empty() { Why::Empty } else { Why::NoJson };
-            return Err(Stop::Hopeless(why, 0));
+            let why = if self.source.text.trim().is_empty() {
+                HopelessReason::Empty
+            } else {
+                HopelessReason::NoJson
+            };
+            return Err(ParseStop::Hopeless(why, 0));
         }
         self.gather(items);
         Ok((self.changes, self.is_cut))
@@ -92,7 +96,7 @@ impl Parser<'_> {
     fn skip_wrapped_fence(&mut self) {
         self.skip_noise();
         if matches!(self.peek(), Some(b'[' | b'{')) && self.source.is_fence(self.at + 1) {
-            self.change(self.at, self.at + 1, "", ChangeKind::Stray);
+            self.change(self.at, self.at + 1, "", RepairChangeKind::Stray);
             self.at += 1;
         }
     }
@@ -101,7 +105,7 @@ impl Parser<'_> {
     fn skip_fence(&mut self) {
         let start = self.at;
         self.at = self.fence_end(start);
-        self.change(start, self.at, "", ChangeKind::Fence);
+        self.change(start, self.at, "", RepairChangeKind::Fence);
     }
 
     fn fence_end(&self, at: usize) -> usize {
@@ -120,7 +124,7 @@ impl Parser<'_> {
     }
 
     /// Reads a value and adds it to the documents.
-    fn item(&mut self, items: &mut Vec<Item>, is_glued: bool) -> Step {
+    fn item(&mut self, items: &mut Vec<DocumentItem>, is_glued: bool) -> ParseStep {
         let (start, changes) = (self.at, self.changes.len());
         self.value()?;
         self.push_item(items, start, changes, is_glued);
@@ -128,8 +132,8 @@ impl Parser<'_> {
     }
 
     /// Adds the value that began at `start`, when there were so many `changes`, to the documents.
-    fn push_item(&mut self, items: &mut Vec<Item>, start: usize, changes: usize, is_glued: bool) {
-        items.push(Item {
+    fn push_item(&mut self, items: &mut Vec<DocumentItem>, start: usize, changes: usize, is_glued: bool) {
+        items.push(DocumentItem {
             start,
             end: self.settled,
             changes: changes..self.changes.len(),
@@ -140,7 +144,7 @@ impl Parser<'_> {
     }
 
     /// The last document went on after its end.
-    fn extend(&mut self, items: &mut [Item]) {
+    fn extend(&mut self, items: &mut [DocumentItem]) {
         if let Some(item) = items.last_mut() {
             item.end = self.settled;
             item.changes.end = self.changes.len();
@@ -150,21 +154,26 @@ impl Parser<'_> {
     }
 
     /// Reads the first document, or removes one thing before it.
-    fn first(&mut self, byte: u8, plain: &mut Option<Plain>, items: &mut Vec<Item>) -> Step {
+    fn first(
+        &mut self,
+        byte: u8,
+        plain: &mut Option<PlainTextReading>,
+        items: &mut Vec<DocumentItem>,
+    ) -> ParseStep {
         match byte {
             b'}' | b']' | b')' | b',' | b':' | b';' => {
-                self.change(self.at, self.at + 1, "", ChangeKind::Stray);
+                self.change(self.at, self.at + 1, "", RepairChangeKind::Stray);
                 self.at += 1;
                 return Ok(());
             }
             b'[' if self.bracketed_token().is_some() => {
                 let end = self.bracketed_token().unwrap_or(self.at);
-                self.change(self.at, end, "", ChangeKind::Token);
+                self.change(self.at, end, "", RepairChangeKind::Token);
                 self.at = end;
                 return Ok(());
             }
             b'`' if matches!(self.source.byte(self.at + 1), Some(b'{' | b'[')) => {
-                self.change(self.at, self.at + 1, "", ChangeKind::Fence);
+                self.change(self.at, self.at + 1, "", RepairChangeKind::Fence);
                 self.at += 1;
                 return Ok(());
             }
@@ -182,7 +191,7 @@ impl Parser<'_> {
             _ => self.find_fenced(self.at).or_else(|| self.find_json(self.at, true)),
         };
         if let Some(place) = place {
-            self.remove(self.at, place, ChangeKind::Prose);
+            self.remove(self.at, place, RepairChangeKind::Prose);
             self.at = place;
             return self.item(items, false);
         }
@@ -208,11 +217,11 @@ impl Parser<'_> {
     /// Reads a further document, if there is one. `false` if the rest of the text was removed.
     fn next(
         &mut self,
-        plain: &mut Option<Plain>,
-        items: &mut Vec<Item>,
+        plain: &mut Option<PlainTextReading>,
+        items: &mut Vec<DocumentItem>,
         is_separated: bool,
         has_no_fences: &mut bool,
-    ) -> Step<bool> {
+    ) -> ParseStep<bool> {
         let is_after_container = items.last().is_some_and(|item| item.is_container);
         let byte = self.source.bytes[self.at];
         if matches!(byte, b'{' | b'[') && self.is_json(self.at, true) {
@@ -229,26 +238,30 @@ impl Parser<'_> {
         let fenced = if *has_no_fences { None } else { self.find_fenced(self.at) };
         *has_no_fences = fenced.is_none();
         if let Some(place) = fenced.or_else(|| self.find_json(self.at, false)) {
-            self.remove(self.at, place, ChangeKind::Prose);
+            self.remove(self.at, place, RepairChangeKind::Prose);
             self.at = place;
             self.item(items, false)?;
             return Ok(true);
         }
-        let kind = if is_after_container { ChangeKind::Prose } else { ChangeKind::Junk };
+        let kind = if is_after_container { RepairChangeKind::Prose } else { RepairChangeKind::Junk };
         self.remove(self.at, self.source.len(), kind);
         self.at = self.source.len();
         Ok(false)
     }
 
     /// Reads plain text outside of all containers.
-    fn plain_item(&mut self, plain: &mut Option<Plain>, items: &mut Vec<Item>) -> Step {
+    fn plain_item(
+        &mut self,
+        plain: &mut Option<PlainTextReading>,
+        items: &mut Vec<DocumentItem>,
+    ) -> ParseStep {
         let (start, changes) = (self.at, self.changes.len());
         let kind = match *plain {
             Some(kind) => kind,
             None => *plain.insert(self.plain_kind(start)?),
         };
         let mut end = match kind {
-            Plain::List => {
+            PlainTextReading::List => {
                 let is_end = |&at: &usize| match self.source.bytes[at] {
                     b',' | b';' => true,
                     b'`' => self.source.is_fence(at),
@@ -257,16 +270,16 @@ impl Parser<'_> {
                 let first = self.source.char(start).map_or(1, char::len_utf8);
                 (start + first..self.source.len()).find(is_end).unwrap_or(self.source.len())
             }
-            Plain::Line => self.bare_end(Context::Root, start).0,
+            PlainTextReading::Line => self.bare_end(StringContext::Root, start).0,
         };
         let text = &self.source.text[start..end];
         let close = end;
         if text.len() > 1 && text.find('"') == Some(text.len() - 1) {
             end -= 1;
         }
-        self.write_bare(Context::Root, start, end);
+        self.write_bare(StringContext::Root, start, end);
         if close > end {
-            self.change(end, close, "", ChangeKind::Quote);
+            self.change(end, close, "", RepairChangeKind::Quote);
         }
         self.at = close;
         self.end_value(start, false);
@@ -275,24 +288,24 @@ impl Parser<'_> {
     }
 
     /// Whether the plain text from `start` on is a list of words or one line of text.
-    fn plain_kind(&self, start: usize) -> Step<Plain> {
+    fn plain_kind(&self, start: usize) -> ParseStep<PlainTextReading> {
         let text = &self.source.text[start..];
         let text = text.split("```").next().unwrap_or(text).trim_end();
         let is_value = |part: &str| literal(part).is_some() || number(part).is_some();
         if !text.contains(char::is_alphanumeric) && !is_value(text.trim_end_matches([',', ';', ' '])) {
-            return Err(Stop::Hopeless(Why::NoJson, start));
+            return Err(ParseStop::Hopeless(HopelessReason::NoJson, start));
         }
         let mut parts = text.split([',', '\n']).map(str::trim);
         let is_balanced = |part: &str| part.matches('(').count() == part.matches(')').count();
         if parts.all(|part| !part.contains(char::is_whitespace) && is_balanced(part)) {
-            return Ok(Plain::List);
+            return Ok(PlainTextReading::List);
         }
         let line = &text[..text.find('\n').unwrap_or(text.len())];
         let rest = start + line.len();
         if self.source.gap(rest).next < start + text.len() {
-            return Err(Stop::Hopeless(Why::NoJson, start));
+            return Err(ParseStop::Hopeless(HopelessReason::NoJson, start));
         }
-        Ok(Plain::Line)
+        Ok(PlainTextReading::Line)
     }
 
     /// Whether the parenthesis at `place` holds values, and is not a remark in prose.
@@ -364,23 +377,23 @@ impl Parser<'_> {
     }
 
     /// Makes one document of all that were found.
-    fn gather(&mut self, items: Vec<Item>) {
+    fn gather(&mut self, items: Vec<DocumentItem>) {
         if items.len() == 1 {
             return;
         }
         let has_filled = items.iter().any(|item| !item.is_empty);
-        let is_placeholder = |at: usize, item: &Item| {
+        let is_placeholder = |at: usize, item: &DocumentItem| {
             let is_glued = item.is_glued || items.get(at + 1).is_some_and(|next| next.is_glued);
             item.is_empty && is_glued && (has_filled || at > 0)
         };
-        let is_kept = |&(place, item): &(usize, &Item)| !is_placeholder(place, item);
+        let is_kept = |&(place, item): &(usize, &DocumentItem)| !is_placeholder(place, item);
         let mut kept = items.iter().enumerate().filter(is_kept).map(|(place, _)| place);
         let first = kept.next();
         let last = kept.clone().next_back();
         let kept = 1 + kept.count();
         let changes = std::mem::take(&mut self.changes);
         let mut done = 0;
-        let list = |at, end, replacement| Change { at, end, replacement, kind: ChangeKind::List };
+        let list = |at, end, replacement| RepairChange { at, end, replacement, kind: RepairChangeKind::List };
         for (place, item) in items.iter().enumerate() {
             self.changes.extend_from_slice(&changes[done..item.changes.start]);
             done = item.changes.end;

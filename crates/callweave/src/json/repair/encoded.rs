@@ -1,26 +1,26 @@
 //! Documents that went through one escaping too many: `{\"a\": \"b\"}`.
 
-use super::{Change, ChangeKind};
+use super::{RepairChange, RepairChangeKind};
 
 /// How many levels of escaping are taken off at most.
 pub(super) const MAX_LEVELS: u8 = 4;
 
 /// A text with one level of escaping taken off, and how that was done.
-pub(super) struct Decoded<'t> {
+pub(super) struct UnescapedText<'t> {
     source: &'t str,
     /// Up to where the source was decoded.
     done: usize,
     pub(super) text: String,
-    changes: Vec<Change>,
+    changes: Vec<RepairChange>,
     /// For each change, where the decoded text stands after it.
     places: Vec<usize>,
 }
 
 /// Takes one level of escaping off. Escapes of characters (`\u…`) stay: they mean the same one
 /// level further in.
-pub(super) fn decode(text: &str) -> Decoded<'_> {
+pub(super) fn decode(text: &str) -> UnescapedText<'_> {
     let bytes = text.as_bytes();
-    let mut decoded = Decoded::new(text);
+    let mut decoded = UnescapedText::new(text);
     let mut from = 0;
     while let Some(run) = memchr::memchr(b'\\', &bytes[from..]) {
         let at = from + run;
@@ -35,26 +35,26 @@ pub(super) fn decode(text: &str) -> Decoded<'_> {
                 continue;
             }
         };
-        decoded.push(at, end, replacement, ChangeKind::Encoding);
+        decoded.push(at, end, replacement, RepairChangeKind::Encoding);
         from = end;
     }
     decoded.text.push_str(&text[decoded.done..]);
     decoded
 }
 
-impl<'t> Decoded<'t> {
+impl<'t> UnescapedText<'t> {
     pub(super) fn new(source: &'t str) -> Self {
         Self { source, done: 0, text: String::new(), changes: Vec::new(), places: Vec::new() }
     }
 
     /// Puts `replacement` for what stands from `at` to `end` of the source.
-    pub(super) fn push(&mut self, at: usize, end: usize, replacement: &'static str, kind: ChangeKind) {
+    pub(super) fn push(&mut self, at: usize, end: usize, replacement: &'static str, kind: RepairChangeKind) {
         if self.changes.is_empty() {
             self.text.reserve(self.source.len());
         }
         self.text.push_str(&self.source[self.done..at]);
         self.text.push_str(replacement);
-        self.changes.push(Change { at, end, replacement, kind });
+        self.changes.push(RepairChange { at, end, replacement, kind });
         self.places.push(self.text.len());
         self.done = end;
     }
@@ -75,7 +75,7 @@ impl<'t> Decoded<'t> {
     }
 
     /// The changes of the source that give what `inner` makes of the decoded text.
-    pub(super) fn compose(self, inner: Vec<Change>) -> Vec<Change> {
+    pub(super) fn compose(self, inner: Vec<RepairChange>) -> Vec<RepairChange> {
         let mut all = Vec::with_capacity(self.changes.len() + inner.len());
         let mut next = 0;
         for change in inner {
@@ -89,7 +89,7 @@ impl<'t> Decoded<'t> {
                 next += 1;
             }
             let end = if change.end > change.at { self.place(change.end) } else { at };
-            all.push(Change { at, end, ..change });
+            all.push(RepairChange { at, end, ..change });
         }
         all.extend_from_slice(&self.changes[next..]);
         all

@@ -1,13 +1,13 @@
 //! Backslashes in strings, and what they were meant for.
 
-use super::noise::Quote;
-use super::parser::{Parser, Step, Stop};
-use super::quote::Reading;
-use super::{ChangeKind, Why, strict};
+use super::noise::QuoteKind;
+use super::parser::{ParseStep, ParseStop, RepairParser};
+use super::quote::StringReading;
+use super::{HopelessReason, RepairChangeKind, strict};
 
 /// How backslashes before letters are read, in a string that a model perhaps forgot to escape.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Backslashes {
+pub(super) enum BackslashReading {
     /// As JSON says.
     Escapes,
     /// The string has some that JSON does not know: `\b` belongs to a pattern and `\f` to a formula.
@@ -25,80 +25,80 @@ pub(super) const CONTROLS: [&str; 32] = [
     "\\u0018", "\\u0019", "\\u001a", "\\u001b", "\\u001c", "\\u001d", "\\u001e", "\\u001f",
 ];
 
-impl Parser<'_> {
+impl RepairParser<'_> {
     /// Whether the backslash at `at` is one of the text, although JSON would take it for an escape.
-    pub(super) fn is_plain_backslash(&self, reading: &mut Reading, at: usize) -> bool {
+    pub(super) fn is_plain_backslash(&self, reading: &mut StringReading, at: usize) -> bool {
         let Some(byte @ (b'b' | b'f' | b'n' | b'r' | b't')) = self.source.byte(at + 1) else { return false };
         match *reading.backslashes.get_or_insert_with(|| self.backslashes(reading.open, reading.start)) {
-            Backslashes::Escapes => false,
-            Backslashes::Pattern => matches!(byte, b'b' | b'f'),
-            Backslashes::Path => true,
+            BackslashReading::Escapes => false,
+            BackslashReading::Pattern => matches!(byte, b'b' | b'f'),
+            BackslashReading::Path => true,
         }
     }
 
     /// How the backslashes of the string from `start` to the next quote are to be read.
-    fn backslashes(&self, open: Quote, start: usize) -> Backslashes {
+    fn backslashes(&self, open: QuoteKind, start: usize) -> BackslashReading {
         if let [drive, b':', b'\\', next, ..] = self.source.bytes[start..]
             && drive.is_ascii_alphabetic()
             && next.is_ascii_alphabetic()
         {
-            return Backslashes::Path;
+            return BackslashReading::Path;
         }
         let mut at = start;
         while let Some(byte) = self.source.byte(at) {
             match (byte, self.source.byte(at + 1)) {
                 (b'\\', Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't' | b'u')) => at += 2,
                 (b'\\', Some(b'\'' | b'`' | b'_' | b'\n' | b'\r') | None) => at += 2,
-                (b'\\', Some(_)) => return Backslashes::Pattern,
+                (b'\\', Some(_)) => return BackslashReading::Pattern,
                 _ if self.source.quote(at).is_some_and(|(quote, _)| open.is_closed_by(quote)) => break,
                 _ => at += 1,
             }
         }
-        Backslashes::Escapes
+        BackslashReading::Escapes
     }
 
     /// Reads the escape at `at` and returns its end.
-    pub(super) fn escape(&mut self, at: usize) -> Step<usize> {
+    pub(super) fn escape(&mut self, at: usize) -> ParseStep<usize> {
         let Some(byte) = self.source.byte(at + 1) else {
-            self.change(at, at + 1, "", ChangeKind::Cut);
+            self.change(at, at + 1, "", RepairChangeKind::Cut);
             return Ok(at + 1);
         };
         Ok(match byte {
             b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't' => at + 2,
             b'u' => return self.unicode_escape(at),
             b'\n' | b'\r' => {
-                self.change(at, at + 2, CONTROLS[usize::from(byte)], ChangeKind::Escape);
+                self.change(at, at + 2, CONTROLS[usize::from(byte)], RepairChangeKind::Escape);
                 at + 2
             }
             b'\'' | b'`' | b'_' => {
-                self.change(at, at + 1, "", ChangeKind::Escape);
+                self.change(at, at + 1, "", RepairChangeKind::Escape);
                 // The character is text now, whatever it is.
                 at + 2
             }
             _ => {
-                self.change(at, at, "\\", ChangeKind::Escape);
+                self.change(at, at, "\\", RepairChangeKind::Escape);
                 at + 1
             }
         })
     }
 
-    fn unicode_escape(&mut self, at: usize) -> Step<usize> {
+    fn unicode_escape(&mut self, at: usize) -> ParseStep<usize> {
         let rest = &self.source.bytes[at..];
         if let Some(length) = strict::unicode_escape(rest) {
             return Ok(at + length);
         }
         if let Some(unit) = strict::unit(rest) {
             if (0xD800..0xDC00).contains(&unit) && rest.len() < 12 && is_cut_escape(&rest[6..]) {
-                self.change(at, self.source.len(), "", ChangeKind::Cut);
+                self.change(at, self.source.len(), "", RepairChangeKind::Cut);
                 return Ok(self.source.len());
             }
-            self.change(at, at + 6, "\\ufffd", ChangeKind::Surrogate);
+            self.change(at, at + 6, "\\ufffd", RepairChangeKind::Surrogate);
             return Ok(at + 6);
         }
         let word: &[u8] = &rest[2..rest.len().min(6)];
         let hex = word.iter().take_while(|byte| byte.is_ascii_hexdigit()).count();
         if hex == word.len() && rest.len() < 6 {
-            self.change(at, self.source.len(), "", ChangeKind::Cut);
+            self.change(at, self.source.len(), "", RepairChangeKind::Cut);
             return Ok(self.source.len());
         }
         // `\users` or `\underline` is a word with a backslash, not a character that was meant.
@@ -108,10 +108,10 @@ impl Parser<'_> {
                 .take_while(|byte| byte.is_ascii_alphabetic())
                 .any(|byte| !byte.is_ascii_hexdigit());
         if is_word {
-            self.change(at, at, "\\", ChangeKind::Escape);
+            self.change(at, at, "\\", RepairChangeKind::Escape);
             return Ok(at + 1);
         }
-        Err(Stop::Hopeless(Why::DamagedEscape, at))
+        Err(ParseStop::Hopeless(HopelessReason::DamagedEscape, at))
     }
 }
 

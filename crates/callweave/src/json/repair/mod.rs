@@ -1,7 +1,7 @@
 //! Repair of JSON as models break it.
 //!
-//! In goes text that should be one JSON document; out comes a [`Repair`]: a [`Verdict`], valid JSON
-//! text, and every [`Change`] with its place in the input, so that replaying the changes over the
+//! In goes text that should be one JSON document; out comes a [`RepairedJson`]: a [`RepairVerdict`], valid JSON
+//! text, and every [`RepairChange`] with its place in the input, so that replaying the changes over the
 //! input gives the text. Valid JSON is told by one scan and comes back untouched, byte for byte. A
 //! document that was cut off is closed only on request and is never passed off as whole. Numbers are
 //! passed on as written and members stay in their order.
@@ -23,8 +23,8 @@
 //!
 //! - A member without a value becomes `null`; at the end of a text that is only a
 //!   [prefix](RepairOptions::prefix) it is left out, because its value is still to come.
-//! - Text without any quotes, brackets or further lines is a string (a [`Class::Guess`]); text of
-//!   several lines without JSON in it is [`Why::NoJson`]. Nothing but white space is [`Why::Empty`].
+//! - Text without any quotes, brackets or further lines is a string (a [`ChangeClass::Guess`]); text of
+//!   several lines without JSON in it is [`HopelessReason::NoJson`]. Nothing but white space is [`HopelessReason::Empty`].
 //! - Prose around a document is dropped. Where fenced blocks hold JSON, only those count.
 //! - Several documents become an array. An empty `{}` or `[]` glued to another document is dropped:
 //!   it is the placeholder that some providers send before the arguments.
@@ -32,7 +32,7 @@
 //!   models forget to escape; so does one before punctuation (`\*`, `\.`). Before a quote or a `_` it goes.
 //!   Where such a backslash stands, `\b` and `\f` are no control characters either, and in a string
 //!   that begins like `C:\` no letter makes an escape. A damaged `\u` escape cannot be guessed and is
-//!   [`Why::DamagedEscape`].
+//!   [`HopelessReason::DamagedEscape`].
 //! - A quote inside a string ends it only if what follows can follow a string there. JSON that was
 //!   pasted into a string without escapes belongs to that string up to its last bracket.
 //! - Brackets amid text without quotes belong to it up to their match. `name(…)` wraps a value only if it
@@ -54,10 +54,10 @@ mod wide;
 
 use std::borrow::Cow;
 
-use parser::{Parser, Stop};
+use parser::{ParseStop, RepairParser};
 
 /// Repairs `text` with the default [`RepairOptions`].
-pub fn repair(text: &str) -> Repair<'_> {
+pub fn repair(text: &str) -> RepairedJson<'_> {
     RepairOptions::new().repair(text)
 }
 
@@ -68,7 +68,7 @@ pub struct RepairOptions {
     closes: bool,
     searches_prose: bool,
     drops_unfinished: bool,
-    allowed: Class,
+    allowed: ChangeClass,
 }
 
 impl Default for RepairOptions {
@@ -85,7 +85,7 @@ impl RepairOptions {
             closes: false,
             searches_prose: true,
             drops_unfinished: false,
-            allowed: Class::Guess,
+            allowed: ChangeClass::Guess,
         }
     }
 
@@ -96,8 +96,8 @@ impl RepairOptions {
         Self { is_prefix: true, ..self }
     }
 
-    /// Puts the closed text of a document that was cut off into [`Repair::text`]. Its verdict stays
-    /// [`Verdict::Incomplete`].
+    /// Puts the closed text of a document that was cut off into [`RepairedJson::text`]. Its verdict stays
+    /// [`RepairVerdict::Incomplete`].
     pub fn close_truncated(self) -> Self {
         Self { closes: true, ..self }
     }
@@ -112,44 +112,49 @@ impl RepairOptions {
         Self { searches_prose: false, ..self }
     }
 
-    /// Allows changes up to `class` only; a text that needs more is [`Verdict::Hopeless`].
-    pub fn allow(self, class: Class) -> Self {
+    /// Allows changes up to `class` only; a text that needs more is [`RepairVerdict::Hopeless`].
+    pub fn allow(self, class: ChangeClass) -> Self {
         Self { allowed: class, ..self }
     }
 
     /// Repairs `text`.
-    pub fn repair<'a>(&self, text: &'a str) -> Repair<'a> {
+    pub fn repair<'a>(&self, text: &'a str) -> RepairedJson<'a> {
         let Err(sound) = strict::check(text) else {
-            let (verdict, text) = (Verdict::Valid, Cow::Borrowed(text));
-            return Repair { verdict, text, changes: Vec::new(), closed: None };
+            let (verdict, text) = (RepairVerdict::Valid, Cow::Borrowed(text));
+            return RepairedJson { verdict, text, changes: Vec::new(), closed: None };
         };
         let (changes, is_cut) = match self.parse(text, sound, 0) {
             Ok(found) => found,
-            Err((why, at)) => return Repair::hopeless(why, at),
+            Err((why, at)) => return RepairedJson::hopeless(why, at),
         };
         if let Some(change) = changes.iter().find(|change| !self.allows(change.kind)) {
-            return Repair::hopeless(Why::Forbidden(change.kind), change.at);
+            return RepairedJson::hopeless(HopelessReason::Forbidden(change.kind), change.at);
         }
         let mended = apply(text, &changes);
         if !strict::is_valid(&mended) {
             debug_assert!(false, "the changes do not give JSON: {text:?} became {mended:?}");
-            return Repair::hopeless(Why::NoJson, 0);
+            return RepairedJson::hopeless(HopelessReason::NoJson, 0);
         }
         let (verdict, text, closed) = match (is_cut, self.closes) {
-            (false, _) => (Verdict::Repaired, mended, None),
-            (true, true) => (Verdict::Incomplete, mended, None),
-            (true, false) => (Verdict::Incomplete, String::new(), Some(mended)),
+            (false, _) => (RepairVerdict::Repaired, mended, None),
+            (true, true) => (RepairVerdict::Incomplete, mended, None),
+            (true, false) => (RepairVerdict::Incomplete, String::new(), Some(mended)),
         };
-        Repair { verdict, text: Cow::Owned(text), changes, closed }
+        RepairedJson { verdict, text: Cow::Owned(text), changes, closed }
     }
 
-    fn allows(&self, kind: ChangeKind) -> bool {
-        let is_around = matches!(kind, ChangeKind::Prose | ChangeKind::Fence);
+    fn allows(&self, kind: RepairChangeKind) -> bool {
+        let is_around = matches!(kind, RepairChangeKind::Prose | RepairChangeKind::Fence);
         kind.class() <= self.allowed && (self.searches_prose || !is_around)
     }
 
     /// The changes that mend `text`, which is beyond doubt up to `sound`, and whether it was cut off.
-    fn parse(&self, text: &str, sound: usize, level: u8) -> Result<(Vec<Change>, bool), (Why, usize)> {
+    fn parse(
+        &self,
+        text: &str,
+        sound: usize,
+        level: u8,
+    ) -> Result<(Vec<RepairChange>, bool), (HopelessReason, usize)> {
         match wide::narrow(text, sound) {
             Some(narrowed) => {
                 let found = self.parse_narrow(&narrowed.text, sound, level);
@@ -161,11 +166,16 @@ impl RepairOptions {
     }
 
     /// The same for a text without full-width signs between its tokens.
-    fn parse_narrow(&self, text: &str, sound: usize, level: u8) -> Result<(Vec<Change>, bool), (Why, usize)> {
-        match Parser::new(text, *self, sound, level).document() {
+    fn parse_narrow(
+        &self,
+        text: &str,
+        sound: usize,
+        level: u8,
+    ) -> Result<(Vec<RepairChange>, bool), (HopelessReason, usize)> {
+        match RepairParser::new(text, *self, sound, level).document() {
             Ok(found) => Ok(found),
-            Err(Stop::Hopeless(why, at)) => Err((why, at)),
-            Err(Stop::Encoded) => {
+            Err(ParseStop::Hopeless(why, at)) => Err((why, at)),
+            Err(ParseStop::Encoded) => {
                 let decoded = encoded::decode(text);
                 let found = self.parse(&decoded.text, 0, level + 1);
                 let (changes, is_cut) = found.map_err(|(why, at)| (why, decoded.place(at)))?;
@@ -177,35 +187,35 @@ impl RepairOptions {
 
 /// What became of a text. See the [module](self).
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Repair<'a> {
+pub struct RepairedJson<'a> {
     /// What can be said about the document.
-    pub verdict: Verdict,
+    pub verdict: RepairVerdict,
     /// Valid JSON: the input itself if it was valid, else the mended text. Empty if the verdict is
-    /// [`Verdict::Hopeless`], or [`Verdict::Incomplete`] and closing was not asked for.
+    /// [`RepairVerdict::Hopeless`], or [`RepairVerdict::Incomplete`] and closing was not asked for.
     pub text: Cow<'a, str>,
     /// What was changed, in the order of the input. [`apply`] replays it.
-    pub changes: Vec<Change>,
+    pub changes: Vec<RepairChange>,
     closed: Option<String>,
 }
 
-impl Repair<'_> {
+impl RepairedJson<'_> {
     /// The JSON text, with a document that was cut off closed where it ends. `None` if hopeless.
     pub fn closed(&self) -> Option<&str> {
         match self.verdict {
-            Verdict::Valid | Verdict::Repaired => Some(&self.text),
-            Verdict::Incomplete => Some(self.closed.as_deref().unwrap_or(&self.text)),
-            Verdict::Hopeless { .. } => None,
+            RepairVerdict::Valid | RepairVerdict::Repaired => Some(&self.text),
+            RepairVerdict::Incomplete => Some(self.closed.as_deref().unwrap_or(&self.text)),
+            RepairVerdict::Hopeless { .. } => None,
         }
     }
 
     /// The boldest class of all changes, if there are any.
-    pub fn class(&self) -> Option<Class> {
+    pub fn class(&self) -> Option<ChangeClass> {
         self.changes.iter().map(|change| change.kind.class()).max()
     }
 
-    fn hopeless(why: Why, at: usize) -> Self {
+    fn hopeless(why: HopelessReason, at: usize) -> Self {
         Self {
-            verdict: Verdict::Hopeless { why, at },
+            verdict: RepairVerdict::Hopeless { why, at },
             text: Cow::Borrowed(""),
             changes: Vec::new(),
             closed: None,
@@ -215,7 +225,7 @@ impl Repair<'_> {
 
 /// What can be said about a document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Verdict {
+pub enum RepairVerdict {
     /// It is valid and untouched.
     Valid,
     /// It was whole, but had to be changed.
@@ -225,7 +235,7 @@ pub enum Verdict {
     /// There is no document to be had.
     Hopeless {
         /// Why not.
-        why: Why,
+        why: HopelessReason,
         /// The byte of the input at which that was noticed.
         at: usize,
     },
@@ -234,7 +244,7 @@ pub enum Verdict {
 /// Why a text is hopeless.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum Why {
+pub enum HopelessReason {
     /// There is nothing but white space.
     Empty,
     /// There is text, but nothing that could be meant as JSON.
@@ -246,10 +256,10 @@ pub enum Why {
     /// The document is nested too deeply to be repaired.
     TooDeep,
     /// The repair needs a change of a class that the options forbid.
-    Forbidden(ChangeKind),
+    Forbidden(RepairChangeKind),
 }
 
-impl std::fmt::Display for Why {
+impl std::fmt::Display for HopelessReason {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Empty => f.write_str("the text is empty"),
@@ -264,7 +274,7 @@ impl std::fmt::Display for Why {
 
 /// One place where the text differs from the input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Change {
+pub struct RepairChange {
     /// The byte of the input at which it begins.
     pub at: usize,
     /// The byte of the input before which it ends; equal to `at` where something was only added.
@@ -272,12 +282,12 @@ pub struct Change {
     /// What stands there instead.
     pub replacement: &'static str,
     /// What was done.
-    pub kind: ChangeKind,
+    pub kind: RepairChangeKind,
 }
 
 /// How bold a change is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Class {
+pub enum ChangeClass {
     /// The same data in another notation: quotes, commas, comments, fences, literals.
     Lossless,
     /// The structure was completed or mended: brackets, colons, several documents.
@@ -288,18 +298,18 @@ pub enum Class {
 
 macro_rules! change_kinds {
     ($($(#[doc = $doc:literal])+ $kind:ident $class:ident $label:literal,)+) => {
-        /// What a [`Change`] did.
+        /// What a [`RepairChange`] did.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #[non_exhaustive]
-        pub enum ChangeKind {
+        pub enum RepairChangeKind {
             $($(#[doc = $doc])+ $kind,)+
         }
 
-        impl ChangeKind {
+        impl RepairChangeKind {
             /// How bold it is.
-            pub fn class(self) -> Class {
+            pub fn class(self) -> ChangeClass {
                 match self {
-                    $(Self::$kind => Class::$class,)+
+                    $(Self::$kind => ChangeClass::$class,)+
                 }
             }
 
@@ -377,7 +387,7 @@ change_kinds! {
 }
 
 /// Replays `changes`, which are in the order of the input, over `input`.
-pub fn apply(input: &str, changes: &[Change]) -> String {
+pub fn apply(input: &str, changes: &[RepairChange]) -> String {
     let mut out = Vec::with_capacity(input.len() + changes.len());
     let mut done = 0;
     for change in changes {

@@ -2,11 +2,11 @@
 
 use std::cell::Cell;
 
-use super::ChangeKind;
+use super::RepairChangeKind;
 
 /// The text with its places of noise. Searches for the end of a comment or string are remembered, so
 /// that looking ahead again and again over the same one costs nothing.
-pub(super) struct Source<'t> {
+pub(super) struct NoisySource<'t> {
     pub(super) text: &'t str,
     pub(super) bytes: &'t [u8],
     block_end: Cell<(usize, usize)>,
@@ -22,7 +22,7 @@ pub(super) struct Source<'t> {
 
 /// What follows after white space and comments.
 #[derive(Clone, Copy)]
-pub(super) struct Gap {
+pub(super) struct TextGap {
     pub(super) next: usize,
     pub(super) has_newline: bool,
 }
@@ -44,7 +44,7 @@ pub(super) fn may_be_noise(byte: u8) -> bool {
 
 /// A kind of quote, as an opening one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Quote {
+pub(super) enum QuoteKind {
     Double,
     Single,
     DoubleLike,
@@ -52,7 +52,7 @@ pub(super) enum Quote {
     Token,
 }
 
-impl Quote {
+impl QuoteKind {
     /// Where a double quote stands in it, which has to be escaped in a string.
     pub(super) fn double_quote(self) -> Option<usize> {
         match self {
@@ -75,13 +75,13 @@ impl Quote {
 }
 
 /// What to do after a look at a byte.
-enum Search {
+enum SearchStep {
     Found,
     Nothing,
     Further,
 }
 
-impl<'t> Source<'t> {
+impl<'t> NoisySource<'t> {
     pub(super) fn new(text: &'t str) -> Self {
         // An empty range remembers nothing.
         let nothing = || Cell::new((usize::MAX, 0));
@@ -116,16 +116,16 @@ impl<'t> Source<'t> {
 
     /// The quote at `at` and its length. Three backticks are a fence, not quotes.
     #[inline]
-    pub(super) fn quote(&self, at: usize) -> Option<(Quote, usize)> {
+    pub(super) fn quote(&self, at: usize) -> Option<(QuoteKind, usize)> {
         Some(match self.byte(at)? {
-            b'"' => (Quote::Double, 1),
-            b'\'' => (Quote::Single, 1),
-            b'`' if !self.is_fence(at) => (Quote::SingleLike, 1),
-            b'<' if self.starts_with(at, QUOTE_TOKEN) => (Quote::Token, QUOTE_TOKEN.len()),
+            b'"' => (QuoteKind::Double, 1),
+            b'\'' => (QuoteKind::Single, 1),
+            b'`' if !self.is_fence(at) => (QuoteKind::SingleLike, 1),
+            b'<' if self.starts_with(at, QUOTE_TOKEN) => (QuoteKind::Token, QUOTE_TOKEN.len()),
             0x80.. => match self.char(at)? {
-                quote @ ('\u{2018}'..='\u{201B}' | '´') => (Quote::SingleLike, quote.len_utf8()),
+                quote @ ('\u{2018}'..='\u{201B}' | '´') => (QuoteKind::SingleLike, quote.len_utf8()),
                 quote @ ('\u{201C}'..='\u{201F}' | '«' | '»' | '＂') => {
-                    (Quote::DoubleLike, quote.len_utf8())
+                    (QuoteKind::DoubleLike, quote.len_utf8())
                 }
                 _ => return None,
             },
@@ -147,11 +147,11 @@ impl<'t> Source<'t> {
     }
 
     /// The next quote from `at` that closes `open`, or the end of the text.
-    fn find_closing(&self, open: Quote, mut at: usize) -> usize {
+    fn find_closing(&self, open: QuoteKind, mut at: usize) -> usize {
         let plain = match open {
-            Quote::Double => Some(b'"'),
-            Quote::Single => Some(b'\''),
-            Quote::DoubleLike | Quote::SingleLike | Quote::Token => None,
+            QuoteKind::Double => Some(b'"'),
+            QuoteKind::Single => Some(b'\''),
+            QuoteKind::DoubleLike | QuoteKind::SingleLike | QuoteKind::Token => None,
         };
         if let Some(quote) = plain {
             while let Some(run) = memchr::memchr2(quote, b'\\', self.bytes.get(at..).unwrap_or_default()) {
@@ -185,12 +185,12 @@ impl<'t> Source<'t> {
         let mut depth = 0usize;
         let end = self.search(at, |byte| {
             match byte {
-                b'\n' => return Search::Nothing,
+                b'\n' => return SearchStep::Nothing,
                 _ if byte == open => depth += 1,
                 _ if byte == close => depth -= 1,
                 _ => {}
             }
-            if depth == 0 { Search::Found } else { Search::Further }
+            if depth == 0 { SearchStep::Found } else { SearchStep::Further }
         });
         end.map(|end| end + 1)
     }
@@ -206,18 +206,18 @@ impl<'t> Source<'t> {
         self.search(start, |byte| {
             match byte {
                 b'{' | b'[' | b'(' => depth += 1,
-                b',' | b')' if depth == 0 => return Search::Found,
-                b'}' | b']' if depth == 0 => return Search::Nothing,
+                b',' | b')' if depth == 0 => return SearchStep::Found,
+                b'}' | b']' if depth == 0 => return SearchStep::Nothing,
                 b'}' | b']' | b')' => depth -= 1,
                 _ => {}
             }
-            Search::Further
+            SearchStep::Further
         })
     }
 
     /// Shows `look` the bytes from `start` on that are outside of quotes: the place where it found what it
     /// searches for.
-    fn search(&self, start: usize, mut look: impl FnMut(u8) -> Search) -> Option<usize> {
+    fn search(&self, start: usize, mut look: impl FnMut(u8) -> SearchStep) -> Option<usize> {
         let left = self.matching_left.get();
         let mut at = start;
         let found = loop {
@@ -228,9 +228,9 @@ impl<'t> Source<'t> {
                     None => break None,
                 },
                 _ => match look(byte) {
-                    Search::Found => break Some(at),
-                    Search::Nothing => break None,
-                    Search::Further => {}
+                    SearchStep::Found => break Some(at),
+                    SearchStep::Nothing => break None,
+                    SearchStep::Further => {}
                 },
             }
             at += 1;
@@ -247,25 +247,25 @@ impl<'t> Source<'t> {
 
     /// The noise at `at`: its end, and what removing it would be called (white space that JSON knows
     /// is not removed and has no name).
-    pub(super) fn noise(&self, at: usize) -> Option<(usize, Option<ChangeKind>)> {
+    pub(super) fn noise(&self, at: usize) -> Option<(usize, Option<RepairChangeKind>)> {
         Some(match self.byte(at)? {
             b' ' | b'\n' | b'\r' | b'\t' => (at + 1, None),
             b'/' => match self.byte(at + 1)? {
-                b'*' => (self.find(&self.block_end, at + 2, "*/"), Some(ChangeKind::Comment)),
-                b'/' => (self.line_end(at), Some(ChangeKind::Comment)),
+                b'*' => (self.find(&self.block_end, at + 2, "*/"), Some(RepairChangeKind::Comment)),
+                b'/' => (self.line_end(at), Some(RepairChangeKind::Comment)),
                 _ => return None,
             },
-            b'#' => (self.line_end(at), Some(ChangeKind::Comment)),
+            b'#' => (self.line_end(at), Some(RepairChangeKind::Comment)),
             b'<' if self.starts_with(at, "<!--") => {
-                (self.find(&self.markup_end, at + 4, "-->"), Some(ChangeKind::Comment))
+                (self.find(&self.markup_end, at + 4, "-->"), Some(RepairChangeKind::Comment))
             }
-            b'<' => (self.token(at)?, Some(ChangeKind::Token)),
-            0..0x20 | 0x7f => (at + 1, Some(ChangeKind::Space)),
+            b'<' => (self.token(at)?, Some(RepairChangeKind::Token)),
+            0..0x20 | 0x7f => (at + 1, Some(RepairChangeKind::Space)),
             0x80.. => match self.char(at)? {
                 space @ ('\u{200B}'..='\u{200F}' | '\u{2060}' | '\u{FEFF}' | '\u{180E}') => {
-                    (at + space.len_utf8(), Some(ChangeKind::Space))
+                    (at + space.len_utf8(), Some(RepairChangeKind::Space))
                 }
-                space if space.is_whitespace() => (at + space.len_utf8(), Some(ChangeKind::Space)),
+                space if space.is_whitespace() => (at + space.len_utf8(), Some(RepairChangeKind::Space)),
                 _ => return None,
             },
             _ => return None,
@@ -309,15 +309,15 @@ impl<'t> Source<'t> {
 
     /// Skips noise from `at`.
     #[inline]
-    pub(super) fn gap(&self, at: usize) -> Gap {
+    pub(super) fn gap(&self, at: usize) -> TextGap {
         match self.short_gap(at) {
-            Some(next) => Gap { next, has_newline: false },
+            Some(next) => TextGap { next, has_newline: false },
             None => self.long_gap(at),
         }
     }
 
     #[inline(never)]
-    fn long_gap(&self, mut at: usize) -> Gap {
+    fn long_gap(&self, mut at: usize) -> TextGap {
         let mut has_newline = false;
         while let Some(&byte) = self.bytes.get(at) {
             match byte {
@@ -337,7 +337,7 @@ impl<'t> Source<'t> {
                 },
             }
         }
-        Gap { next: at, has_newline }
+        TextGap { next: at, has_newline }
     }
 
     fn is_line_comment(&self, at: usize) -> bool {

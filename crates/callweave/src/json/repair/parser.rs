@@ -3,8 +3,8 @@
 //! The parser never writes text. It walks over the input with an explicit stack and notes changes;
 //! whatever it does not mention stays as it was written.
 
-use super::noise::{Source, may_be_noise};
-use super::{Change, ChangeKind, RepairOptions, Why, encoded, strict};
+use super::noise::{NoisySource, may_be_noise};
+use super::{HopelessReason, RepairChange, RepairChangeKind, RepairOptions, encoded, strict};
 
 /// The deepest nesting that is repaired: what `serde_json` reads by default.
 const MAX_DEPTH: usize = 127;
@@ -13,35 +13,35 @@ const MAX_DEPTH: usize = 127;
 const MAX_EXTRA_BRACES: usize = 8;
 
 /// Why the parser gave up.
-pub(super) enum Stop {
-    Hopeless(Why, usize),
+pub(super) enum ParseStop {
+    Hopeless(HopelessReason, usize),
     /// The document has one level of escaping too many.
     Encoded,
 }
 
-pub(super) type Step<T = ()> = Result<T, Stop>;
+pub(super) type ParseStep<T = ()> = Result<T, ParseStop>;
 
-pub(super) struct Parser<'t> {
-    pub(super) source: Source<'t>,
+pub(super) struct RepairParser<'t> {
+    pub(super) source: NoisySource<'t>,
     /// The comma up to which the text is JSON beyond doubt; 0 if there is none.
     sound: usize,
     pub(super) at: usize,
     pub(super) options: RepairOptions,
-    pub(super) changes: Vec<Change>,
-    pub(super) stack: Vec<Frame>,
+    pub(super) changes: Vec<RepairChange>,
+    pub(super) stack: Vec<ParserFrame>,
     /// Where the last token that stays ended: the place for what is missing after it.
     pub(super) settled: usize,
-    pub(super) last: Last,
+    pub(super) last: LastValue,
     /// Whether the text ended before the document did.
     pub(super) is_cut: bool,
     /// How often an open string may still be followed to the end of the text.
     pub(super) searches_left: u8,
     level: u8,
-    expect: Expect,
+    expect: Expectation,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Expect {
+enum Expectation {
     Value,
     AfterValue,
     Key,
@@ -49,7 +49,7 @@ enum Expect {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Container {
+pub(super) enum ContainerKind {
     Object,
     Array,
     /// Parentheses: a tuple, or nothing but brackets around one value.
@@ -59,19 +59,19 @@ pub(super) enum Container {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Frame {
-    pub(super) container: Container,
+pub(super) struct ParserFrame {
+    pub(super) container: ContainerKind,
     /// Where its opening bracket stands.
     start: usize,
     /// Which change opened it, if any.
     opener: usize,
     /// The comma that waits for an item.
-    comma: Option<Comma>,
+    comma: Option<CommaState>,
     /// How many items it has begun.
     items: usize,
     /// Where the current item began, the comma before it, and how many changes there were by then.
     item_start: usize,
-    item_comma: Option<Comma>,
+    item_comma: Option<CommaState>,
     item_changes: usize,
     /// How many more braces were opened around it, to be closed with it.
     extra_braces: usize,
@@ -85,7 +85,7 @@ pub(super) struct Frame {
 
 /// A comma between two items.
 #[derive(Clone, Copy, Debug)]
-enum Comma {
+enum CommaState {
     /// It stands at this place of the text.
     Written(usize),
     /// It was added by the change of this number.
@@ -94,15 +94,15 @@ enum Comma {
 
 /// The value that was read last.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Last {
+pub(super) struct LastValue {
     pub(super) start: usize,
     pub(super) end: usize,
     pub(super) is_string: bool,
     /// The frame, if it was a container that ended with a bracket of its own.
-    closed: Option<Frame>,
+    closed: Option<ParserFrame>,
 }
 
-impl Last {
+impl LastValue {
     pub(super) fn is_container(&self) -> bool {
         self.closed.is_some()
     }
@@ -112,33 +112,39 @@ impl Last {
     }
 
     /// The frame, if it was a `container` that ended with a bracket of its own.
-    fn closed(&self, container: Container) -> Option<&Frame> {
+    fn closed(&self, container: ContainerKind) -> Option<&ParserFrame> {
         self.closed.as_ref().filter(|frame| frame.container == container)
     }
 }
 
-impl<'t> Parser<'t> {
+impl<'t> RepairParser<'t> {
     pub(super) fn new(text: &'t str, options: RepairOptions, sound: usize, level: u8) -> Self {
         Self {
-            source: Source::new(text),
+            source: NoisySource::new(text),
             sound,
             at: 0,
             options,
             changes: Vec::with_capacity(text.len() / 8),
             stack: Vec::new(),
             settled: 0,
-            last: Last { start: 0, end: 0, is_string: false, closed: None },
+            last: LastValue { start: 0, end: 0, is_string: false, closed: None },
             is_cut: false,
             searches_left: 8,
             level,
-            expect: Expect::Value,
+            expect: Expectation::Value,
         }
     }
 
     /// Notes a change at the place that was reached.
     #[inline]
-    pub(super) fn change(&mut self, at: usize, end: usize, replacement: &'static str, kind: ChangeKind) {
-        let change = Change { at, end, replacement, kind };
+    pub(super) fn change(
+        &mut self,
+        at: usize,
+        end: usize,
+        replacement: &'static str,
+        kind: RepairChangeKind,
+    ) {
+        let change = RepairChange { at, end, replacement, kind };
         if self.changes.last().is_none_or(|last| last.at <= at) {
             self.changes.push(change);
         } else {
@@ -156,9 +162,10 @@ impl<'t> Parser<'t> {
 
     /// Removes a range with everything that was noted inside it. What was added right before it
     /// belongs to what stands there.
-    pub(super) fn remove(&mut self, start: usize, end: usize, kind: ChangeKind) {
+    pub(super) fn remove(&mut self, start: usize, end: usize, kind: RepairChangeKind) {
         if end > start {
-            let is_inside = |change: &Change| change.at > start || (change.at == start && change.end > start);
+            let is_inside =
+                |change: &RepairChange| change.at > start || (change.at == start && change.end > start);
             while self.changes.last().is_some_and(is_inside) {
                 self.changes.pop();
             }
@@ -203,7 +210,9 @@ impl<'t> Parser<'t> {
     fn skip_odd_noise(&mut self) -> bool {
         let Some((end, kind)) = self.source.noise(self.at) else { return false };
         let replacement = match kind {
-            Some(ChangeKind::Space) if self.source.char(self.at).is_some_and(char::is_whitespace) => " ",
+            Some(RepairChangeKind::Space) if self.source.char(self.at).is_some_and(char::is_whitespace) => {
+                " "
+            }
             _ => "",
         };
         if let Some(kind) = kind {
@@ -214,8 +223,8 @@ impl<'t> Parser<'t> {
     }
 
     /// Reads one value from here to its end, or to the end of the text.
-    pub(super) fn value(&mut self) -> Step {
-        self.expect = Expect::Value;
+    pub(super) fn value(&mut self) -> ParseStep {
+        self.expect = Expectation::Value;
         if self.at < self.sound {
             self.skip_sound()?;
         }
@@ -223,11 +232,11 @@ impl<'t> Parser<'t> {
     }
 
     /// Goes to the comma up to which the text is JSON beyond doubt, with the containers open there.
-    fn skip_sound(&mut self) -> Step {
+    fn skip_sound(&mut self) -> ParseStep {
         let comma = self.sound;
         for start in strict::open_containers(self.source.bytes, comma) {
             let is_object = self.source.bytes[start] == b'{';
-            self.push_frame(if is_object { Container::Object } else { Container::Array }, start)?;
+            self.push_frame(if is_object { ContainerKind::Object } else { ContainerKind::Array }, start)?;
             let frame = self.frame();
             // How many items there are does not matter, but that there are some.
             frame.items = 1;
@@ -239,34 +248,34 @@ impl<'t> Parser<'t> {
     }
 
     /// Reads on until no container is open.
-    pub(super) fn run(&mut self) -> Step {
+    pub(super) fn run(&mut self) -> ParseStep {
         loop {
             let has_newline = self.skip_noise();
             if self.at >= self.source.len() || self.source.is_fence(self.at) {
                 // Braces that were never there are not missing at the end.
                 let is_whole =
-                    self.expect == Expect::AfterValue && self.stack.iter().all(|frame| frame.is_implied);
+                    self.expect == Expectation::AfterValue && self.stack.iter().all(|frame| frame.is_implied);
                 self.is_cut |= self.at >= self.source.len() && !is_whole;
                 self.close_all();
                 return Ok(());
             }
             match self.expect {
-                Expect::Value => self.step_value()?,
-                Expect::AfterValue => self.step_after_value(has_newline)?,
-                Expect::Key => self.step_key()?,
-                Expect::Colon => self.step_colon(),
+                Expectation::Value => self.step_value()?,
+                Expectation::AfterValue => self.step_after_value(has_newline)?,
+                Expectation::Key => self.step_key()?,
+                Expectation::Colon => self.step_colon(),
             }
-            if self.expect == Expect::AfterValue && self.stack.is_empty() {
+            if self.expect == Expectation::AfterValue && self.stack.is_empty() {
                 return Ok(());
             }
         }
     }
 
-    pub(super) fn innermost(&self) -> Option<Container> {
+    pub(super) fn innermost(&self) -> Option<ContainerKind> {
         self.stack.last().map(|frame| frame.container)
     }
 
-    fn frame(&mut self) -> &mut Frame {
+    fn frame(&mut self) -> &mut ParserFrame {
         self.stack.last_mut().expect("only called with a container open")
     }
 
@@ -285,17 +294,17 @@ impl<'t> Parser<'t> {
     /// Notes that a value without a bracket of its own ended here.
     #[inline]
     pub(super) fn end_value(&mut self, start: usize, is_string: bool) {
-        self.last = Last { start, end: self.at, is_string, closed: None };
+        self.last = LastValue { start, end: self.at, is_string, closed: None };
         self.settled = self.at;
-        self.expect = Expect::AfterValue;
+        self.expect = Expectation::AfterValue;
     }
 
-    fn step_value(&mut self) -> Step {
+    fn step_value(&mut self) -> ParseStep {
         let byte = self.source.bytes[self.at];
-        let is_member = self.innermost() == Some(Container::Object);
+        let is_member = self.innermost() == Some(ContainerKind::Object);
         let is_plain = match self.innermost() {
-            Some(Container::Object) => self.plain_member_value(),
-            Some(Container::Array | Container::Group { .. }) => self.plain_elements(),
+            Some(ContainerKind::Object) => self.plain_member_value(),
+            Some(ContainerKind::Array | ContainerKind::Group { .. }) => self.plain_elements(),
             None => false,
         };
         if is_plain {
@@ -303,23 +312,23 @@ impl<'t> Parser<'t> {
         }
         match byte {
             b',' | b'}' | b']' | b')' if is_member => {
-                self.change(self.settled, self.settled, "null", ChangeKind::Missing);
-                self.expect = Expect::AfterValue;
+                self.change(self.settled, self.settled, "null", RepairChangeKind::Missing);
+                self.expect = Expectation::AfterValue;
                 self.last.closed = None;
             }
-            b',' if !self.stack.is_empty() => self.drop_byte(ChangeKind::Comma),
+            b',' if !self.stack.is_empty() => self.drop_byte(RepairChangeKind::Comma),
             b'}' | b']' | b')' if !self.stack.is_empty() => return self.close(byte),
-            b':' if is_member => self.drop_byte(ChangeKind::Colon),
-            b':' | b'=' if !self.stack.is_empty() => self.drop_byte(ChangeKind::Junk),
+            b':' if is_member => self.drop_byte(RepairChangeKind::Colon),
+            b':' | b'=' if !self.stack.is_empty() => self.drop_byte(RepairChangeKind::Junk),
             b'.' if self.source.starts_with(self.at, "...") && !self.stack.is_empty() => self.ellipsis(),
-            b'\\' if self.level < encoded::MAX_LEVELS => return Err(Stop::Encoded),
+            b'\\' if self.level < encoded::MAX_LEVELS => return Err(ParseStop::Encoded),
             _ => {
                 if !is_member {
                     self.begin_item();
                 }
                 return match byte {
                     b'{' => self.open_object(),
-                    b'[' => self.open(Container::Array, self.at, self.at + 1),
+                    b'[' => self.open(ContainerKind::Array, self.at, self.at + 1),
                     b'(' => self.open_group(self.at, self.at + 1, false),
                     _ if self.source.quote(self.at).is_some() => self.string_value(),
                     b'/' => self.pattern(),
@@ -330,7 +339,7 @@ impl<'t> Parser<'t> {
         Ok(())
     }
 
-    fn step_after_value(&mut self, has_newline: bool) -> Step {
+    fn step_after_value(&mut self, has_newline: bool) -> ParseStep {
         let byte = self.source.bytes[self.at];
         let Some(container) = self.innermost() else { return Ok(()) };
         match byte {
@@ -338,22 +347,22 @@ impl<'t> Parser<'t> {
                 let at = self.at;
                 self.at += 1;
                 if byte == b';' {
-                    self.change(at, at + 1, ",", ChangeKind::Comma);
+                    self.change(at, at + 1, ",", RepairChangeKind::Comma);
                 }
-                if container != Container::Object && self.reopen_object(at) {
+                if container != ContainerKind::Object && self.reopen_object(at) {
                     return Ok(());
                 }
                 self.take_comma(at);
                 Ok(())
             }
             b'}' | b']' | b')' => self.close(byte),
-            _ if container == Container::Object => {
+            _ if container == ContainerKind::Object => {
                 self.after_member(byte, has_newline);
                 Ok(())
             }
             b':' if self.last.is_string => self.imply_object(),
             b':' => {
-                self.drop_byte(ChangeKind::Junk);
+                self.drop_byte(RepairChangeKind::Junk);
                 Ok(())
             }
             _ if self.last.is_container() && !has_newline && self.is_word(byte) => {
@@ -362,7 +371,7 @@ impl<'t> Parser<'t> {
             }
             _ => {
                 self.add_comma();
-                self.expect = Expect::Value;
+                self.expect = Expectation::Value;
                 Ok(())
             }
         }
@@ -373,17 +382,17 @@ impl<'t> Parser<'t> {
     pub(super) fn take_comma(&mut self, at: usize) {
         self.at = at + 1;
         let frame = self.frame();
-        frame.comma = Some(Comma::Written(at));
-        let is_object = frame.container == Container::Object;
-        self.expect = if is_object { Expect::Key } else { Expect::Value };
+        frame.comma = Some(CommaState::Written(at));
+        let is_object = frame.container == ContainerKind::Object;
+        self.expect = if is_object { Expectation::Key } else { Expectation::Value };
     }
 
     /// Adds a comma after the last item.
     fn add_comma(&mut self) {
         let settled = self.settled;
-        self.change(settled, settled, ",", ChangeKind::Comma);
+        self.change(settled, settled, ",", RepairChangeKind::Comma);
         let place = self.changes.partition_point(|change| change.at <= settled) - 1;
-        self.frame().comma = Some(Comma::Added(place));
+        self.frame().comma = Some(CommaState::Added(place));
     }
 
     /// Whether a word begins here, and neither a value in brackets or quotes nor a number.
@@ -396,7 +405,7 @@ impl<'t> Parser<'t> {
     fn drop_words(&mut self) {
         let start = self.at;
         self.at = self.words_end(start + self.source.char(start).map_or(1, char::len_utf8));
-        self.remove(start, self.at, ChangeKind::Junk);
+        self.remove(start, self.at, RepairChangeKind::Junk);
     }
 
     /// After a member, with neither a comma nor a bracket there.
@@ -408,33 +417,33 @@ impl<'t> Parser<'t> {
         let is_key = self.source.quote(self.at).is_some() || has_newline || self.is_member(self.at);
         if is_key && !matches!(byte, b'[' | b'(' | b':') {
             self.add_comma();
-            self.expect = Expect::Key;
+            self.expect = Expectation::Key;
             return;
         }
         self.drop_words();
     }
 
-    fn step_key(&mut self) -> Step {
+    fn step_key(&mut self) -> ParseStep {
         if !self.frame().is_implied && self.plain_members() {
             return Ok(());
         }
         let byte = self.source.bytes[self.at];
         match byte {
             b'}' | b']' | b')' => return self.close(byte),
-            b',' => self.drop_byte(ChangeKind::Comma),
-            b':' => return Err(Stop::Hopeless(Why::NoKey, self.at)),
+            b',' => self.drop_byte(RepairChangeKind::Comma),
+            b':' => return Err(ParseStop::Hopeless(HopelessReason::NoKey, self.at)),
             b'.' if self.source.starts_with(self.at, "...") => self.ellipsis(),
-            b'\\' if self.level < encoded::MAX_LEVELS => return Err(Stop::Encoded),
+            b'\\' if self.level < encoded::MAX_LEVELS => return Err(ParseStop::Encoded),
             b'{' => self.close_implicitly(),
             b'[' if self.merge_array() => {}
             b'[' | b'(' if self.frame().items == 0 => self.turn_into_set(),
-            b'[' | b'(' => self.drop_byte(ChangeKind::Junk),
+            b'[' | b'(' => self.drop_byte(RepairChangeKind::Junk),
             _ if self.frame().is_implied && !self.is_member(self.at) => self.close_implicitly(),
             _ => {
                 self.begin_item();
                 let start = self.at;
                 if self.source.quote(self.at).is_some() {
-                    if self.string(super::string::Context::Key)? {
+                    if self.string(super::string::StringContext::Key)? {
                         self.end_key(start, self.at);
                     }
                 } else {
@@ -448,9 +457,9 @@ impl<'t> Parser<'t> {
     /// Notes the key from `start` to `end`.
     #[inline]
     pub(super) fn end_key(&mut self, start: usize, end: usize) {
-        self.last = Last { start, end, is_string: true, closed: None };
+        self.last = LastValue { start, end, is_string: true, closed: None };
         self.settled = end;
-        self.expect = Expect::Colon;
+        self.expect = Expectation::Colon;
     }
 
     fn step_colon(&mut self) {
@@ -459,16 +468,16 @@ impl<'t> Parser<'t> {
             b':' => return self.end_colon(self.at + 1),
             b'=' => {
                 let end = self.at + if self.source.byte(self.at + 1) == Some(b'>') { 2 } else { 1 };
-                self.change(self.at, end, ":", ChangeKind::Colon);
+                self.change(self.at, end, ":", RepairChangeKind::Colon);
                 self.at = end;
             }
             b',' | b'}' if !self.frame().has_members => {
                 // Only a string so far, and a comma or the end after it: a set.
                 self.turn_into_set();
-                self.expect = Expect::AfterValue;
+                self.expect = Expectation::AfterValue;
                 return;
             }
-            _ => self.change(self.settled, self.settled, ":", ChangeKind::Colon),
+            _ => self.change(self.settled, self.settled, ":", RepairChangeKind::Colon),
         }
         let is_assigning = byte == b'=';
         if is_assigning {
@@ -476,7 +485,7 @@ impl<'t> Parser<'t> {
         }
         self.frame().has_members = true;
         self.frame().is_assigning = is_assigning;
-        self.expect = Expect::Value;
+        self.expect = Expectation::Value;
     }
 
     /// Notes that the colon of a member ended before `end`.
@@ -487,10 +496,10 @@ impl<'t> Parser<'t> {
         let frame = self.frame();
         frame.has_members = true;
         frame.is_assigning = false;
-        self.expect = Expect::Value;
+        self.expect = Expectation::Value;
     }
 
-    fn drop_byte(&mut self, kind: ChangeKind) {
+    fn drop_byte(&mut self, kind: RepairChangeKind) {
         self.change(self.at, self.at + 1, "", kind);
         self.at += 1;
     }
@@ -500,14 +509,14 @@ impl<'t> Parser<'t> {
         while self.peek() == Some(b'.') {
             self.at += 1;
         }
-        self.change(start, self.at, "", ChangeKind::Ellipsis);
+        self.change(start, self.at, "", RepairChangeKind::Ellipsis);
     }
 
-    fn push_frame(&mut self, container: Container, start: usize) -> Step {
+    fn push_frame(&mut self, container: ContainerKind, start: usize) -> ParseStep {
         if self.stack.len() >= MAX_DEPTH {
-            return Err(Stop::Hopeless(Why::TooDeep, start));
+            return Err(ParseStop::Hopeless(HopelessReason::TooDeep, start));
         }
-        self.stack.push(Frame {
+        self.stack.push(ParserFrame {
             container,
             start,
             opener: self.changes.len(),
@@ -524,16 +533,16 @@ impl<'t> Parser<'t> {
         Ok(())
     }
 
-    fn open(&mut self, container: Container, start: usize, end: usize) -> Step {
+    fn open(&mut self, container: ContainerKind, start: usize, end: usize) -> ParseStep {
         self.push_frame(container, start)?;
         self.at = end;
         self.settled = end;
-        self.expect = if container == Container::Object { Expect::Key } else { Expect::Value };
+        self.expect = if container == ContainerKind::Object { Expectation::Key } else { Expectation::Value };
         Ok(())
     }
 
     /// Opens an object. Braces that a template doubled (`{{"a": 1}}`) are one brace.
-    fn open_object(&mut self) -> Step {
+    fn open_object(&mut self) -> ParseStep {
         let start = self.at;
         let mut extra = 0;
         let mut inner = start;
@@ -549,32 +558,32 @@ impl<'t> Parser<'t> {
             let next = self.source.gap(inner + 1).next;
             let is_doubled = self.source.byte(next).is_some_and(|byte| byte != b']');
             if is_doubled {
-                self.remove(start, inner, ChangeKind::Braces);
+                self.remove(start, inner, RepairChangeKind::Braces);
             } else {
                 extra = 0;
                 inner = start;
             }
         }
-        self.open(Container::Object, inner, inner + 1)?;
+        self.open(ContainerKind::Object, inner, inner + 1)?;
         self.frame().extra_braces = extra;
         Ok(())
     }
 
     /// Opens parentheses, with the name of a called function if they have one.
-    pub(super) fn open_group(&mut self, start: usize, end: usize, is_call: bool) -> Step {
+    pub(super) fn open_group(&mut self, start: usize, end: usize, is_call: bool) -> ParseStep {
         let opener = self.changes.len();
-        let kind = if is_call { ChangeKind::Call } else { ChangeKind::Sequence };
+        let kind = if is_call { RepairChangeKind::Call } else { RepairChangeKind::Sequence };
         self.change(start, end, "[", kind);
-        self.open(Container::Group { is_call }, start, end)?;
+        self.open(ContainerKind::Group { is_call }, start, end)?;
         self.frame().opener = opener;
         Ok(())
     }
 
     fn turn_into_set(&mut self) {
         let start = self.frame().start;
-        self.change(start, start + 1, "[", ChangeKind::Sequence);
-        self.frame().container = Container::Array;
-        self.expect = Expect::Value;
+        self.change(start, start + 1, "[", RepairChangeKind::Sequence);
+        self.frame().container = ContainerKind::Array;
+        self.expect = Expectation::Value;
     }
 
     /// If the object that has begun may be a set, makes it one, to read its first item as a value.
@@ -596,15 +605,15 @@ impl<'t> Parser<'t> {
     }
 
     /// A string in an array is followed by a colon: puts braces around the members that begin there.
-    pub(super) fn imply_object(&mut self) -> Step {
+    pub(super) fn imply_object(&mut self) -> ParseStep {
         let start = self.last.start;
         // A prefix of the string may have been removed since the item began.
         let item = self.stack.last().map_or(0, |frame| frame.item_changes);
         let place = item + self.changes[item..].partition_point(|change| change.at < start);
-        let brace = Change { at: start, end: start, replacement: "{", kind: ChangeKind::Object };
+        let brace = RepairChange { at: start, end: start, replacement: "{", kind: RepairChangeKind::Object };
         self.changes.insert(place, brace);
         let at = self.at;
-        self.push_frame(Container::Object, start)?;
+        self.push_frame(ContainerKind::Object, start)?;
         let frame = self.frame();
         frame.is_implied = true;
         frame.items = 1;
@@ -613,13 +622,13 @@ impl<'t> Parser<'t> {
         frame.has_members = true;
         self.at = at + 1;
         self.settled = self.at;
-        self.expect = Expect::Value;
+        self.expect = Expectation::Value;
         Ok(())
     }
 
     /// After an object and a comma: if a member follows, the object had ended too early.
     pub(super) fn reopen_object(&mut self, comma: usize) -> bool {
-        let Some(frame) = self.last.closed(Container::Object) else { return false };
+        let Some(frame) = self.last.closed(ContainerKind::Object) else { return false };
         let next = self.source.gap(self.at).next;
         let is_member = self.source.byte(next).is_some_and(|byte| !matches!(byte, b'{' | b'[' | b'}' | b']'))
             && (self.is_named_member(next) || self.is_pair(next));
@@ -627,40 +636,42 @@ impl<'t> Parser<'t> {
             return false;
         }
         let frame = *frame;
-        self.remove_byte(self.last.end - 1, ChangeKind::Reopened);
-        self.stack.push(Frame { comma: (frame.items > 0).then_some(Comma::Written(comma)), ..frame });
+        self.remove_byte(self.last.end - 1, RepairChangeKind::Reopened);
+        self.stack
+            .push(ParserFrame { comma: (frame.items > 0).then_some(CommaState::Written(comma)), ..frame });
         if frame.items == 0 {
-            self.remove_byte(comma, ChangeKind::Comma);
+            self.remove_byte(comma, RepairChangeKind::Comma);
         }
-        self.expect = Expect::Key;
+        self.expect = Expectation::Key;
         true
     }
 
     /// After a member that was an array, and a comma: another array goes on with the first.
     fn merge_array(&mut self) -> bool {
-        let Some(&closed) = self.last.closed(Container::Array) else { return false };
-        let Some(Comma::Written(comma)) = self.frame().comma else { return false };
+        let Some(&closed) = self.last.closed(ContainerKind::Array) else { return false };
+        let Some(CommaState::Written(comma)) = self.frame().comma else { return false };
         if self.stack.len() >= MAX_DEPTH {
             return false;
         }
-        self.remove_byte(self.last.end - 1, ChangeKind::Reopened);
-        self.change(self.at, self.at + 1, "", ChangeKind::Reopened);
+        self.remove_byte(self.last.end - 1, RepairChangeKind::Reopened);
+        self.change(self.at, self.at + 1, "", RepairChangeKind::Reopened);
         self.at += 1;
         self.frame().comma = None;
-        self.stack.push(Frame { comma: (closed.items > 0).then_some(Comma::Written(comma)), ..closed });
+        self.stack
+            .push(ParserFrame { comma: (closed.items > 0).then_some(CommaState::Written(comma)), ..closed });
         if closed.items == 0 {
-            self.remove_byte(comma, ChangeKind::Comma);
+            self.remove_byte(comma, RepairChangeKind::Comma);
         }
-        self.expect = Expect::Value;
+        self.expect = Expectation::Value;
         true
     }
 
     /// Deals with a closing bracket.
-    fn close(&mut self, bracket: u8) -> Step {
-        let wanted = |container: Container| match bracket {
-            b'}' => container == Container::Object,
-            b']' => container == Container::Array,
-            _ => matches!(container, Container::Group { .. }),
+    fn close(&mut self, bracket: u8) -> ParseStep {
+        let wanted = |container: ContainerKind| match bracket {
+            b'}' => container == ContainerKind::Object,
+            b']' => container == ContainerKind::Array,
+            _ => matches!(container, ContainerKind::Group { .. }),
         };
         let innermost = self.innermost().expect("only called with a container open");
         if wanted(innermost) && !self.frame().is_implied {
@@ -670,26 +681,26 @@ impl<'t> Parser<'t> {
         let after = self.source.gap(self.at + 1).next;
         let follows = self.source.byte(after);
         let is_doubled = bracket == b'}'
-            && innermost == Container::Array
-            && self.last.closed(Container::Object).is_some()
+            && innermost == ContainerKind::Array
+            && self.last.closed(ContainerKind::Object).is_some()
             && self.frame().comma.is_none();
         if is_doubled && (follows == Some(b']') || self.is_element_after_comma(after)) {
-            self.drop_byte(ChangeKind::Stray);
+            self.drop_byte(RepairChangeKind::Stray);
             return Ok(());
         }
         if self.stack.iter().any(|frame| wanted(frame.container) && !frame.is_implied) {
             self.close_implicitly();
             return Ok(());
         }
-        let is_before_member = innermost == Container::Array
+        let is_before_member = innermost == ContainerKind::Array
             && follows == Some(b',')
-            && self.stack.iter().rev().nth(1).is_some_and(|frame| frame.container == Container::Object)
+            && self.stack.iter().rev().nth(1).is_some_and(|frame| frame.container == ContainerKind::Object)
             && self.is_quoted_member(after + 1);
-        let is_stray = matches!(innermost, Container::Group { .. })
+        let is_stray = matches!(innermost, ContainerKind::Group { .. })
             || matches!(follows, Some(b',' | b'"'))
             || (bracket == b')' && follows.is_some());
         if is_stray && !is_before_member {
-            self.drop_byte(ChangeKind::Stray);
+            self.drop_byte(RepairChangeKind::Stray);
             return Ok(());
         }
         // Nothing that it could close: it stands for the bracket that is due.
@@ -710,17 +721,17 @@ impl<'t> Parser<'t> {
         let at = self.at;
         self.at += 1;
         match frame.container {
-            Container::Group { is_call } => self.close_group(&frame, is_call, at, at + 1),
-            Container::Object if bracket != b'}' => self.change(at, at + 1, "}", ChangeKind::Stray),
-            Container::Array if bracket != b']' => {
+            ContainerKind::Group { is_call } => self.close_group(&frame, is_call, at, at + 1),
+            ContainerKind::Object if bracket != b'}' => self.change(at, at + 1, "}", RepairChangeKind::Stray),
+            ContainerKind::Array if bracket != b']' => {
                 let kind = if self.source.byte(frame.start) == Some(b'{') {
-                    ChangeKind::Sequence
+                    RepairChangeKind::Sequence
                 } else {
-                    ChangeKind::Stray
+                    RepairChangeKind::Stray
                 };
                 self.change(at, at + 1, "]", kind);
             }
-            Container::Object | Container::Array => {}
+            ContainerKind::Object | ContainerKind::Array => {}
         }
         self.end_container(frame);
         for _ in 0..frame.extra_braces {
@@ -729,7 +740,7 @@ impl<'t> Parser<'t> {
                 break;
             }
             self.skip_noise();
-            self.drop_byte(ChangeKind::Braces);
+            self.drop_byte(RepairChangeKind::Braces);
         }
     }
 
@@ -738,19 +749,19 @@ impl<'t> Parser<'t> {
         let frame = self.stack.pop().expect("only called with a container open");
         self.end_items(&frame);
         match frame.container {
-            Container::Object => {
-                let kind = if frame.is_implied { ChangeKind::Object } else { ChangeKind::Closer };
+            ContainerKind::Object => {
+                let kind = if frame.is_implied { RepairChangeKind::Object } else { RepairChangeKind::Closer };
                 self.change(self.settled, self.settled, "}", kind);
             }
-            Container::Array => self.change(self.settled, self.settled, "]", ChangeKind::Closer),
-            Container::Group { is_call } => self.close_group(&frame, is_call, self.settled, self.settled),
+            ContainerKind::Array => self.change(self.settled, self.settled, "]", RepairChangeKind::Closer),
+            ContainerKind::Group { is_call } => self.close_group(&frame, is_call, self.settled, self.settled),
         }
         let settled = self.settled;
-        self.last = Last { start: frame.start, end: settled, is_string: false, closed: None };
-        self.expect = Expect::AfterValue;
+        self.last = LastValue { start: frame.start, end: settled, is_string: false, closed: None };
+        self.expect = Expectation::AfterValue;
     }
 
-    fn close_group(&mut self, frame: &Frame, is_call: bool, at: usize, end: usize) {
+    fn close_group(&mut self, frame: &ParserFrame, is_call: bool, at: usize, end: usize) {
         let kind = self.changes[frame.opener].kind;
         if frame.items == 0 && is_call {
             self.changes[frame.opener].replacement = "null";
@@ -764,16 +775,16 @@ impl<'t> Parser<'t> {
     }
 
     /// Removes the comma that waited for an item.
-    fn end_items(&mut self, frame: &Frame) {
+    fn end_items(&mut self, frame: &ParserFrame) {
         match frame.comma {
             None => {}
-            Some(Comma::Added(change)) => _ = self.changes.remove(change),
-            Some(Comma::Written(comma)) => self.remove_byte(comma, ChangeKind::Comma),
+            Some(CommaState::Added(change)) => _ = self.changes.remove(change),
+            Some(CommaState::Written(comma)) => self.remove_byte(comma, RepairChangeKind::Comma),
         }
     }
 
     /// Removes the byte at `place`, which may have been replaced before.
-    fn remove_byte(&mut self, place: usize, kind: ChangeKind) {
+    fn remove_byte(&mut self, place: usize, kind: RepairChangeKind) {
         // It was read a moment ago, so its change is among the last.
         let mut recent = self.changes.iter_mut().rev().skip_while(|change| change.at > place);
         match recent.by_ref().take_while(|change| change.at == place).find(|change| change.end > place) {
@@ -782,15 +793,15 @@ impl<'t> Parser<'t> {
         }
     }
 
-    fn end_container(&mut self, frame: Frame) {
-        self.last = Last { start: frame.start, end: self.at, is_string: false, closed: Some(frame) };
+    fn end_container(&mut self, frame: ParserFrame) {
+        self.last = LastValue { start: frame.start, end: self.at, is_string: false, closed: Some(frame) };
         self.settled = self.at;
-        self.expect = Expect::AfterValue;
+        self.expect = Expectation::AfterValue;
     }
 
     /// The text has ended, or a fence ends the document: closes everything.
     fn close_all(&mut self) {
-        if self.innermost() == Some(Container::Object) {
+        if self.innermost() == Some(ContainerKind::Object) {
             self.end_last_member();
         }
         while !self.stack.is_empty() {
@@ -801,10 +812,10 @@ impl<'t> Parser<'t> {
     /// Completes or leaves out the member that has no value yet.
     fn end_last_member(&mut self) {
         match self.expect {
-            Expect::Colon | Expect::Value if self.options.is_prefix => self.drop_item(),
-            Expect::Colon => self.change(self.settled, self.settled, ":null", ChangeKind::Missing),
-            Expect::Value => self.change(self.settled, self.settled, "null", ChangeKind::Missing),
-            Expect::Key | Expect::AfterValue => {}
+            Expectation::Colon | Expectation::Value if self.options.is_prefix => self.drop_item(),
+            Expectation::Colon => self.change(self.settled, self.settled, ":null", RepairChangeKind::Missing),
+            Expectation::Value => self.change(self.settled, self.settled, "null", RepairChangeKind::Missing),
+            Expectation::Key | Expectation::AfterValue => {}
         }
     }
 
@@ -813,15 +824,15 @@ impl<'t> Parser<'t> {
         let frame = *self.frame();
         self.changes.truncate(frame.item_changes);
         let start = match frame.item_comma {
-            Some(Comma::Written(comma)) => comma,
-            Some(Comma::Added(_)) | None => frame.item_start,
+            Some(CommaState::Written(comma)) => comma,
+            Some(CommaState::Added(_)) | None => frame.item_start,
         };
-        self.remove(start, self.at, ChangeKind::Cut);
-        if let Some(Comma::Added(change)) = frame.item_comma {
+        self.remove(start, self.at, RepairChangeKind::Cut);
+        if let Some(CommaState::Added(change)) = frame.item_comma {
             self.changes.remove(change);
         }
         self.frame().items -= 1;
         self.settled = start;
-        self.expect = Expect::AfterValue;
+        self.expect = Expectation::AfterValue;
     }
 }

@@ -5,12 +5,12 @@
 //! to the careful reading, which would come to the same result.
 
 use super::noise::may_be_noise;
-use super::parser::{Container, Parser};
-use super::{ChangeKind, strict};
+use super::parser::{ContainerKind, RepairParser};
+use super::{RepairChangeKind, strict};
 use crate::json::word::{next_byte, odd_end};
 
 /// A key and its colon.
-struct Key {
+struct PlainKey {
     start: usize,
     /// Where its text ends: before the closing quote, if it has one.
     end: usize,
@@ -20,14 +20,14 @@ struct Key {
 }
 
 /// A string, number or literal.
-struct Scalar {
+struct PlainScalar {
     start: usize,
     end: usize,
-    kind: Kind,
+    kind: ScalarKind,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum ScalarKind {
     String {
         quote: u8,
     },
@@ -37,16 +37,16 @@ enum Kind {
 }
 
 /// What reading a value came to.
-enum Read {
+enum ReadOutcome {
     /// It takes a careful look.
     Nothing,
     /// It was read, and what follows is not here.
     Value,
     /// It was read, and a key follows.
-    ValueBefore(Key),
+    ValueBefore(PlainKey),
 }
 
-impl Parser<'_> {
+impl RepairParser<'_> {
     /// Reads members from here on, where a key is due. `false` if there is none that leaves no doubt.
     pub(super) fn plain_members(&mut self) -> bool {
         let Some(key) = self.plain_key(self.at) else { return false };
@@ -55,12 +55,12 @@ impl Parser<'_> {
     }
 
     #[inline(never)]
-    fn plain_members_from(&mut self, mut key: Key) {
+    fn plain_members_from(&mut self, mut key: PlainKey) {
         loop {
             self.take_key(&key);
             match self.read_member_value() {
-                Read::Nothing | Read::Value => return,
-                Read::ValueBefore(next) => key = next,
+                ReadOutcome::Nothing | ReadOutcome::Value => return,
+                ReadOutcome::ValueBefore(next) => key = next,
             }
         }
     }
@@ -68,9 +68,9 @@ impl Parser<'_> {
     /// Reads the value of a member, and members after it. `false` if that takes a careful look.
     pub(super) fn plain_member_value(&mut self) -> bool {
         match self.read_member_value() {
-            Read::Nothing => return false,
-            Read::Value => {}
-            Read::ValueBefore(key) => self.plain_members_from(key),
+            ReadOutcome::Nothing => return false,
+            ReadOutcome::Value => {}
+            ReadOutcome::ValueBefore(key) => self.plain_members_from(key),
         }
         true
     }
@@ -78,7 +78,7 @@ impl Parser<'_> {
     /// Reads elements from here on, where one is due. `false` if there is none that leaves no doubt.
     pub(super) fn plain_elements(&mut self) -> bool {
         let bytes = self.source.bytes;
-        let is_group = matches!(self.innermost(), Some(Container::Group { .. }));
+        let is_group = matches!(self.innermost(), Some(ContainerKind::Group { .. }));
         let mut is_read = false;
         while let Some(value) = self.scalar(self.at) {
             let (next, byte) = next_byte(bytes, value.end);
@@ -87,7 +87,9 @@ impl Parser<'_> {
                 Some(b'}' | b']') => false,
                 Some(b')') if is_group => false,
                 // Only the comma is missing.
-                Some(b'-' | b'0'..=b'9' | b'"' | b'\'') if next > value.end && value.kind == Kind::Number => {
+                Some(b'-' | b'0'..=b'9' | b'"' | b'\'')
+                    if next > value.end && value.kind == ScalarKind::Number =>
+                {
                     false
                 }
                 _ => break,
@@ -106,23 +108,23 @@ impl Parser<'_> {
 
     /// Reads the value of a member if it leaves no doubt.
     #[inline(always)]
-    fn read_member_value(&mut self) -> Read {
+    fn read_member_value(&mut self) -> ReadOutcome {
         let bytes = self.source.bytes;
-        let Some(value) = self.scalar(self.at) else { return Read::Nothing };
+        let Some(value) = self.scalar(self.at) else { return ReadOutcome::Nothing };
         let (next, byte) = next_byte(bytes, value.end);
         match byte {
             Some(b'}' | b']') => {
                 self.take_value(&value);
-                Read::Value
+                ReadOutcome::Value
             }
             Some(b',') => {
                 let (after, byte) = next_byte(bytes, next + 1);
                 if let Some(key) = self.plain_key(after) {
                     self.take_value(&value);
                     self.take_comma(next);
-                    return Read::ValueBefore(key);
+                    return ReadOutcome::ValueBefore(key);
                 }
-                let is_string = matches!(value.kind, Kind::String { .. });
+                let is_string = matches!(value.kind, ScalarKind::String { .. });
                 let is_end = match byte {
                     Some(b'}') => true,
                     Some(b'"' | b'\'') => !is_string,
@@ -130,18 +132,18 @@ impl Parser<'_> {
                     None => false,
                 };
                 if !is_end {
-                    return Read::Nothing;
+                    return ReadOutcome::Nothing;
                 }
                 self.take_value(&value);
                 self.take_comma(next);
-                Read::Value
+                ReadOutcome::Value
             }
             // Only the comma is missing.
             Some(b'"' | b'\'') if next > value.end && self.is_plain_key(next) => {
                 self.take_value(&value);
-                Read::Value
+                ReadOutcome::Value
             }
-            _ => Read::Nothing,
+            _ => ReadOutcome::Nothing,
         }
     }
 
@@ -153,14 +155,14 @@ impl Parser<'_> {
 
     /// The key at `at`, with quotes or without.
     #[inline(always)]
-    fn plain_key(&self, at: usize) -> Option<Key> {
+    fn plain_key(&self, at: usize) -> Option<PlainKey> {
         let bytes = self.source.bytes;
         match bytes.get(at) {
             Some(&quote @ (b'"' | b'\'')) => {
                 let end = self.plain_string_end(at, quote)?;
                 let (colon, byte) = next_byte(bytes, end + 1);
                 let is_key = byte == Some(b':');
-                is_key.then_some(Key { start: at, end, quote: Some(quote), colon })
+                is_key.then_some(PlainKey { start: at, end, quote: Some(quote), colon })
             }
             Some(&byte) if is_name_byte(byte) => {
                 let mut end = at + 1;
@@ -168,7 +170,7 @@ impl Parser<'_> {
                     end += 1;
                 }
                 let is_key = bytes.get(end) == Some(&b':') && !self.source.starts_with(end, "://");
-                is_key.then_some(Key { start: at, end, quote: None, colon: end })
+                is_key.then_some(PlainKey { start: at, end, quote: None, colon: end })
             }
             _ => None,
         }
@@ -176,11 +178,11 @@ impl Parser<'_> {
 
     /// The string, number or literal from `from` on.
     #[inline(always)]
-    fn scalar(&self, from: usize) -> Option<Scalar> {
+    fn scalar(&self, from: usize) -> Option<PlainScalar> {
         let (at, byte) = next_byte(self.source.bytes, from);
         let (end, kind) = match byte? {
-            quote @ (b'"' | b'\'') => (self.plain_string_end(at, quote)? + 1, Kind::String { quote }),
-            b'-' | b'0'..=b'9' => (strict::number_end(self.source.bytes, at)?, Kind::Number),
+            quote @ (b'"' | b'\'') => (self.plain_string_end(at, quote)? + 1, ScalarKind::String { quote }),
+            b'-' | b'0'..=b'9' => (strict::number_end(self.source.bytes, at)?, ScalarKind::Number),
             byte => {
                 let (word, literal) = match byte {
                     b't' => ("true", "true"),
@@ -194,10 +196,10 @@ impl Parser<'_> {
                 if !self.source.starts_with(at, word) {
                     return None;
                 }
-                (at + word.len(), Kind::Literal(literal))
+                (at + word.len(), ScalarKind::Literal(literal))
             }
         };
-        Some(Scalar { start: at, end, kind })
+        Some(PlainScalar { start: at, end, kind })
     }
 
     /// The place of the quote that ends the string at `start`, with no escapes, brackets or other quotes
@@ -212,14 +214,14 @@ impl Parser<'_> {
     }
 
     #[inline(always)]
-    fn take_key(&mut self, key: &Key) {
+    fn take_key(&mut self, key: &PlainKey) {
         self.at = key.start;
         self.begin_item();
         match key.quote {
             Some(quote) => self.take_quotes(key.start, key.end + 1, quote),
             None => {
-                self.change(key.start, key.start, "\"", ChangeKind::Quote);
-                self.change(key.end, key.end, "\"", ChangeKind::Quote);
+                self.change(key.start, key.start, "\"", RepairChangeKind::Quote);
+                self.change(key.end, key.end, "\"", RepairChangeKind::Quote);
             }
         }
         self.end_key(key.start, key.end + usize::from(key.quote.is_some()));
@@ -227,27 +229,27 @@ impl Parser<'_> {
     }
 
     #[inline(always)]
-    fn take_value(&mut self, value: &Scalar) {
-        let &Scalar { start, end, kind } = value;
+    fn take_value(&mut self, value: &PlainScalar) {
+        let &PlainScalar { start, end, kind } = value;
         match kind {
-            Kind::String { quote } => self.take_quotes(start, end, quote),
-            Kind::Number => {}
-            Kind::Literal(literal) => {
+            ScalarKind::String { quote } => self.take_quotes(start, end, quote),
+            ScalarKind::Number => {}
+            ScalarKind::Literal(literal) => {
                 if self.source.bytes[start] != literal.as_bytes()[0] {
-                    self.change(start, end, literal, ChangeKind::Literal);
+                    self.change(start, end, literal, RepairChangeKind::Literal);
                 }
             }
         }
         self.at = end;
-        self.end_value(start, matches!(kind, Kind::String { .. }));
+        self.end_value(start, matches!(kind, ScalarKind::String { .. }));
     }
 
     /// Makes the quotes of the string from `start` to `end` double ones.
     #[inline(always)]
     fn take_quotes(&mut self, start: usize, end: usize, quote: u8) {
         if quote != b'"' {
-            self.change(start, start + 1, "\"", ChangeKind::Quote);
-            self.change(end - 1, end, "\"", ChangeKind::Quote);
+            self.change(start, start + 1, "\"", RepairChangeKind::Quote);
+            self.change(end - 1, end, "\"", RepairChangeKind::Quote);
         }
     }
 }

@@ -4,13 +4,13 @@
 //! and is escaped.
 
 use super::ahead::is_key_byte;
-use super::escape::Backslashes;
-use super::noise::Quote;
-use super::parser::{Container, Parser};
-use super::string::Context;
+use super::escape::BackslashReading;
+use super::noise::QuoteKind;
+use super::parser::{ContainerKind, RepairParser};
+use super::string::StringContext;
 
 /// What a quote inside a string is.
-pub(super) enum Role {
+pub(super) enum QuoteRole {
     End,
     /// The end, together with the quote right after it, up to this place.
     DoubledEnd(usize),
@@ -20,8 +20,8 @@ pub(super) enum Role {
 }
 
 /// What is known about the string so far.
-pub(super) struct Reading {
-    pub(super) open: Quote,
+pub(super) struct StringReading {
+    pub(super) open: QuoteKind,
     pub(super) start: usize,
     pub(super) is_doubled: bool,
     /// Whether a quotation inside the string has been opened and not closed.
@@ -35,14 +35,19 @@ pub(super) struct Reading {
     /// Quotes before this place are text: JSON was pasted in there.
     pub(super) embedded_until: usize,
     /// How the backslashes of the string are read, once one that matters was met.
-    pub(super) backslashes: Option<Backslashes>,
+    pub(super) backslashes: Option<BackslashReading>,
 }
 
-impl Parser<'_> {
+impl RepairParser<'_> {
     /// The end of the JSON that was pasted into the string without escapes, if its first quote stands
     /// at `at`. What is no JSON to its last bracket is not followed far.
-    pub(super) fn embedded_end(&mut self, context: Context, reading: &Reading, at: usize) -> Option<usize> {
-        if !matches!(context, Context::Member | Context::Element)
+    pub(super) fn embedded_end(
+        &mut self,
+        context: StringContext,
+        reading: &StringReading,
+        at: usize,
+    ) -> Option<usize> {
+        if !matches!(context, StringContext::Member | StringContext::Element)
             || at < reading.embedded_until
             || self.searches_left == 0
         {
@@ -85,22 +90,28 @@ impl Parser<'_> {
     }
 
     /// Whether the inner quote at `at` opens a quotation.
-    pub(super) fn opens_quotation(&self, reading: &Reading, at: usize) -> bool {
+    pub(super) fn opens_quotation(&self, reading: &StringReading, at: usize) -> bool {
         let is_after_space = at == reading.start
             || matches!(self.source.bytes[at - 1], b' ' | b'\t' | b'\n' | b'(' | b'[' | b'{');
         !reading.is_quoting && is_after_space
     }
 
     /// What the quote from `at` to `end` is for the string that is being read.
-    pub(super) fn role(&mut self, context: Context, reading: &Reading, at: usize, end: usize) -> Role {
+    pub(super) fn role(
+        &mut self,
+        context: StringContext,
+        reading: &StringReading,
+        at: usize,
+        end: usize,
+    ) -> QuoteRole {
         if reading.is_doubled
             && let Some((quote, length)) = self.source.quote(end)
             && reading.open.is_closed_by(quote)
         {
-            return Role::DoubledEnd(end + length);
+            return QuoteRole::DoubledEnd(end + length);
         }
         let (next, has_newline) = self.space_after(end);
-        let Some(byte) = self.source.byte(next) else { return Role::End };
+        let Some(byte) = self.source.byte(next) else { return QuoteRole::End };
         let is_noise = match byte {
             b'/' => matches!(self.source.byte(next + 1), Some(b'*' | b'/')),
             b'#' => next > end,
@@ -109,27 +120,27 @@ impl Parser<'_> {
             _ => false,
         };
         if is_noise || (byte == b'+' && self.is_joined(next)) {
-            return Role::End;
+            return QuoteRole::End;
         }
         match context {
-            Context::Key => self.role_in_key(reading, at, next, byte),
-            Context::Member => self.role_in_member(reading, at, end, next, byte, has_newline),
-            Context::Element => self.role_in_element(reading, at, end, next, byte, has_newline),
-            Context::Root => self.role_in_root(reading, end, next, byte, has_newline),
+            StringContext::Key => self.role_in_key(reading, at, next, byte),
+            StringContext::Member => self.role_in_member(reading, at, end, next, byte, has_newline),
+            StringContext::Element => self.role_in_element(reading, at, end, next, byte, has_newline),
+            StringContext::Root => self.role_in_root(reading, end, next, byte, has_newline),
         }
     }
 
-    fn role_in_key(&self, reading: &Reading, at: usize, next: usize, byte: u8) -> Role {
+    fn role_in_key(&self, reading: &StringReading, at: usize, next: usize, byte: u8) -> QuoteRole {
         if matches!(byte, b':' | b'=' | b',' | b'}' | b']' | b'{' | b'[') {
-            return Role::End;
+            return QuoteRole::End;
         }
         if let Some((colon, _)) = self.source.before(at, reading.start)
             && self.source.bytes[colon] == b':'
         {
-            return Role::EndedAt(colon);
+            return QuoteRole::EndedAt(colon);
         }
         if self.source.quote(next).is_some() {
-            return Role::End;
+            return QuoteRole::End;
         }
         let words = self.words_end(next);
         match self.source.quote(words) {
@@ -139,47 +150,47 @@ impl Parser<'_> {
                     .source
                     .before(at, reading.start)
                     .is_some_and(|(place, _)| self.source.bytes[place] == b',');
-                reading.first_colon.filter(|_| is_after_comma).map_or(Role::Inner, Role::EndedAt)
+                reading.first_colon.filter(|_| is_after_comma).map_or(QuoteRole::Inner, QuoteRole::EndedAt)
             }
-            _ => Role::End,
+            _ => QuoteRole::End,
         }
     }
 
     fn role_in_member(
         &self,
-        reading: &Reading,
+        reading: &StringReading,
         at: usize,
         end: usize,
         next: usize,
         byte: u8,
         has_newline: bool,
-    ) -> Role {
+    ) -> QuoteRole {
         match byte {
             b'}' | b']' | b')' => return self.role_before_bracket(reading, next, byte),
-            b',' if reading.is_quoting && self.is_assignment(next + 1) => return Role::Inner,
-            b',' if self.is_member(self.after_commas(next)) => return Role::End,
-            b',' | b':' => return Role::Inner,
+            b',' if reading.is_quoting && self.is_assignment(next + 1) => return QuoteRole::Inner,
+            b',' if self.is_member(self.after_commas(next)) => return QuoteRole::End,
+            b',' | b':' => return QuoteRole::Inner,
             b';' if reading.braces == 0
                 && (self.is_after_value(next + 1) || self.is_quoted_member(next + 1)) =>
             {
-                return Role::End;
+                return QuoteRole::End;
             }
             _ => {}
         }
         if let Some((_, length)) = self.source.quote(next) {
             let is_end = self.is_named_member(next) || (has_newline && !self.is_after_value(next + length));
-            return if is_end { Role::End } else { Role::Inner };
+            return if is_end { QuoteRole::End } else { QuoteRole::Inner };
         }
         if has_newline && self.is_member(next) {
-            return Role::End;
+            return QuoteRole::End;
         }
         if let Some((place, is_on_new_line)) = self.source.before(at, reading.start) {
             match self.source.bytes[place] {
-                b',' if self.is_named_member(at) => return Role::EndedAt(place),
+                b',' if self.is_named_member(at) => return QuoteRole::EndedAt(place),
                 b':' if self.is_bare_key_before(reading, place) => {
-                    return reading.last_comma.map_or(Role::Inner, Role::EndedAt);
+                    return reading.last_comma.map_or(QuoteRole::Inner, QuoteRole::EndedAt);
                 }
-                _ if is_on_new_line && self.is_named_member(at) => return Role::EndedAt(place + 1),
+                _ if is_on_new_line && self.is_named_member(at) => return QuoteRole::EndedAt(place + 1),
                 _ => {}
             }
         }
@@ -188,7 +199,7 @@ impl Parser<'_> {
             && self.is_before_space(reading, at, end, next)
             && self.is_bare_member_with_value(next)
         {
-            return Role::End;
+            return QuoteRole::End;
         }
         if self.looks_closing(reading, at, end, next) {
             let words = self.words_end(next);
@@ -199,79 +210,86 @@ impl Parser<'_> {
                 None => false,
             };
             if is_end {
-                return Role::End;
+                return QuoteRole::End;
             }
         }
-        Role::Inner
+        QuoteRole::Inner
     }
 
     fn role_in_element(
         &self,
-        reading: &Reading,
+        reading: &StringReading,
         at: usize,
         end: usize,
         next: usize,
         byte: u8,
         has_newline: bool,
-    ) -> Role {
+    ) -> QuoteRole {
         match byte {
             b'}' | b']' | b')' => return self.role_before_bracket(reading, next, byte),
-            b',' if !reading.is_quoting || self.is_element(next + 1) => return Role::End,
-            b',' => return Role::Inner,
-            b':' | b';' if !reading.is_quoting => return Role::End,
+            b',' if !reading.is_quoting || self.is_element(next + 1) => return QuoteRole::End,
+            b',' => return QuoteRole::Inner,
+            b':' | b';' if !reading.is_quoting => return QuoteRole::End,
             _ => {}
         }
         if let Some((_, length)) = self.source.quote(next) {
             let is_inner = reading.is_quoting || (next == end && self.is_after_value(next + length));
-            return if is_inner { Role::Inner } else { Role::End };
+            return if is_inner { QuoteRole::Inner } else { QuoteRole::End };
         }
         if has_newline {
-            return Role::End;
+            return QuoteRole::End;
         }
         if let Some((place, _)) = self.source.before(at, reading.start)
             && self.source.bytes[place] == b','
             && self.is_quoted_element(at)
         {
-            return Role::EndedAt(place);
+            return QuoteRole::EndedAt(place);
         }
-        if self.looks_closing(reading, at, end, next) { Role::End } else { Role::Inner }
+        if self.looks_closing(reading, at, end, next) { QuoteRole::End } else { QuoteRole::Inner }
     }
 
-    fn role_in_root(&self, reading: &Reading, end: usize, next: usize, byte: u8, has_newline: bool) -> Role {
+    fn role_in_root(
+        &self,
+        reading: &StringReading,
+        end: usize,
+        next: usize,
+        byte: u8,
+        has_newline: bool,
+    ) -> QuoteRole {
         match byte {
-            b'}' if reading.braces > 0 => Role::Inner,
-            b']' if reading.brackets > 0 => Role::Inner,
-            b'}' | b']' | b':' | b';' => Role::End,
-            b',' if self.is_element(next + 1) => Role::End,
-            _ if has_newline && next > end => Role::End,
-            _ => Role::Inner,
+            b'}' if reading.braces > 0 => QuoteRole::Inner,
+            b']' if reading.brackets > 0 => QuoteRole::Inner,
+            b'}' | b']' | b':' | b';' => QuoteRole::End,
+            b',' if self.is_element(next + 1) => QuoteRole::End,
+            _ if has_newline && next > end => QuoteRole::End,
+            _ => QuoteRole::Inner,
         }
     }
 
     /// A bracket after the quote ends the string unless it closes one that was opened inside.
-    fn role_before_bracket(&self, reading: &Reading, bracket: usize, byte: u8) -> Role {
+    fn role_before_bracket(&self, reading: &StringReading, bracket: usize, byte: u8) -> QuoteRole {
         let is_inner = match byte {
             b'}' => reading.braces > 0 && !self.is_after_value(bracket + 1),
             b']' => reading.brackets > 0 && !self.is_after_value(bracket + 1),
-            _ => !self.stack.iter().any(|frame| matches!(frame.container, Container::Group { .. })),
+            _ => !self.stack.iter().any(|frame| matches!(frame.container, ContainerKind::Group { .. })),
         };
-        if is_inner { Role::Inner } else { Role::End }
+        if is_inner { QuoteRole::Inner } else { QuoteRole::End }
     }
 
     /// Whether a quote looks like the end of what it stands after: text before it, a space after it.
-    fn looks_closing(&self, reading: &Reading, at: usize, end: usize, next: usize) -> bool {
+    fn looks_closing(&self, reading: &StringReading, at: usize, end: usize, next: usize) -> bool {
         !reading.is_quoting && at > reading.start && self.is_before_space(reading, at, end, next)
     }
 
     /// Whether there is space after a quote and none before it.
     #[inline]
-    fn is_before_space(&self, reading: &Reading, at: usize, end: usize, next: usize) -> bool {
+    fn is_before_space(&self, reading: &StringReading, at: usize, end: usize, next: usize) -> bool {
         let is_after_space = at > reading.start && self.source.bytes[at - 1].is_ascii_whitespace();
         next > end && !is_after_space
     }
 
     /// Whether the text from the last comma to the colon at `colon` is a key without quotes.
-    fn is_bare_key_before(&self, reading: &Reading, colon: usize) -> bool {
+    fn is_bare_key_before(&self, reading: &StringReading, colon: usize) -> bool {
         let Some(comma) = reading.last_comma.filter(|&comma| comma >= reading.last_quote && comma < colon)
         else {
             return false;

@@ -14,7 +14,7 @@ pub(super) fn is_valid(text: &str) -> bool {
 /// up to where it is beyond doubt: two commas before the place that is wrong, because a quote that
 /// seemed to end a string may have been part of it.
 pub(super) fn check(text: &str) -> Result<(), usize> {
-    let mut reader = Reader::new(text.as_bytes(), 0);
+    let mut reader = StrictReader::new(text.as_bytes(), 0);
     let outcome = reader.document();
     outcome.ok_or(reader.commas.0)
 }
@@ -41,26 +41,26 @@ pub(super) fn open_containers(bytes: &[u8], end: usize) -> Vec<usize> {
 
 /// The end of the number at `at`, if one stands there.
 pub(super) fn number_end(bytes: &[u8], at: usize) -> Option<usize> {
-    let mut reader = Reader::new(bytes, at + 1);
+    let mut reader = StrictReader::new(bytes, at + 1);
     reader.number(*bytes.get(at)?)?;
     Some(reader.at)
 }
 
 /// The end of the string whose quote stands at `at`, if it is one as JSON writes it.
 pub(super) fn string(bytes: &[u8], at: usize) -> Option<usize> {
-    let mut reader = Reader::new(bytes, at + 1);
+    let mut reader = StrictReader::new(bytes, at + 1);
     reader.string()?;
     Some(reader.at)
 }
 
-struct Reader<'t> {
+struct StrictReader<'t> {
     bytes: &'t [u8],
     at: usize,
     /// Where the last two commas stand.
     commas: (usize, usize),
 }
 
-impl<'t> Reader<'t> {
+impl<'t> StrictReader<'t> {
     fn new(bytes: &'t [u8], at: usize) -> Self {
         Self { bytes, at, commas: (0, 0) }
     }

@@ -1,15 +1,15 @@
 //! Strings, from their opening quote to where they end.
 
-use super::ChangeKind;
+use super::RepairChangeKind;
 use super::ahead::{all_but, skip};
 use super::escape::CONTROLS;
-use super::noise::Quote;
-use super::parser::{Container, Parser, Step};
-use super::quote::{Reading, Role};
+use super::noise::QuoteKind;
+use super::parser::{ContainerKind, ParseStep, RepairParser};
+use super::quote::{QuoteRole, StringReading};
 
 /// Where a string stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Context {
+pub(super) enum StringContext {
     Key,
     /// The value of a member.
     Member,
@@ -19,16 +19,16 @@ pub(super) enum Context {
     Root,
 }
 
-/// Which bytes are nothing but text to [`Parser::body`].
+/// Which bytes are nothing but text to [`RepairParser::body`].
 const IS_TEXT: [bool; 256] = all_but(b"\\:,{[}]\"'`<");
 
-impl Parser<'_> {
-    pub(super) fn string_value(&mut self) -> Step {
+impl RepairParser<'_> {
+    pub(super) fn string_value(&mut self) -> ParseStep {
         let start = self.at;
         let context = match self.stack.last().map(|frame| frame.container) {
-            None => Context::Root,
-            Some(Container::Object) => Context::Member,
-            Some(Container::Array | Container::Group { .. }) => Context::Element,
+            None => StringContext::Root,
+            Some(ContainerKind::Object) => StringContext::Member,
+            Some(ContainerKind::Array | ContainerKind::Group { .. }) => StringContext::Element,
         };
         if self.string(context)? {
             self.end_value(start, true);
@@ -38,30 +38,30 @@ impl Parser<'_> {
 
     /// Reads the string that begins here, and the ones joined to it with `+`. `false` if the text
     /// ended in it and it was left out.
-    pub(super) fn string(&mut self, context: Context) -> Step<bool> {
+    pub(super) fn string(&mut self, context: StringContext) -> ParseStep<bool> {
         let mut close = self.one_string(context)?;
         while let Some(quote) = close {
             let plus = self.source.gap(self.at).next;
-            if self.source.byte(plus) != Some(b'+') || context == Context::Key {
+            if self.source.byte(plus) != Some(b'+') || context == StringContext::Key {
                 return Ok(true);
             }
             let next = self.source.gap(plus + 1).next;
             let Some((open, length)) = self.source.quote(next) else {
                 self.skip_noise();
-                self.change(plus, plus + 1, "", ChangeKind::Concatenation);
+                self.change(plus, plus + 1, "", RepairChangeKind::Concatenation);
                 self.at = plus + 1;
                 return Ok(true);
             };
             // The closing quote, the plus and the opening quote go; the string goes on.
             self.forget_from(quote);
-            self.change(quote, next + length, "", ChangeKind::Concatenation);
+            self.change(quote, next + length, "", RepairChangeKind::Concatenation);
             close = self.body(context, open, next, next + length, false)?;
         }
         Ok(false)
     }
 
     /// Reads one string with its opening quote; where its closing quote stands.
-    fn one_string(&mut self, context: Context) -> Step<Option<usize>> {
+    fn one_string(&mut self, context: StringContext) -> ParseStep<Option<usize>> {
         let start = self.at;
         let (open, length) = self.source.quote(start).expect("only called at a quote");
         let mut run = 1;
@@ -71,26 +71,28 @@ impl Parser<'_> {
         let after = start + run * length;
         let (inside, is_doubled) = match run {
             2 if self.is_doubled_opening(context, open, after) => (after, true),
-            3 | 5 if context != Context::Key => return Ok(Some(self.triple_quoted(start, open, length))),
+            3 | 5 if context != StringContext::Key => {
+                return Ok(Some(self.triple_quoted(start, open, length)));
+            }
             4 | 6 => {
                 let middle = start + run / 2 * length;
-                self.change(start, middle, "\"", ChangeKind::DoubledQuote);
-                self.change(middle, after, "\"", ChangeKind::DoubledQuote);
+                self.change(start, middle, "\"", RepairChangeKind::DoubledQuote);
+                self.change(middle, after, "\"", RepairChangeKind::DoubledQuote);
                 self.at = after;
                 return Ok(Some(middle));
             }
             _ => (start + length, false),
         };
         if is_doubled {
-            self.change(start, after, "\"", ChangeKind::DoubledQuote);
-        } else if open != Quote::Double {
-            self.change(start, inside, "\"", ChangeKind::Quote);
+            self.change(start, after, "\"", RepairChangeKind::DoubledQuote);
+        } else if open != QuoteKind::Double {
+            self.change(start, inside, "\"", RepairChangeKind::Quote);
         }
         self.body(context, open, start, inside, is_doubled)
     }
 
     /// Whether two quotes in a row open a string, and are not an empty one.
-    fn is_doubled_opening(&self, context: Context, open: Quote, after: usize) -> bool {
+    fn is_doubled_opening(&self, context: StringContext, open: QuoteKind, after: usize) -> bool {
         let gap = self.source.gap(after).next;
         let Some(next) = self.source.char(gap) else { return false };
         if !(next.is_alphanumeric() || matches!(next, '_' | '$' | '<' | '/')) {
@@ -100,44 +102,44 @@ impl Parser<'_> {
         let end = self.words_end(gap);
         let closes = self.source.quote(end).is_some_and(|(quote, _)| open.is_closed_by(quote));
         match context {
-            _ if gap == after => closes || context != Context::Key,
-            Context::Key | Context::Member => closes && !self.is_named_member(gap),
-            Context::Element | Context::Root => false,
+            _ if gap == after => closes || context != StringContext::Key,
+            StringContext::Key | StringContext::Member => closes && !self.is_named_member(gap),
+            StringContext::Element | StringContext::Root => false,
         }
     }
 
     /// A string between three quotes, as Python writes it.
-    fn triple_quoted(&mut self, start: usize, open: Quote, length: usize) -> usize {
+    fn triple_quoted(&mut self, start: usize, open: QuoteKind, length: usize) -> usize {
         let inside = start + 3 * length;
-        self.change(start, inside, "\"", ChangeKind::Quote);
+        self.change(start, inside, "\"", RepairChangeKind::Quote);
         let mut at = inside;
         loop {
             let Some(byte) = self.source.byte(at) else {
                 self.is_cut = true;
-                self.change(at, at, "\"", ChangeKind::Cut);
+                self.change(at, at, "\"", RepairChangeKind::Cut);
                 self.at = at;
                 return at;
             };
             let is_end = |place: usize| self.source.quote(place) == Some((open, length));
             if is_end(at) && is_end(at + length) && is_end(at + 2 * length) {
-                self.change(at, at + 3 * length, "\"", ChangeKind::Quote);
+                self.change(at, at + 3 * length, "\"", RepairChangeKind::Quote);
                 self.at = at + 3 * length;
                 return at;
             }
             match byte {
                 b'"' => {
-                    self.change(at, at, "\\", ChangeKind::Escape);
+                    self.change(at, at, "\\", RepairChangeKind::Escape);
                     at += 1;
                 }
                 b'\\' => match self.escape(at) {
                     Ok(end) => at = end,
                     Err(_) => {
-                        self.change(at, at, "\\", ChangeKind::Escape);
+                        self.change(at, at, "\\", RepairChangeKind::Escape);
                         at += 1;
                     }
                 },
                 0..0x20 => {
-                    self.change(at, at + 1, CONTROLS[usize::from(byte)], ChangeKind::Escape);
+                    self.change(at, at + 1, CONTROLS[usize::from(byte)], RepairChangeKind::Escape);
                     at += 1;
                 }
                 _ => at += 1,
@@ -148,13 +150,13 @@ impl Parser<'_> {
     /// Reads a string from `inside` to its end; where its closing quote stands, if it is not left out.
     fn body(
         &mut self,
-        context: Context,
-        open: Quote,
+        context: StringContext,
+        open: QuoteKind,
         start: usize,
         inside: usize,
         is_doubled: bool,
-    ) -> Step<Option<usize>> {
-        let mut reading = Reading {
+    ) -> ParseStep<Option<usize>> {
+        let mut reading = StringReading {
             open,
             start: inside,
             is_doubled,
@@ -183,7 +185,7 @@ impl Parser<'_> {
             match byte {
                 b',' | b'}' | b']' | b'\n' if is_hasty => return Ok(Some(self.end_string_at(at, inside))),
                 b'\\' if self.is_plain_backslash(&mut reading, at) => {
-                    self.change(at, at, "\\", ChangeKind::Escape);
+                    self.change(at, at, "\\", RepairChangeKind::Escape);
                 }
                 b'\\' => {
                     at = self.escape(at)?;
@@ -195,7 +197,7 @@ impl Parser<'_> {
                 b'[' => reading.brackets += 1,
                 b'}' => reading.braces = reading.braces.saturating_sub(1),
                 b']' => reading.brackets = reading.brackets.saturating_sub(1),
-                0..0x20 => self.change(at, at + 1, CONTROLS[usize::from(byte)], ChangeKind::Escape),
+                0..0x20 => self.change(at, at + 1, CONTROLS[usize::from(byte)], RepairChangeKind::Escape),
                 b'"' | b'\'' | b'`' | b'<' | 0xC2 | 0xE2 | 0xEF => {
                     if let Some((quote, length)) = self.source.quote(at) {
                         if open.is_closed_by(quote) {
@@ -203,31 +205,33 @@ impl Parser<'_> {
                                 reading.embedded_until = end;
                             }
                             let role = if at < reading.embedded_until {
-                                Role::Inner
+                                QuoteRole::Inner
                             } else if is_short {
-                                Role::End
+                                QuoteRole::End
                             } else {
                                 self.role(context, &reading, at, at + length)
                             };
                             match role {
-                                Role::End => {
+                                QuoteRole::End => {
                                     return Ok(Some(self.end_string(context, quote, at, at + length)));
                                 }
-                                Role::DoubledEnd(end) => {
-                                    self.change(at, end, "\"", ChangeKind::DoubledQuote);
+                                QuoteRole::DoubledEnd(end) => {
+                                    self.change(at, end, "\"", RepairChangeKind::DoubledQuote);
                                     self.at = end;
                                     return Ok(Some(at));
                                 }
-                                Role::EndedAt(place) => return Ok(Some(self.end_string_at(place, inside))),
-                                Role::Inner => {}
+                                QuoteRole::EndedAt(place) => {
+                                    return Ok(Some(self.end_string_at(place, inside)));
+                                }
+                                QuoteRole::Inner => {}
                             }
                             reading.is_quoting = self.opens_quotation(&reading, at);
                             reading.last_quote = at + length;
                             if let Some(run) = quote.double_quote() {
-                                self.change(at + run, at + run, "\\", ChangeKind::InnerQuote);
+                                self.change(at + run, at + run, "\\", RepairChangeKind::InnerQuote);
                             }
                         } else if let Some(run) = quote.double_quote() {
-                            self.change(at + run, at + run, "\\", ChangeKind::Escape);
+                            self.change(at + run, at + run, "\\", RepairChangeKind::Escape);
                         }
                         at += length;
                         continue;
@@ -241,15 +245,15 @@ impl Parser<'_> {
     }
 
     /// Ends a string at the quote from `at` to `end`.
-    fn end_string(&mut self, context: Context, quote: Quote, at: usize, end: usize) -> usize {
-        if context == Context::Key
+    fn end_string(&mut self, context: StringContext, quote: QuoteKind, at: usize, end: usize) -> usize {
+        if context == StringContext::Key
             && let Some((place, true)) = self.source.before(at, 0)
         {
             // A line break before the closing quote of a key is no part of its name.
-            self.remove(place + 1, at, ChangeKind::Junk);
+            self.remove(place + 1, at, RepairChangeKind::Junk);
         }
-        if quote != Quote::Double {
-            self.change(at, end, "\"", ChangeKind::Quote);
+        if quote != QuoteKind::Double {
+            self.change(at, end, "\"", RepairChangeKind::Quote);
         }
         self.at = end;
         at
@@ -261,18 +265,18 @@ impl Parser<'_> {
         // The last byte may be the end of a longer character; its end is where the text goes on.
         let end = (end..=place).find(|&end| self.source.text.is_char_boundary(end)).unwrap_or(place);
         self.forget_from(end);
-        self.change(end, end, "\"", ChangeKind::EndQuote);
+        self.change(end, end, "\"", RepairChangeKind::EndQuote);
         self.at = end;
         end
     }
 
     /// The text ended inside the string: where its closing quote stands, if it is not left out.
-    fn end_of_text(&mut self, context: Context, reading: &Reading) -> Option<usize> {
+    fn end_of_text(&mut self, context: StringContext, reading: &StringReading) -> Option<usize> {
         if !self.options.is_prefix {
             if let Some((quote, length)) = self.quote_of_another_kind(context, reading) {
                 self.searches_left -= 1;
                 self.forget_from(quote);
-                self.change(quote, quote + length, "\"", ChangeKind::Quote);
+                self.change(quote, quote + length, "\"", RepairChangeKind::Quote);
                 self.at = quote + length;
                 return Some(quote);
             }
@@ -289,48 +293,48 @@ impl Parser<'_> {
         self.at = end;
         let is_empty = self.source.text[reading.start..].trim().is_empty();
         let is_left_out = match context {
-            Context::Root => false,
-            Context::Key => is_empty || self.options.drops_unfinished,
-            Context::Member => self.options.drops_unfinished,
-            Context::Element => self.options.drops_unfinished || (is_empty && !self.options.is_prefix),
+            StringContext::Root => false,
+            StringContext::Key => is_empty || self.options.drops_unfinished,
+            StringContext::Member => self.options.drops_unfinished,
+            StringContext::Element => self.options.drops_unfinished || (is_empty && !self.options.is_prefix),
         };
         if is_left_out {
             self.drop_item();
             return None;
         }
         if self.options.is_prefix {
-            self.change(end, end, "\"", ChangeKind::Cut);
+            self.change(end, end, "\"", RepairChangeKind::Cut);
             return Some(end);
         }
-        let cut = self.changes.last().filter(|last| last.kind == ChangeKind::Cut && last.end == end);
+        let cut = self.changes.last().filter(|last| last.kind == RepairChangeKind::Cut && last.end == end);
         let written = cut.map_or(end, |cut| cut.at);
         let text = self.source.text[reading.start..written].trim_end_matches([' ', '\t', '\n', '\r', '+']);
         let close = reading.start + text.len();
         let token = text.rfind('<').map(|run| reading.start + run);
         match token.filter(|&token| self.source.token(token) == Some(close)) {
-            Some(token) => self.remove(token, end, ChangeKind::Token),
-            None => self.remove(close, end, ChangeKind::Cut),
+            Some(token) => self.remove(token, end, RepairChangeKind::Token),
+            None => self.remove(close, end, RepairChangeKind::Cut),
         }
-        self.change(end, end, "\"", ChangeKind::Cut);
+        self.change(end, end, "\"", RepairChangeKind::Cut);
         Some(end)
     }
 
     /// The text ended with brackets inside a string: where its quote was forgotten.
-    fn missing_quote(&self, context: Context, start: usize) -> Option<usize> {
+    fn missing_quote(&self, context: StringContext, start: usize) -> Option<usize> {
         if !self.ends_with_brackets(start) {
             return None;
         }
         let inside = &self.source.bytes[start..];
         match context {
-            Context::Key => memchr::memchr(b':', inside).map(|run| start + run),
-            Context::Element => {
+            StringContext::Key => memchr::memchr(b':', inside).map(|run| start + run),
+            StringContext::Element => {
                 inside.iter().position(|byte| matches!(byte, b',' | b']' | b'\n')).map(|run| start + run)
             }
-            Context::Member => memchr::memchr_iter(b',', inside)
+            StringContext::Member => memchr::memchr_iter(b',', inside)
                 .map(|run| start + run)
                 .find(|&comma| self.is_bare_member(self.source.gap(comma + 1).next))
                 .or_else(|| self.before_closers(start)),
-            Context::Root => None,
+            StringContext::Root => None,
         }
     }
 
@@ -341,8 +345,12 @@ impl Parser<'_> {
     }
 
     /// A typographic quote in a string that began with a plain one, where the string may end.
-    fn quote_of_another_kind(&self, context: Context, reading: &Reading) -> Option<(usize, usize)> {
-        if context == Context::Root || reading.open != Quote::Double || self.searches_left == 0 {
+    fn quote_of_another_kind(
+        &self,
+        context: StringContext,
+        reading: &StringReading,
+    ) -> Option<(usize, usize)> {
+        if context == StringContext::Root || reading.open != QuoteKind::Double || self.searches_left == 0 {
             return None;
         }
         let quotes = self.source.text[reading.start..].char_indices().filter(|(_, c)| !c.is_ascii());
@@ -360,9 +368,9 @@ impl Parser<'_> {
         let mut place = floor + text.len();
         for frame in self.stack.iter() {
             let wanted = match frame.container {
-                Container::Object => b'}',
-                Container::Array => b']',
-                Container::Group { .. } => b')',
+                ContainerKind::Object => b'}',
+                ContainerKind::Array => b']',
+                ContainerKind::Group { .. } => b')',
             };
             let (last, _) = self.source.before(place, floor)?;
             if self.source.bytes[last] != wanted {

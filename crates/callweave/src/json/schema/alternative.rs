@@ -6,9 +6,9 @@
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 
-use super::Types;
-use super::budget::{Budget, Spent};
-use super::graph::{Graph, Id, Node};
+use super::TypeSet;
+use super::budget::{BudgetSpent, StepBudget};
+use super::graph::{SchemaGraph, SchemaNode, SchemaNodeId};
 use super::scalar;
 
 /// So many alternatives are told apart. What groups say that would make more of them is left to validation.
@@ -22,22 +22,22 @@ const MAX_REMEMBERED: usize = 64;
 
 /// Schemas that hold together for an object, with one of each group of which one holds.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Alternative {
-    pub(super) ids: Vec<Id>,
+pub(super) struct ObjectAlternative {
+    pub(super) ids: Vec<SchemaNodeId>,
     /// Schemas that may hold as well: they say which keys are known, and nothing else.
-    known: Vec<Id>,
+    known: Vec<SchemaNodeId>,
     /// Those that are a choice of values.
-    pub(super) choices: Vec<Id>,
+    pub(super) choices: Vec<SchemaNodeId>,
     /// Groups of which one holds, whichever, without any change: by the schema that has them, and their number there.
-    pub(super) checks: Vec<(Id, usize)>,
+    pub(super) checks: Vec<(SchemaNodeId, usize)>,
     /// Groups of which none was taken yet.
-    open: VecDeque<(Id, usize)>,
+    open: VecDeque<(SchemaNodeId, usize)>,
 }
 
 /// What one alternative says of a member, by its key.
 #[derive(Clone, Debug)]
-pub(super) struct Rules {
-    pub(super) schemas: Vec<Id>,
+pub(super) struct MemberRules {
+    pub(super) schemas: Vec<SchemaNodeId>,
     /// Whether the key is no name that is known, but may mean one.
     pub(super) is_late: bool,
     /// Whether a member of that key has no place there.
@@ -45,8 +45,8 @@ pub(super) struct Rules {
     is_required: bool,
 }
 
-impl Alternative {
-    fn add(&mut self, graph: &Graph, id: Id, fills: bool) {
+impl ObjectAlternative {
+    fn add(&mut self, graph: &SchemaGraph, id: SchemaNodeId, fills: bool) {
         if graph.node(id).is_choice {
             self.choices.push(id);
         }
@@ -58,8 +58,8 @@ impl Alternative {
             let node = graph.node(id);
             graph.know(&node.conditional, &mut self.known);
             for (at, group) in node.any.iter().enumerate() {
-                let is_taken = group.iter().any(|&branch| graph.node(branch).takes.contains(Types::OBJECT));
-                let is_kept = group.iter().all(|&branch| graph.node(branch).keeps.contains(Types::OBJECT));
+                let is_taken = group.iter().any(|&branch| graph.node(branch).takes.contains(TypeSet::OBJECT));
+                let is_kept = group.iter().all(|&branch| graph.node(branch).keeps.contains(TypeSet::OBJECT));
                 if !is_taken && (fills || !is_kept) {
                     self.open.push_back((id, at));
                     continue;
@@ -73,7 +73,7 @@ impl Alternative {
     }
 
     /// Whether anything is said of the members of an object.
-    pub(super) fn is_about_members(&self, graph: &Graph) -> bool {
+    pub(super) fn is_about_members(&self, graph: &SchemaGraph) -> bool {
         self.ids.iter().any(|&id| {
             let node = graph.node(id);
             node.is_about_members() || !node.required.is_empty()
@@ -81,10 +81,10 @@ impl Alternative {
     }
 }
 
-impl Graph {
+impl SchemaGraph {
     /// Whether objects are described by these schemas, and not listed.
-    pub(super) fn describes_objects(&self, ids: &[Id]) -> bool {
-        let describes = |node: &Node| node.types.contains(Types::OBJECT) && !node.is_choice;
+    pub(super) fn describes_objects(&self, ids: &[SchemaNodeId]) -> bool {
+        let describes = |node: &SchemaNode| node.types.contains(TypeSet::OBJECT) && !node.is_choice;
         ids.iter().all(|&id| describes(self.node(id)))
     }
 
@@ -92,10 +92,10 @@ impl Graph {
     /// makes something of objects that others only find wanting.
     pub(super) fn alternatives(
         &self,
-        ids: &[Id],
+        ids: &[SchemaNodeId],
         fills: bool,
-        budget: &mut Budget,
-    ) -> Result<Vec<Arc<Alternative>>, Spent> {
+        budget: &mut StepBudget,
+    ) -> Result<Vec<Arc<ObjectAlternative>>, BudgetSpent> {
         let found = match ids {
             &[id] => {
                 let known = &self.node(id).alternatives[usize::from(fills)];
@@ -104,8 +104,9 @@ impl Graph {
             _ => self.expanded(ids, fills),
         };
         // What was looked at to find them.
-        let groups = |&id: &Id| 1 + self.node(id).any.iter().map(Vec::len).sum::<usize>();
-        let listed = |it: &Arc<Alternative>| 1 + it.known.len() + it.ids.iter().map(groups).sum::<usize>();
+        let groups = |&id: &SchemaNodeId| 1 + self.node(id).any.iter().map(Vec::len).sum::<usize>();
+        let listed =
+            |it: &Arc<ObjectAlternative>| 1 + it.known.len() + it.ids.iter().map(groups).sum::<usize>();
         let size = found.iter().map(listed).sum();
         if let (&[id], ..=MAX_REMEMBERED) = (ids, size) {
             self.node(id).alternatives[usize::from(fills)].get_or_init(|| found.clone());
@@ -114,8 +115,8 @@ impl Graph {
         Ok(found)
     }
 
-    fn expanded(&self, ids: &[Id], fills: bool) -> Vec<Arc<Alternative>> {
-        let mut first = Alternative::default();
+    fn expanded(&self, ids: &[SchemaNodeId], fills: bool) -> Vec<Arc<ObjectAlternative>> {
+        let mut first = ObjectAlternative::default();
         for &id in ids {
             first.add(self, id, fills);
         }
@@ -128,11 +129,12 @@ impl Graph {
             };
             let group = &self.node(id).any[at];
             // A schema that leads back to where alternatives are says no more than they do.
-            let leads_back = |id: &Id| alternative.ids.contains(id) && !self.node(*id).any.is_empty();
-            let fitting: Vec<Id> = group
+            let leads_back =
+                |id: &SchemaNodeId| alternative.ids.contains(id) && !self.node(*id).any.is_empty();
+            let fitting: Vec<SchemaNodeId> = group
                 .iter()
                 .copied()
-                .filter(|&branch| self.node(branch).types.contains(Types::OBJECT))
+                .filter(|&branch| self.node(branch).types.contains(TypeSet::OBJECT))
                 .filter(|&branch| !self.node(branch).together.iter().any(leads_back))
                 .collect();
             if fitting.is_empty() || found.len() + open.len() + fitting.len() > MAX_ALTERNATIVES {
@@ -150,7 +152,7 @@ impl Graph {
     }
 
     /// Adds schemas that may hold, with all that may hold with them.
-    fn know(&self, ids: &[Id], known: &mut Vec<Id>) {
+    fn know(&self, ids: &[SchemaNodeId], known: &mut Vec<SchemaNodeId>) {
         let mut at = known.len();
         known.extend(ids.iter().take(MAX_KNOWN.saturating_sub(at)));
         while let Some(&id) = known.get(at) {
@@ -165,12 +167,12 @@ impl Graph {
     }
 
     /// Whether two schemas say the same, as far as that is seen without looking into them.
-    fn is_same(&self, one: Id, other: Id) -> bool {
-        let is_leaf = |node: &Node| {
+    fn is_same(&self, one: SchemaNodeId, other: SchemaNodeId) -> bool {
+        let is_leaf = |node: &SchemaNode| {
             let is_alone = node.all.is_empty() && node.any.is_empty() && node.conditional.is_empty();
             is_alone && !node.is_about_members() && !node.is_about_elements() && node.required.is_empty()
         };
-        let same = |one: &Node, other: &Node| {
+        let same = |one: &SchemaNode, other: &SchemaNode| {
             let is_alike =
                 (one.types, one.is_choice, &one.title) == (other.types, other.is_choice, &other.title);
             is_alike && one.values == other.values && is_leaf(one) && is_leaf(other)
@@ -179,7 +181,7 @@ impl Graph {
     }
 
     /// Whether all alternatives make the same of a member.
-    pub(super) fn agree(&self, rules: &[Rules], is_null: bool) -> bool {
+    pub(super) fn agree(&self, rules: &[MemberRules], is_null: bool) -> bool {
         let Some((first, others)) = rules.split_first() else { return true };
         others.iter().all(|rules| {
             (rules.is_late, rules.is_excluded) == (first.is_late, first.is_excluded)
@@ -192,22 +194,22 @@ impl Graph {
 
 /// What an alternative says about the members of an object.
 #[derive(Clone, Copy)]
-pub(super) struct Shape<'s> {
-    graph: &'s Graph,
-    alternative: &'s Alternative,
+pub(super) struct ObjectShape<'s> {
+    graph: &'s SchemaGraph,
+    alternative: &'s ObjectAlternative,
 }
 
-impl<'s> Shape<'s> {
-    pub(super) fn new(graph: &'s Graph, alternative: &'s Alternative) -> Self {
+impl<'s> ObjectShape<'s> {
+    pub(super) fn new(graph: &'s SchemaGraph, alternative: &'s ObjectAlternative) -> Self {
         Self { graph, alternative }
     }
 
-    fn nodes(&self) -> impl Iterator<Item = &'s Node> {
+    fn nodes(&self) -> impl Iterator<Item = &'s SchemaNode> {
         let graph = self.graph;
         self.alternative.ids.iter().map(|&id| graph.node(id))
     }
 
-    pub(super) fn properties(&self) -> impl Iterator<Item = (&'s str, Id)> {
+    pub(super) fn properties(&self) -> impl Iterator<Item = (&'s str, SchemaNodeId)> {
         self.nodes().flat_map(|node| &node.properties).map(|(name, id)| (name.as_str(), *id))
     }
 
@@ -231,18 +233,18 @@ impl<'s> Shape<'s> {
         self.required().any(|required| required == name)
     }
 
-    pub(super) fn allows_null(&self, schemas: &[Id]) -> bool {
+    pub(super) fn allows_null(&self, schemas: &[SchemaNodeId]) -> bool {
         schemas.iter().all(|&id| self.graph.node(id).types.allows_null())
     }
 
     /// What is said of the member `key`.
-    pub(super) fn rules(&self, key: &str, budget: &mut Budget) -> Result<Rules, Spent> {
+    pub(super) fn rules(&self, key: &str, budget: &mut StepBudget) -> Result<MemberRules, BudgetSpent> {
         // Each key is looked for among the names, and one that is none of them in all spellings.
         let names = self.alternative.ids.len() + self.properties().count() / 8;
         budget.spend_on(names)?;
         let schemas = self.schemas(key, budget)?;
         let is_required = self.is_required(key);
-        let mut rules = Rules { schemas, is_late: false, is_excluded: false, is_required };
+        let mut rules = MemberRules { schemas, is_late: false, is_excluded: false, is_required };
         if self.declares(key) || self.is_allowed(key, budget)? {
             return Ok(rules);
         }
@@ -253,7 +255,7 @@ impl<'s> Shape<'s> {
     }
 
     /// Whether a member that has no name there is allowed by more than silence, or may be.
-    fn is_allowed(&self, key: &str, budget: &mut Budget) -> Result<bool, Spent> {
+    fn is_allowed(&self, key: &str, budget: &mut StepBudget) -> Result<bool, BudgetSpent> {
         let known = self.alternative.known.iter().map(|&id| self.graph.node(id));
         budget.spend_on(self.alternative.known.len())?;
         if self.alternative.known.len() >= MAX_KNOWN {
@@ -305,7 +307,7 @@ impl<'s> Shape<'s> {
     }
 
     /// The schemas for the member `name`.
-    fn schemas(&self, name: &str, budget: &mut Budget) -> Result<Vec<Id>, Spent> {
+    fn schemas(&self, name: &str, budget: &mut StepBudget) -> Result<Vec<SchemaNodeId>, BudgetSpent> {
         let mut all = Vec::new();
         for node in self.nodes() {
             let before = all.len();
@@ -326,8 +328,8 @@ impl<'s> Shape<'s> {
     }
 
     /// The declared and required members that `members` has not.
-    pub(super) fn missing(&self, members: &HashSet<&str>) -> Vec<(&'s str, Option<Id>)> {
-        let mut missing: Vec<(&str, Option<Id>)> = Vec::new();
+    pub(super) fn missing(&self, members: &HashSet<&str>) -> Vec<(&'s str, Option<SchemaNodeId>)> {
+        let mut missing: Vec<(&str, Option<SchemaNodeId>)> = Vec::new();
         let mut known: HashSet<&str> = HashSet::new();
         let declared = self.properties().map(|(name, id)| (name, Some(id)));
         let required = self.required().map(|name| (name, None));

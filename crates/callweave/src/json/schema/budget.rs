@@ -19,18 +19,18 @@ use crate::error::{Error, ErrorKind};
 /// assert_eq!(spent.expect_err("too much work").kind(), ErrorKind::Limit);
 /// ```
 #[derive(Clone, Debug)]
-pub struct Budget {
+pub struct StepBudget {
     left: u64,
 }
 
 /// That no steps are left.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Spent;
+pub(super) struct BudgetSpent;
 
 /// So much text is one step.
 const TEXT_PER_STEP: usize = 64;
 
-impl Budget {
+impl StepBudget {
     /// What one value gets where nobody says otherwise: a thousand times what calls of tools take, and a few hundredths
     /// of a second.
     pub const STEPS: u64 = 250_000;
@@ -46,7 +46,7 @@ impl Budget {
     }
 
     /// Takes steps; where fewer are left, all of them.
-    pub(super) fn spend(&mut self, steps: u64) -> Result<(), Spent> {
+    pub(super) fn spend(&mut self, steps: u64) -> Result<(), BudgetSpent> {
         match self.left.checked_sub(steps) {
             Some(left) => {
                 self.left = left;
@@ -54,30 +54,30 @@ impl Budget {
             }
             None => {
                 self.left = 0;
-                Err(Spent)
+                Err(BudgetSpent)
             }
         }
     }
 
     /// Takes the steps of looking at so many parts.
-    pub(super) fn spend_on(&mut self, parts: usize) -> Result<(), Spent> {
+    pub(super) fn spend_on(&mut self, parts: usize) -> Result<(), BudgetSpent> {
         self.spend(parts as u64)
     }
 
     /// Takes the steps of looking at so many bytes of text.
-    pub(super) fn spend_on_text(&mut self, bytes: usize) -> Result<(), Spent> {
+    pub(super) fn spend_on_text(&mut self, bytes: usize) -> Result<(), BudgetSpent> {
         self.spend_on(1 + bytes / TEXT_PER_STEP)
     }
 }
 
-impl Default for Budget {
+impl Default for StepBudget {
     fn default() -> Self {
         Self::new(Self::STEPS)
     }
 }
 
-impl From<Spent> for Error {
-    fn from(_: Spent) -> Self {
+impl From<BudgetSpent> for Error {
+    fn from(_: BudgetSpent) -> Self {
         Self::new(ErrorKind::Limit, "the schema makes too much work of the value: it was not checked")
     }
 }

@@ -9,11 +9,11 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use super::alternative::{Alternative, Rules, Shape};
-use super::budget::{Budget, Spent};
-use super::graph::{Graph, Id};
-use super::scalar::{self, Reach};
-use super::{Change, ChangeKind, FitOptions, Missing, Problem, Types};
+use super::alternative::{MemberRules, ObjectAlternative, ObjectShape};
+use super::budget::{BudgetSpent, StepBudget};
+use super::graph::{SchemaGraph, SchemaNodeId};
+use super::scalar::{self, SearchReach};
+use super::{CoerceOptions, CoercionChange, CoercionKind, MissingMembers, SchemaProblem, TypeSet};
 use crate::json::{Array, Number, Object, Value};
 
 /// What is deeper than this, in the value and in the schema together, is left as it is.
@@ -27,40 +27,40 @@ const PROBLEM: u32 = 10_000;
 
 /// One way to fit a value.
 #[derive(Debug, Default)]
-pub(super) struct Trial {
+pub(super) struct CoercionTrial {
     /// The value; nothing if it is as it was.
     pub(super) value: Option<Value>,
     pub(super) cost: u32,
-    pub(super) changes: Vec<Change>,
-    pub(super) problems: Vec<Problem>,
+    pub(super) changes: Vec<CoercionChange>,
+    pub(super) problems: Vec<SchemaProblem>,
 }
 
-pub(super) struct Coercer<'s> {
-    graph: &'s Graph,
-    options: FitOptions,
-    reach: Reach,
-    budget: &'s mut Budget,
-    path: Vec<Segment>,
+pub(super) struct ValueCoercer<'s> {
+    graph: &'s SchemaGraph,
+    options: CoerceOptions,
+    reach: SearchReach,
+    budget: &'s mut StepBudget,
+    path: Vec<ValuePathSegment>,
     depth: usize,
     /// How many containers around the value were not written.
     enclosed: usize,
     /// The schemas that are being tried on the same value: one that comes again leads nowhere.
-    trail: Vec<Id>,
+    trail: Vec<SchemaNodeId>,
 }
 
 /// A way that was found, unless that took too much work.
-type Tried = Result<Trial, Spent>;
+type TrialResult = Result<CoercionTrial, BudgetSpent>;
 
 /// One step of a path into a value.
 #[derive(Clone, Debug)]
-pub(super) enum Segment {
+pub(super) enum ValuePathSegment {
     Key(String),
     Index(usize),
 }
 
-impl Trial {
+impl CoercionTrial {
     /// That a value could not be fitted.
-    pub(super) fn failed(problem: Problem) -> Self {
+    pub(super) fn failed(problem: SchemaProblem) -> Self {
         Self { cost: PROBLEM, problems: vec![problem], ..Self::default() }
     }
 
@@ -72,36 +72,41 @@ impl Trial {
         self.absorb(next.cost, next.changes, next.problems);
     }
 
-    pub(super) fn absorb(&mut self, cost: u32, changes: Vec<Change>, problems: Vec<Problem>) {
+    pub(super) fn absorb(&mut self, cost: u32, changes: Vec<CoercionChange>, problems: Vec<SchemaProblem>) {
         self.cost = self.cost.saturating_add(cost);
         self.changes.extend(changes);
         self.problems.extend(problems);
     }
 }
 
-impl<'s> Coercer<'s> {
+impl<'s> ValueCoercer<'s> {
     /// For fitting one value, with the steps of a budget: alternatives inside alternatives multiply, and so do texts
     /// that spell texts.
-    pub(super) fn new(graph: &'s Graph, options: FitOptions, reach: Reach, budget: &'s mut Budget) -> Self {
+    pub(super) fn new(
+        graph: &'s SchemaGraph,
+        options: CoerceOptions,
+        reach: SearchReach,
+        budget: &'s mut StepBudget,
+    ) -> Self {
         Self { graph, options, reach, budget, path: Vec::new(), depth: 0, enclosed: 0, trail: Vec::new() }
     }
 
     /// For fitting values that stand somewhere in another.
-    pub(super) fn at(self, path: Vec<Segment>, depth: usize) -> Self {
+    pub(super) fn at(self, path: Vec<ValuePathSegment>, depth: usize) -> Self {
         Self { path, depth, ..self }
     }
 
     /// Where those values stand.
-    pub(super) fn into_path(self) -> Vec<Segment> {
+    pub(super) fn into_path(self) -> Vec<ValuePathSegment> {
         self.path
     }
 
-    pub(super) fn fit(&mut self, id: Id, value: &Value) -> Tried {
+    pub(super) fn fit(&mut self, id: SchemaNodeId, value: &Value) -> TrialResult {
         self.fit_together(&[id], value)
     }
 
     /// Fits to schemas that hold together; to several only where they describe objects.
-    fn fit_together(&mut self, ids: &[Id], value: &Value) -> Tried {
+    fn fit_together(&mut self, ids: &[SchemaNodeId], value: &Value) -> TrialResult {
         self.budget
             .spend_on(TRY * ids.iter().map(|&id| self.graph.node(id).together.len()).sum::<usize>())?;
         if self.depth == MAX_DEPTH {
@@ -126,19 +131,19 @@ impl<'s> Coercer<'s> {
     }
 
     /// Fits another value than the one that is being fitted: a part of it, or what it was converted to.
-    fn fit_other(&mut self, id: Id, value: &Value) -> Tried {
+    fn fit_other(&mut self, id: SchemaNodeId, value: &Value) -> TrialResult {
         let trail = std::mem::take(&mut self.trail);
         let trial = self.fit(id, value);
         self.trail = trail;
         trial
     }
 
-    fn fit_here(&mut self, id: Id, value: &Value) -> Tried {
+    fn fit_here(&mut self, id: SchemaNodeId, value: &Value) -> TrialResult {
         let graph = self.graph;
         if let Some(choices) = graph.choices(id, self.budget)? {
             return self.fit_choice(id, &choices, value);
         }
-        let mut trial = Trial::default();
+        let mut trial = CoercionTrial::default();
         for group in graph.together(id).flat_map(|node| &node.any) {
             let next = self.fit_best(group, trial.value.as_ref().unwrap_or(value))?;
             trial.then(next);
@@ -149,12 +154,12 @@ impl<'s> Coercer<'s> {
     }
 
     /// The cheapest of several schemas, the first of equals.
-    fn fit_best(&mut self, branches: &[Id], value: &Value) -> Tried {
+    fn fit_best(&mut self, branches: &[SchemaNodeId], value: &Value) -> TrialResult {
         self.budget.spend_on(branches.len())?;
-        let mut best: Option<Trial> = None;
+        let mut best: Option<CoercionTrial> = None;
         // What takes the value as it is comes first, because it ends the search.
-        let takes = |branch: &&Id| self.graph.node(**branch).types.contains(Types::of(value));
-        let (likely, others): (Vec<&Id>, Vec<&Id>) = branches.iter().partition(takes);
+        let takes = |branch: &&SchemaNodeId| self.graph.node(**branch).types.contains(TypeSet::of(value));
+        let (likely, others): (Vec<&SchemaNodeId>, Vec<&SchemaNodeId>) = branches.iter().partition(takes);
         // Nothing else is made of an array that one of them takes, so that its parts need not wait for its end.
         if let ([only], true) = (&likely[..], value.is_array()) {
             return self.fit(**only, value);
@@ -171,27 +176,32 @@ impl<'s> Coercer<'s> {
         Ok(best.unwrap_or_default())
     }
 
-    fn fit_choice(&mut self, id: Id, choices: &[scalar::Choice<'s>], value: &Value) -> Tried {
+    fn fit_choice(
+        &mut self,
+        id: SchemaNodeId,
+        choices: &[scalar::NamedChoice<'s>],
+        value: &Value,
+    ) -> TrialResult {
         let types = self.graph.node(id).types;
         if self.is_one_of(choices, value)? || (value.is_null() && types.allows_null()) {
-            return Ok(Trial::default());
+            return Ok(CoercionTrial::default());
         }
         // Each choice is spelled in several ways, and looked for in all of the text.
         let text = value.as_str().map_or(0, str::len);
         self.budget.spend_on(choices.len().saturating_mul(8 + text / 16))?;
         if let Some(chosen) = scalar::choose(choices, value, self.reach) {
-            return self.change(ChangeKind::Chosen, value, chosen.clone());
+            return self.change(CoercionKind::Chosen, value, chosen.clone());
         }
         let found = match value {
             Value::String(text) if types.allows_null() && scalar::is_null_word(text.trim()) => {
-                return self.change(ChangeKind::Null, value, Value::Null);
+                return self.change(CoercionKind::Null, value, Value::Null);
             }
             Value::Array(elements) => self.pick(elements),
             _ => None,
         };
         match found {
             Some(element) => {
-                let mut trial = self.change(ChangeKind::Unwrapped, value, element.clone())?;
+                let mut trial = self.change(CoercionKind::Unwrapped, value, element.clone())?;
                 let next = self.fit_choice(id, choices, &element)?;
                 trial.then(next);
                 Ok(trial)
@@ -204,31 +214,31 @@ impl<'s> Coercer<'s> {
     fn pick(&self, elements: &[Value]) -> Option<Value> {
         match elements {
             [element] => Some(element.clone()),
-            [element, ..] if self.reach == Reach::Prose => Some(element.clone()),
+            [element, ..] if self.reach == SearchReach::Prose => Some(element.clone()),
             _ => None,
         }
     }
 
     /// Fits to what the schema says itself, alternatives aside.
-    fn fit_own(&mut self, id: Id, value: &Value) -> Tried {
+    fn fit_own(&mut self, id: SchemaNodeId, value: &Value) -> TrialResult {
         let types = self.graph.node(id).types;
-        if !types.contains(Types::of(value)) {
+        if !types.contains(TypeSet::of(value)) {
             return self.convert(id, types, value);
         }
         match value {
             // What a text turned out to be, since objects have come to their alternatives before.
             Value::Object(members) => self.fit_object(&[id], members, value),
             Value::Array(elements) => self.fit_elements(id, elements),
-            _ => Ok(Trial::default()),
+            _ => Ok(CoercionTrial::default()),
         }
     }
 
     /// Fits a value of a type that is not allowed: the cheapest conversion to one that is.
-    fn convert(&mut self, id: Id, types: Types, value: &Value) -> Tried {
+    fn convert(&mut self, id: SchemaNodeId, types: TypeSet, value: &Value) -> TrialResult {
         self.spend(value)?;
-        let mut best: Option<Trial> = None;
+        let mut best: Option<CoercionTrial> = None;
         for (kind, converted) in self.conversions(id, types, value) {
-            let is_enclosing = matches!(kind, ChangeKind::Wrapped | ChangeKind::Keyed);
+            let is_enclosing = matches!(kind, CoercionKind::Wrapped | CoercionKind::Keyed);
             if is_enclosing && self.enclosed == MAX_ENCLOSED {
                 continue;
             }
@@ -247,85 +257,85 @@ impl<'s> Coercer<'s> {
         }
     }
 
-    fn conversions(&self, id: Id, types: Types, value: &Value) -> Vec<(ChangeKind, Value)> {
+    fn conversions(&self, id: SchemaNodeId, types: TypeSet, value: &Value) -> Vec<(CoercionKind, Value)> {
         let mut found = Vec::new();
         match value {
             Value::String(text) => {
                 let text = text.trim();
                 if types.allows_null() && scalar::is_null_word(text) {
-                    found.push((ChangeKind::Null, Value::Null));
+                    found.push((CoercionKind::Null, Value::Null));
                 }
                 if types.allows_boolean()
                     && let Some(truth) = scalar::boolean(text, self.reach)
                 {
-                    found.push((ChangeKind::Boolean, Value::Bool(truth)));
+                    found.push((CoercionKind::Boolean, Value::Bool(truth)));
                 }
                 if types.allows_integer()
                     && let Some(number) = scalar::number(text, self.reach)
                 {
-                    found.push((ChangeKind::Number, Value::Number(number)));
+                    found.push((CoercionKind::Number, Value::Number(number)));
                 }
                 let is_container = (text.starts_with('{') && types.allows_object())
                     || (text.starts_with('[') && types.allows_array());
                 if is_container && let Some(parsed) = super::read::mended(text) {
-                    found.push((ChangeKind::Parsed, parsed));
+                    found.push((CoercionKind::Parsed, parsed));
                 }
             }
             Value::Number(number) => {
                 if types.allows_string() {
-                    found.push((ChangeKind::Text, Value::String(number.to_string())));
+                    found.push((CoercionKind::Text, Value::String(number.to_string())));
                 }
                 if types.allows_boolean()
                     && let Some(truth) = scalar::truth(number)
                 {
-                    found.push((ChangeKind::Boolean, Value::Bool(truth)));
+                    found.push((CoercionKind::Boolean, Value::Bool(truth)));
                 }
             }
             Value::Bool(_) if types.allows_string() => {
-                found.push((ChangeKind::Text, Value::String(value.to_string())));
+                found.push((CoercionKind::Text, Value::String(value.to_string())));
             }
             Value::Array(elements) => {
-                found.extend(self.pick(elements).map(|element| (ChangeKind::Unwrapped, element)));
+                found.extend(self.pick(elements).map(|element| (CoercionKind::Unwrapped, element)));
                 if types.allows_string() {
-                    found.push((ChangeKind::Written, Value::String(value.to_string())));
+                    found.push((CoercionKind::Written, Value::String(value.to_string())));
                 }
             }
             Value::Object(_) if types.allows_string() => {
-                found.push((ChangeKind::Written, Value::String(value.to_string())));
+                found.push((CoercionKind::Written, Value::String(value.to_string())));
             }
             Value::Object(_) | Value::Bool(_) | Value::Null => {}
         }
         if types.allows_array() && !value.is_null() && !value.is_array() {
-            found.push((ChangeKind::Wrapped, Value::Array(vec![value.clone()].into())));
+            found.push((CoercionKind::Wrapped, Value::Array(vec![value.clone()].into())));
         }
         if types.allows_object()
             && !value.is_null()
             && let Some(name) = self.only_member(id)
         {
-            found.push((ChangeKind::Keyed, keyed(name, value)));
+            found.push((CoercionKind::Keyed, keyed(name, value)));
         }
         // A type that is not allowed would be converted again, without end.
-        found.retain(|(_, converted)| types.contains(Types::of(converted)));
+        found.retain(|(_, converted)| types.contains(TypeSet::of(converted)));
         found
     }
 
     /// The member that a bare value in prose must be, where the object has only one.
-    fn only_member(&self, id: Id) -> Option<&'s str> {
+    fn only_member(&self, id: SchemaNodeId) -> Option<&'s str> {
         let graph = self.graph;
         let mut names = graph.together(id).flat_map(|node| &node.properties).map(|(name, _)| name.as_str());
         match (self.reach, names.next(), names.next()) {
-            (Reach::Prose, Some(name), None) => Some(name),
+            (SearchReach::Prose, Some(name), None) => Some(name),
             _ => None,
         }
     }
 
-    fn fit_elements(&mut self, id: Id, elements: &[Value]) -> Tried {
+    fn fit_elements(&mut self, id: SchemaNodeId, elements: &[Value]) -> TrialResult {
         let graph = self.graph;
         self.budget.spend_on(elements.len())?;
-        let mut trial = Trial::default();
+        let mut trial = CoercionTrial::default();
         let mut fitted: Vec<Option<Value>> = Vec::with_capacity(elements.len());
         for (index, element) in elements.iter().enumerate() {
-            let schemas: Vec<Id> = graph.element(id, index).collect();
+            let schemas: Vec<SchemaNodeId> = graph.element(id, index).collect();
             let inner = self.fit_element(&schemas, index, element)?;
             fitted.push(inner.value);
             trial.absorb(inner.cost, inner.changes, inner.problems);
@@ -339,22 +349,27 @@ impl<'s> Coercer<'s> {
     }
 
     /// Fits one element of an array.
-    pub(super) fn fit_element(&mut self, schemas: &[Id], index: usize, element: &Value) -> Tried {
-        self.path.push(Segment::Index(index));
+    pub(super) fn fit_element(
+        &mut self,
+        schemas: &[SchemaNodeId],
+        index: usize,
+        element: &Value,
+    ) -> TrialResult {
+        self.path.push(ValuePathSegment::Index(index));
         let inner = self.fit_all(schemas, element)?;
         self.path.pop();
         Ok(inner)
     }
 
     /// Fits to schemas that all hold for a value: for an object as one, for any other one after the other.
-    fn fit_all(&mut self, schemas: &[Id], value: &Value) -> Tried {
+    fn fit_all(&mut self, schemas: &[SchemaNodeId], value: &Value) -> TrialResult {
         if schemas.len() > 1 && value.is_object() && self.graph.describes_objects(schemas) {
             let trail = std::mem::take(&mut self.trail);
             let trial = self.fit_together(schemas, value);
             self.trail = trail;
             return trial;
         }
-        let mut trial = Trial::default();
+        let mut trial = CoercionTrial::default();
         for &schema in schemas {
             let next = self.fit_other(schema, trial.value.as_ref().unwrap_or(value))?;
             trial.then(next);
@@ -363,8 +378,8 @@ impl<'s> Coercer<'s> {
     }
 
     /// Fits an object to the alternative that it is, of all that describe it.
-    fn fit_object(&mut self, ids: &[Id], members: &Object, value: &Value) -> Tried {
-        let fills = self.options.missing != Missing::Keep;
+    fn fit_object(&mut self, ids: &[SchemaNodeId], members: &Object, value: &Value) -> TrialResult {
+        let fills = self.options.missing != MissingMembers::Keep;
         let mut left = self.graph.alternatives(ids, fills, self.budget)?;
         for (key, member) in members {
             if left.len() == 1 {
@@ -379,9 +394,13 @@ impl<'s> Coercer<'s> {
     }
 
     /// Leaves out the alternatives that have no place for a member that others have one for.
-    pub(super) fn narrow_by_key(&mut self, left: &mut Vec<Arc<Alternative>>, key: &str) -> Result<(), Spent> {
-        let is_out = |coercer: &mut Self, alternative: &Alternative| {
-            let rules = Shape::new(coercer.graph, alternative).rules(key, coercer.budget)?;
+    pub(super) fn narrow_by_key(
+        &mut self,
+        left: &mut Vec<Arc<ObjectAlternative>>,
+        key: &str,
+    ) -> Result<(), BudgetSpent> {
+        let is_out = |coercer: &mut Self, alternative: &ObjectAlternative| {
+            let rules = ObjectShape::new(coercer.graph, alternative).rules(key, coercer.budget)?;
             Ok(rules.is_excluded && !rules.is_late)
         };
         self.narrow(left, is_out)
@@ -390,15 +409,15 @@ impl<'s> Coercer<'s> {
     /// Leaves out the alternatives that cannot take a member, a string, number or boolean, that others can.
     pub(super) fn narrow_by_value(
         &mut self,
-        left: &mut Vec<Arc<Alternative>>,
+        left: &mut Vec<Arc<ObjectAlternative>>,
         key: &str,
         member: &Value,
-    ) -> Result<(), Spent> {
+    ) -> Result<(), BudgetSpent> {
         if !matches!(member, Value::Bool(_) | Value::Number(_) | Value::String(_)) {
             return Ok(());
         }
-        let is_out = |coercer: &mut Self, alternative: &Alternative| {
-            let rules = Shape::new(coercer.graph, alternative).rules(key, coercer.budget)?;
+        let is_out = |coercer: &mut Self, alternative: &ObjectAlternative| {
+            let rules = ObjectShape::new(coercer.graph, alternative).rules(key, coercer.budget)?;
             Ok(!coercer.fit_all(&rules.schemas, member)?.problems.is_empty())
         };
         self.narrow(left, is_out)
@@ -407,9 +426,9 @@ impl<'s> Coercer<'s> {
     /// Leaves out alternatives, unless that would be all.
     fn narrow(
         &mut self,
-        left: &mut Vec<Arc<Alternative>>,
-        is_out: impl Fn(&mut Self, &Alternative) -> Result<bool, Spent>,
-    ) -> Result<(), Spent> {
+        left: &mut Vec<Arc<ObjectAlternative>>,
+        is_out: impl Fn(&mut Self, &ObjectAlternative) -> Result<bool, BudgetSpent>,
+    ) -> Result<(), BudgetSpent> {
         if left.len() < 2 {
             return Ok(());
         }
@@ -428,11 +447,11 @@ impl<'s> Coercer<'s> {
     /// The cheapest of several alternatives, the first of equals, by its number.
     pub(super) fn cheapest(
         &mut self,
-        left: &[Arc<Alternative>],
+        left: &[Arc<ObjectAlternative>],
         members: &Object,
         value: &Value,
-    ) -> Result<(usize, Trial), Spent> {
-        let mut best: Option<(usize, Trial)> = None;
+    ) -> Result<(usize, CoercionTrial), BudgetSpent> {
+        let mut best: Option<(usize, CoercionTrial)> = None;
         for (at, alternative) in left.iter().enumerate() {
             let trial = self.fit_alternative(alternative, members, value)?;
             if best.as_ref().is_none_or(|(_, best)| trial.cost < best.cost) {
@@ -445,9 +464,14 @@ impl<'s> Coercer<'s> {
         Ok(best.unwrap_or_default())
     }
 
-    fn fit_alternative(&mut self, alternative: &Alternative, members: &Object, value: &Value) -> Tried {
+    fn fit_alternative(
+        &mut self,
+        alternative: &ObjectAlternative,
+        members: &Object,
+        value: &Value,
+    ) -> TrialResult {
         let graph = self.graph;
-        let mut trial = self.fit_members(&Shape::new(graph, alternative), members, value)?;
+        let mut trial = self.fit_members(&ObjectShape::new(graph, alternative), members, value)?;
         // These change nothing, but may find something wrong.
         for &id in &alternative.choices {
             let next = self.fit(id, value)?;
@@ -460,13 +484,13 @@ impl<'s> Coercer<'s> {
         Ok(trial)
     }
 
-    fn fit_members(&mut self, shape: &Shape<'_>, members: &Object, value: &Value) -> Tried {
-        if self.reach == Reach::Prose
+    fn fit_members(&mut self, shape: &ObjectShape<'_>, members: &Object, value: &Value) -> TrialResult {
+        if self.reach == SearchReach::Prose
             && let Some(trial) = self.fit_keyed(shape, members, value)?
         {
             return Ok(trial);
         }
-        let mut trial = Trial::default();
+        let mut trial = CoercionTrial::default();
         // Name, new value if it changed, and the value as it was.
         let mut kept: Vec<(&str, Option<Value>, &Value)> = Vec::with_capacity(members.len());
         let mut later = Vec::new();
@@ -503,10 +527,10 @@ impl<'s> Coercer<'s> {
     /// In prose, an object without any known name may be the value of the only one that there is.
     fn fit_keyed(
         &mut self,
-        shape: &Shape<'_>,
+        shape: &ObjectShape<'_>,
         members: &Object,
         value: &Value,
-    ) -> Result<Option<Trial>, Spent> {
+    ) -> Result<Option<CoercionTrial>, BudgetSpent> {
         let mut names = shape.properties().map(|(name, _)| name);
         let (Some(name), None) = (names.next(), names.next()) else { return Ok(None) };
         let is_known = members.keys().any(|key| shape.has_name_for(key));
@@ -515,7 +539,7 @@ impl<'s> Coercer<'s> {
         }
         let within = keyed(name, value);
         let Value::Object(members) = &within else { return Ok(None) };
-        let mut trial = self.change(ChangeKind::Keyed, value, within.clone())?;
+        let mut trial = self.change(CoercionKind::Keyed, value, within.clone())?;
         self.enclosed += 1;
         let next = self.fit_members(shape, members, &within);
         self.enclosed -= 1;
@@ -527,21 +551,21 @@ impl<'s> Coercer<'s> {
     /// it is left out.
     pub(super) fn fit_member(
         &mut self,
-        shape: &Shape<'_>,
+        shape: &ObjectShape<'_>,
         key: &str,
-        (name, rules): (&str, &Rules),
+        (name, rules): (&str, &MemberRules),
         member: &Value,
-        trial: &mut Trial,
-    ) -> Result<Option<Option<Value>>, Spent> {
-        self.path.push(Segment::Key(key.to_owned()));
+        trial: &mut CoercionTrial,
+    ) -> Result<Option<Option<Value>>, BudgetSpent> {
+        self.path.push(ValuePathSegment::Key(key.to_owned()));
         if name != key {
-            let renamed = self.change(ChangeKind::Renamed, &key.into(), name.into())?;
+            let renamed = self.change(CoercionKind::Renamed, &key.into(), name.into())?;
             trial.absorb(renamed.cost, renamed.changes, renamed.problems);
         }
         let schemas = &rules.schemas;
         let is_unwanted = || !schemas.is_empty() && !shape.is_required(name) && !shape.allows_null(schemas);
         let kept = if rules.is_excluded || (member.is_null() && is_unwanted()) {
-            let dropped = self.change(ChangeKind::Dropped, member, Value::Null)?;
+            let dropped = self.change(CoercionKind::Dropped, member, Value::Null)?;
             trial.absorb(dropped.cost, dropped.changes, dropped.problems);
             None
         } else {
@@ -558,21 +582,21 @@ impl<'s> Coercer<'s> {
     /// Fills in the members that are not there, or says that they are missing.
     pub(super) fn add_missing(
         &mut self,
-        shape: &Shape<'_>,
+        shape: &ObjectShape<'_>,
         names: &HashSet<&str>,
-        trial: &mut Trial,
-    ) -> Result<Vec<(String, Value)>, Spent> {
+        trial: &mut CoercionTrial,
+    ) -> Result<Vec<(String, Value)>, BudgetSpent> {
         let mut added = Vec::new();
         self.budget.spend_on(shape.properties().count())?;
         let required = shape.required().count();
         for (name, schema) in shape.missing(names) {
             self.budget.spend_on(1 + required / 8)?;
             let is_required = shape.is_required(name);
-            self.path.push(Segment::Key(name.to_owned()));
+            self.path.push(ValuePathSegment::Key(name.to_owned()));
             let next = match self.stand_in(schema, is_required)? {
-                Some(value) => self.change(ChangeKind::Filled, &Value::Null, value)?,
+                Some(value) => self.change(CoercionKind::Filled, &Value::Null, value)?,
                 None if is_required => self.problem("missing".to_owned())?,
-                None => Trial::default(),
+                None => CoercionTrial::default(),
             };
             self.path.pop();
             trial.absorb(next.cost, next.changes, next.problems);
@@ -582,30 +606,36 @@ impl<'s> Coercer<'s> {
     }
 
     /// What stands in for a missing member, as the options allow.
-    fn stand_in(&mut self, schema: Option<Id>, is_required: bool) -> Result<Option<Value>, Spent> {
-        let types = schema.map_or(Types::ANY, |id| self.graph.node(id).types);
+    fn stand_in(
+        &mut self,
+        schema: Option<SchemaNodeId>,
+        is_required: bool,
+    ) -> Result<Option<Value>, BudgetSpent> {
+        let types = schema.map_or(TypeSet::ANY, |id| self.graph.node(id).types);
         Ok(match self.options.missing {
-            Missing::Keep => None,
-            Missing::Empty if types.allows_null() => Some(Value::Null),
-            Missing::Empty => (is_required && types == Types::ARRAY).then(|| Value::Array(Array::new())),
-            Missing::Blank if types == Types::ARRAY => Some(Value::Array(Array::new())),
-            Missing::Blank if types == Types::OBJECT && !self.has_properties(schema) => {
+            MissingMembers::Keep => None,
+            MissingMembers::Empty if types.allows_null() => Some(Value::Null),
+            MissingMembers::Empty => {
+                (is_required && types == TypeSet::ARRAY).then(|| Value::Array(Array::new()))
+            }
+            MissingMembers::Blank if types == TypeSet::ARRAY => Some(Value::Array(Array::new())),
+            MissingMembers::Blank if types == TypeSet::OBJECT && !self.has_properties(schema) => {
                 Some(Value::Object(Object::new()))
             }
-            Missing::Blank => Some(Value::Null),
-            Missing::Infer => match schema.filter(|_| is_required) {
+            MissingMembers::Blank => Some(Value::Null),
+            MissingMembers::Infer => match schema.filter(|_| is_required) {
                 Some(schema) => self.inferred(schema, types)?,
                 None => None,
             },
         })
     }
 
-    fn has_properties(&self, schema: Option<Id>) -> bool {
+    fn has_properties(&self, schema: Option<SchemaNodeId>) -> bool {
         schema.is_some_and(|id| self.graph.together(id).any(|node| !node.properties.is_empty()))
     }
 
     /// What the schema itself offers for a member: its default, its first choice, an empty container.
-    fn inferred(&mut self, schema: Id, types: Types) -> Result<Option<Value>, Spent> {
+    fn inferred(&mut self, schema: SchemaNodeId, types: TypeSet) -> Result<Option<Value>, BudgetSpent> {
         let graph = self.graph;
         if let Some(default) = graph.together(schema).find_map(|node| node.default.as_ref()) {
             self.spend(default)?;
@@ -617,29 +647,29 @@ impl<'s> Coercer<'s> {
             return Ok(Some(choice.value.clone()));
         }
         Ok(match types {
-            Types::ARRAY => Some(Value::Array(Array::new())),
-            Types::OBJECT => Some(Value::Object(Object::new())),
+            TypeSet::ARRAY => Some(Value::Array(Array::new())),
+            TypeSet::OBJECT => Some(Value::Object(Object::new())),
             _ => None,
         })
     }
 
     /// Counts the work of looking at all of a value, which conversions and choices do. Text that may have
     /// to be mended is looked at closely.
-    fn spend(&mut self, value: &Value) -> Result<(), Spent> {
+    fn spend(&mut self, value: &Value) -> Result<(), BudgetSpent> {
         let is_mendable = value.as_str().is_some_and(|text| text.trim_start().starts_with(['{', '[']));
         let closeness = if is_mendable { 16 } else { 1 };
         self.budget.spend_on(size(value).saturating_mul(closeness))
     }
 
     /// Counts the work of copying parts of a value: a change copies what stands beside it.
-    fn spend_on_copy<'v>(&mut self, parts: impl Iterator<Item = &'v Value>) -> Result<(), Spent> {
+    fn spend_on_copy<'v>(&mut self, parts: impl Iterator<Item = &'v Value>) -> Result<(), BudgetSpent> {
         for part in parts {
             self.budget.spend_on(size(part))?;
         }
         Ok(())
     }
 
-    fn is_one_of(&mut self, choices: &[scalar::Choice<'_>], value: &Value) -> Result<bool, Spent> {
+    fn is_one_of(&mut self, choices: &[scalar::NamedChoice<'_>], value: &Value) -> Result<bool, BudgetSpent> {
         // Two values are compared as far as the smaller one goes.
         if !matches!(value, Value::Null | Value::Bool(_)) {
             self.budget.spend_on(choices.len().saturating_mul(size(value).min(64)))?;
@@ -647,17 +677,17 @@ impl<'s> Coercer<'s> {
         Ok(choices.iter().any(|choice| is_same(choice.value, value)))
     }
 
-    fn change(&mut self, kind: ChangeKind, from: &Value, to: Value) -> Tried {
+    fn change(&mut self, kind: CoercionKind, from: &Value, to: Value) -> TrialResult {
         self.budget.spend_on(size(from) + size(&to))?;
-        let change = Change { path: self.path()?, kind, from: from.clone(), to: to.clone() };
-        Ok(Trial { value: Some(to), cost: kind.cost(), changes: vec![change], problems: Vec::new() })
+        let change = CoercionChange { path: self.path()?, kind, from: from.clone(), to: to.clone() };
+        Ok(CoercionTrial { value: Some(to), cost: kind.cost(), changes: vec![change], problems: Vec::new() })
     }
 
-    fn problem(&mut self, detail: String) -> Tried {
-        Ok(Trial::failed(Problem { path: self.path()?, detail }))
+    fn problem(&mut self, detail: String) -> TrialResult {
+        Ok(CoercionTrial::failed(SchemaProblem { path: self.path()?, detail }))
     }
 
-    fn path(&mut self) -> Result<String, Spent> {
+    fn path(&mut self) -> Result<String, BudgetSpent> {
         let path = path_of(&self.path);
         self.budget.spend_on_text(path.len())?;
         Ok(path)
@@ -665,12 +695,12 @@ impl<'s> Coercer<'s> {
 }
 
 /// A path as it is told, like `$.items[2].name`.
-pub(super) fn path_of(segments: &[Segment]) -> String {
+pub(super) fn path_of(segments: &[ValuePathSegment]) -> String {
     let mut path = String::from("$");
     for segment in segments {
         match segment {
-            Segment::Key(key) => super::push_key(&mut path, key),
-            Segment::Index(index) => path.push_str(&format!("[{index}]")),
+            ValuePathSegment::Key(key) => super::push_key(&mut path, key),
+            ValuePathSegment::Index(index) => path.push_str(&format!("[{index}]")),
         }
     }
     path

@@ -7,66 +7,66 @@ use std::collections::HashMap;
 use std::ops::BitAnd;
 use std::sync::{Arc, OnceLock};
 
-use super::alternative::Alternative;
-use super::budget::Spent;
-use super::pattern::Pattern;
-use super::scalar::Choice;
-use super::{Budget, Types};
+use super::alternative::ObjectAlternative;
+use super::budget::BudgetSpent;
+use super::pattern::KeyPattern;
+use super::scalar::NamedChoice;
+use super::{StepBudget, TypeSet};
 use crate::json::{Object, Value};
 
-pub(super) type Id = usize;
+pub(super) type SchemaNodeId = usize;
 
 #[derive(Clone, Debug, Default)]
-pub(super) struct Graph {
-    nodes: Vec<Node>,
+pub(super) struct SchemaGraph {
+    nodes: Vec<SchemaNode>,
 }
 
 /// One schema object, with its sub-schemas as edges.
 #[derive(Clone, Debug)]
-pub(super) struct Node {
+pub(super) struct SchemaNode {
     /// What the node's own words allow.
-    own: Types,
+    own: TypeSet,
     is_nullable: bool,
     /// What the node allows all in all.
-    pub(super) types: Types,
+    pub(super) types: TypeSet,
     /// The types whose values it takes as they are, whatever is in them.
-    pub(super) takes: Types,
+    pub(super) takes: TypeSet,
     /// The types whose values it never changes, whatever is in them: they fit, or cannot be made to.
-    pub(super) keeps: Types,
-    /// Whether it is a choice of values: see [`Graph::choices`].
+    pub(super) keeps: TypeSet,
+    /// Whether it is a choice of values: see [`SchemaGraph::choices`].
     pub(super) is_choice: bool,
     pub(super) title: Option<String>,
     /// The values of `enum` or `const`.
     pub(super) values: Option<Vec<Value>>,
     /// Schemas that hold as well: `$ref` and `allOf`.
-    pub(super) all: Vec<Id>,
+    pub(super) all: Vec<SchemaNodeId>,
     /// Schemas that hold under conditions: `if` with its `then` and `else`, and `dependentSchemas`.
-    pub(super) conditional: Vec<Id>,
+    pub(super) conditional: Vec<SchemaNodeId>,
     /// This schema and every one that holds whenever it does.
-    pub(super) together: Vec<Id>,
+    pub(super) together: Vec<SchemaNodeId>,
     /// Groups of which one schema holds: `anyOf` and `oneOf`.
-    pub(super) any: Vec<Vec<Id>>,
+    pub(super) any: Vec<Vec<SchemaNodeId>>,
     /// The ways in which it holds for objects, found when they are first needed: for those who fill in nothing, and for
-    /// those who do. See [`Graph::alternatives`].
-    pub(super) alternatives: [OnceLock<Vec<Arc<Alternative>>>; 2],
-    pub(super) properties: Vec<(String, Id)>,
-    pub(super) patterns: Vec<(Pattern, Id)>,
+    /// those who do. See [`SchemaGraph::alternatives`].
+    pub(super) alternatives: [OnceLock<Vec<Arc<ObjectAlternative>>>; 2],
+    pub(super) properties: Vec<(String, SchemaNodeId)>,
+    pub(super) patterns: Vec<(KeyPattern, SchemaNodeId)>,
     pub(super) required: Vec<String>,
-    pub(super) additional: Option<Id>,
+    pub(super) additional: Option<SchemaNodeId>,
     /// `additionalProperties: false`
     pub(super) is_closed: bool,
     /// Whether it says that members without a name are allowed, or refers to a schema that nobody has and that may.
     pub(super) is_open: bool,
-    pub(super) prefix: Vec<Id>,
-    pub(super) items: Option<Id>,
+    pub(super) prefix: Vec<SchemaNodeId>,
+    pub(super) items: Option<SchemaNodeId>,
     pub(super) default: Option<Value>,
 }
 
-impl Graph {
-    pub(super) const ROOT: Id = 0;
+impl SchemaGraph {
+    pub(super) const ROOT: SchemaNodeId = 0;
 
     pub(super) fn new(root: &Value) -> Self {
-        let mut builder = Builder { root, ids: HashMap::new(), queue: Vec::new(), nodes: Vec::new() };
+        let mut builder = GraphBuilder { root, ids: HashMap::new(), queue: Vec::new(), nodes: Vec::new() };
         builder.id(root);
         while let Some(schema) = builder.queue.get(builder.nodes.len()).copied() {
             let node = builder.node(schema);
@@ -84,7 +84,7 @@ impl Graph {
         graph
     }
 
-    pub(super) fn node(&self, id: Id) -> &Node {
+    pub(super) fn node(&self, id: SchemaNodeId) -> &SchemaNode {
         &self.nodes[id]
     }
 
@@ -98,10 +98,12 @@ impl Graph {
             for id in (0..self.nodes.len()).rev() {
                 let node = &self.nodes[id];
                 let all = node.all.iter().fold(node.own, |types, &id| types & self.nodes[id].types);
-                let any = |group: &Vec<Id>| group.iter().map(|&id| self.nodes[id].types).collect::<Types>();
-                let mut types = node.any.iter().map(any).fold(all, Types::bitand);
+                let any = |group: &Vec<SchemaNodeId>| {
+                    group.iter().map(|&id| self.nodes[id].types).collect::<TypeSet>()
+                };
+                let mut types = node.any.iter().map(any).fold(all, TypeSet::bitand);
                 if node.is_nullable {
-                    types = types | Types::NULL;
+                    types = types | TypeSet::NULL;
                 }
                 has_changed |= types != node.types;
                 self.nodes[id].types = types;
@@ -133,11 +135,11 @@ impl Graph {
     fn settle_kept(&mut self) {
         const PASSES: usize = 8;
         // What each schema says with those that hold with it, alternatives aside.
-        let own: Vec<(Types, Types)> = (0..self.nodes.len()).map(|id| self.own_kept(id)).collect();
+        let own: Vec<(TypeSet, TypeSet)> = (0..self.nodes.len()).map(|id| self.own_kept(id)).collect();
         for _ in 0..PASSES {
             let mut has_changed = false;
             // What the alternatives of each node say.
-            let any: Vec<(Types, Types)> = self.nodes.iter().map(|node| self.any_kept(node)).collect();
+            let any: Vec<(TypeSet, TypeSet)> = self.nodes.iter().map(|node| self.any_kept(node)).collect();
             for id in (0..self.nodes.len()).rev() {
                 let node = &self.nodes[id];
                 let mut kept = own[id];
@@ -153,32 +155,32 @@ impl Graph {
         }
     }
 
-    fn own_kept(&self, id: Id) -> (Types, Types) {
+    fn own_kept(&self, id: SchemaNodeId) -> (TypeSet, TypeSet) {
         let node = &self.nodes[id];
         if node.is_choice {
-            return (Types::NONE, Types::NONE);
+            return (TypeSet::NONE, TypeSet::NONE);
         }
-        let mut said = Types::NONE;
+        let mut said = TypeSet::NONE;
         for node in self.together(id) {
             if node.is_about_members() {
-                said = said | Types::OBJECT;
+                said = said | TypeSet::OBJECT;
             }
             if node.is_about_elements() {
-                said = said | Types::ARRAY;
+                said = said | TypeSet::ARRAY;
             }
         }
         let keeps = node.types.without(said);
         let is_demanding = self.together(id).any(|node| !node.required.is_empty());
-        let takes = if is_demanding { keeps.without(Types::OBJECT) } else { keeps };
+        let takes = if is_demanding { keeps.without(TypeSet::OBJECT) } else { keeps };
         // Nothing is made of `null`.
-        (takes, keeps | Types::NULL)
+        (takes, keeps | TypeSet::NULL)
     }
 
-    fn any_kept(&self, node: &Node) -> (Types, Types) {
-        let mut kept = (Types::ANY, Types::ANY);
+    fn any_kept(&self, node: &SchemaNode) -> (TypeSet, TypeSet) {
+        let mut kept = (TypeSet::ANY, TypeSet::ANY);
         for group in &node.any {
-            let takes = group.iter().map(|&branch| self.nodes[branch].takes).collect::<Types>();
-            let keeps = group.iter().fold(Types::ANY, |keeps, &branch| keeps & self.nodes[branch].keeps);
+            let takes = group.iter().map(|&branch| self.nodes[branch].takes).collect::<TypeSet>();
+            let keeps = group.iter().fold(TypeSet::ANY, |keeps, &branch| keeps & self.nodes[branch].keeps);
             kept = (kept.0 & takes, kept.1 & (takes | keeps));
         }
         kept
@@ -188,14 +190,14 @@ impl Graph {
     /// the other to come there; none if it is not known before all of it is there.
     pub(super) fn of_elements(
         &self,
-        id: Id,
+        id: SchemaNodeId,
         depth: usize,
-        found: &mut Vec<(Id, usize)>,
-        budget: &mut Budget,
-    ) -> Result<Option<()>, Spent> {
+        found: &mut Vec<(SchemaNodeId, usize)>,
+        budget: &mut StepBudget,
+    ) -> Result<Option<()>, BudgetSpent> {
         /// Alternatives inside alternatives that are followed.
         const MOST: usize = 16;
-        let kind = Types::ARRAY;
+        let kind = TypeSet::ARRAY;
         let node = &self.nodes[id];
         budget.spend_on(node.together.len())?;
         if node.is_choice || !node.types.contains(kind) || depth > MOST {
@@ -214,32 +216,40 @@ impl Graph {
                 return Ok(None);
             }
         }
-        if self.together(id).any(Node::is_about_elements) {
+        if self.together(id).any(SchemaNode::is_about_elements) {
             found.push((id, depth));
         }
         Ok(Some(()))
     }
 
     /// The nodes that say something about a place that `id` describes, alternatives aside.
-    pub(super) fn together(&self, id: Id) -> impl Iterator<Item = &Node> {
+    pub(super) fn together(&self, id: SchemaNodeId) -> impl Iterator<Item = &SchemaNode> {
         self.nodes[id].together.iter().map(|&id| &self.nodes[id])
     }
 
     /// The schemas of the element at `index` of an array that `id` describes.
-    pub(super) fn element(&self, id: Id, index: usize) -> impl Iterator<Item = Id> {
+    pub(super) fn element(&self, id: SchemaNodeId, index: usize) -> impl Iterator<Item = SchemaNodeId> {
         self.together(id).filter_map(move |node| node.prefix.get(index).copied().or(node.items))
     }
 
     /// The values to choose from, if the schema is a choice of values: by `enum`, by `const`, or by
     /// alternatives that are such choices, the idiom for values with titles.
-    pub(super) fn choices(&self, id: Id, budget: &mut Budget) -> Result<Option<Vec<Choice<'_>>>, Spent> {
+    pub(super) fn choices(
+        &self,
+        id: SchemaNodeId,
+        budget: &mut StepBudget,
+    ) -> Result<Option<Vec<NamedChoice<'_>>>, BudgetSpent> {
         let Some(mut choices) = self.all_choices(id, budget)? else { return Ok(None) };
         let types = self.nodes[id].types;
-        choices.retain(|choice| types.contains(Types::of(choice.value)));
+        choices.retain(|choice| types.contains(TypeSet::of(choice.value)));
         Ok(Some(choices))
     }
 
-    fn all_choices(&self, id: Id, budget: &mut Budget) -> Result<Option<Vec<Choice<'_>>>, Spent> {
+    fn all_choices(
+        &self,
+        id: SchemaNodeId,
+        budget: &mut StepBudget,
+    ) -> Result<Option<Vec<NamedChoice<'_>>>, BudgetSpent> {
         if let Some(choices) = self.own_choices(id) {
             budget.spend_on(choices.len())?;
             return Ok(Some(choices.collect()));
@@ -255,20 +265,20 @@ impl Graph {
     }
 
     /// The values that a schema itself lists.
-    fn own_choices(&self, id: Id) -> Option<impl ExactSizeIterator<Item = Choice<'_>>> {
+    fn own_choices(&self, id: SchemaNodeId) -> Option<impl ExactSizeIterator<Item = NamedChoice<'_>>> {
         self.together(id).find_map(|node| {
             let title = node.title.as_deref();
-            node.values.as_ref().map(|values| values.iter().map(move |value| Choice { value, title }))
+            node.values.as_ref().map(|values| values.iter().map(move |value| NamedChoice { value, title }))
         })
     }
 
-    pub(super) fn title(&self, id: Id) -> Option<&str> {
+    pub(super) fn title(&self, id: SchemaNodeId) -> Option<&str> {
         self.nodes[id].title.as_deref()
     }
 
     /// A schema and those that hold with it, as many as tools have; a longer chain of references only
     /// says less, which validation makes good.
-    fn conjunction(&self, id: Id) -> Vec<Id> {
+    fn conjunction(&self, id: SchemaNodeId) -> Vec<SchemaNodeId> {
         const MOST: usize = 64;
         let mut found = vec![id];
         let mut at = 0;
@@ -284,7 +294,7 @@ impl Graph {
     }
 }
 
-impl Node {
+impl SchemaNode {
     pub(super) fn is_about_members(&self) -> bool {
         let has_names = !self.properties.is_empty() || !self.patterns.is_empty();
         has_names || self.additional.is_some() || self.is_closed
@@ -295,29 +305,29 @@ impl Node {
     }
 }
 
-struct Builder<'v> {
+struct GraphBuilder<'v> {
     root: &'v Value,
     /// The number of each schema, by its address inside `root`.
-    ids: HashMap<*const Value, Id>,
+    ids: HashMap<*const Value, SchemaNodeId>,
     queue: Vec<&'v Value>,
-    nodes: Vec<Node>,
+    nodes: Vec<SchemaNode>,
 }
 
-impl<'v> Builder<'v> {
-    fn id(&mut self, schema: &'v Value) -> Id {
+impl<'v> GraphBuilder<'v> {
+    fn id(&mut self, schema: &'v Value) -> SchemaNodeId {
         *self.ids.entry(std::ptr::from_ref(schema)).or_insert_with(|| {
             self.queue.push(schema);
             self.queue.len() - 1
         })
     }
 
-    fn node(&mut self, schema: &'v Value) -> Node {
-        let mut node = Node {
-            own: Types::ANY,
+    fn node(&mut self, schema: &'v Value) -> SchemaNode {
+        let mut node = SchemaNode {
+            own: TypeSet::ANY,
             is_nullable: false,
-            types: Types::ANY,
-            takes: Types::NONE,
-            keeps: Types::NONE,
+            types: TypeSet::ANY,
+            takes: TypeSet::NONE,
+            keeps: TypeSet::NONE,
             is_choice: false,
             title: None,
             values: None,
@@ -338,7 +348,7 @@ impl<'v> Builder<'v> {
         };
         let Value::Object(words) = schema else {
             if schema == &Value::Bool(false) {
-                node.own = Types::NONE;
+                node.own = TypeSet::NONE;
             }
             return node;
         };
@@ -377,7 +387,7 @@ impl<'v> Builder<'v> {
         }
         node.properties = self.named(words, "properties");
         let patterns = self.named(words, "patternProperties").into_iter();
-        node.patterns = patterns.map(|(pattern, id)| (Pattern::new(&pattern), id)).collect();
+        node.patterns = patterns.map(|(pattern, id)| (KeyPattern::new(&pattern), id)).collect();
         if let Some(Value::Array(names)) = words.get("required") {
             node.required = names.iter().filter_map(Value::as_str).map(str::to_owned).collect();
         }
@@ -399,14 +409,14 @@ impl<'v> Builder<'v> {
         node
     }
 
-    fn list(&mut self, words: &'v Object, word: &str) -> Vec<Id> {
+    fn list(&mut self, words: &'v Object, word: &str) -> Vec<SchemaNodeId> {
         match words.get(word) {
             Some(Value::Array(schemas)) => schemas.iter().map(|schema| self.id(schema)).collect(),
             _ => Vec::new(),
         }
     }
 
-    fn named(&mut self, words: &'v Object, word: &str) -> Vec<(String, Id)> {
+    fn named(&mut self, words: &'v Object, word: &str) -> Vec<(String, SchemaNodeId)> {
         match words.get(word) {
             Some(Value::Object(schemas)) => {
                 schemas.iter().map(|(name, schema)| (name.to_owned(), self.id(schema))).collect()
@@ -418,14 +428,14 @@ impl<'v> Builder<'v> {
 
 /// What `type`, `enum` and `const` allow; without them, what the shape words are about: the standard
 /// lets `properties` alone allow a string, but nobody who writes them means that.
-fn own_types(words: &Object, values: Option<&[Value]>) -> Types {
+fn own_types(words: &Object, values: Option<&[Value]>) -> TypeSet {
     let named = match words.get("type") {
-        Some(Value::String(word)) => Types::named(word),
-        Some(Value::Array(list)) => list.iter().filter_map(Value::as_str).map(Types::named).collect(),
-        _ => Types::ANY,
+        Some(Value::String(word)) => TypeSet::named(word),
+        Some(Value::Array(list)) => list.iter().filter_map(Value::as_str).map(TypeSet::named).collect(),
+        _ => TypeSet::ANY,
     };
     if let Some(values) = values {
-        return named & values.iter().map(Types::of).collect::<Types>();
+        return named & values.iter().map(TypeSet::of).collect::<TypeSet>();
     }
     if !named.is_any() || ["$ref", "anyOf", "oneOf", "allOf"].iter().any(|word| words.contains_key(word)) {
         return named;
@@ -433,14 +443,14 @@ fn own_types(words: &Object, values: Option<&[Value]>) -> Types {
     let has = |list: &[&str]| list.iter().any(|word| words.contains_key(word));
     match (has(&["properties", "patternProperties", "additionalProperties"]), has(&["items", "prefixItems"]))
     {
-        (true, false) => Types::OBJECT,
-        (false, true) => Types::ARRAY,
-        (true, true) => Types::OBJECT | Types::ARRAY,
-        (false, false) => Types::ANY,
+        (true, false) => TypeSet::OBJECT,
+        (false, true) => TypeSet::ARRAY,
+        (true, true) => TypeSet::OBJECT | TypeSet::ARRAY,
+        (false, false) => TypeSet::ANY,
     }
 }
 
-/// The schema a local reference (`#`, `#/$defs/Name`) points at.
+/// The schema a local reference (`#`, `#/$defs/NameState`) points at.
 fn resolve<'v>(root: &'v Value, reference: &str) -> Option<&'v Value> {
     let pointer = reference.strip_prefix('#')?;
     if pointer.contains('%') { root.pointer(&percent_decoded(pointer)) } else { root.pointer(pointer) }

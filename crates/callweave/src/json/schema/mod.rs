@@ -1,13 +1,13 @@
 //! Fitting arguments to the JSON Schema of a tool.
 //!
-//! - [`Schema::coerce`]: a value in, the value that the schema wants out, with every [`Change`] and what
+//! - [`Schema::coerce`]: a value in, the value that the schema wants out, with every [`CoercionChange`] and what
 //!   could not be fitted.
 //! - [`StreamCoercer`]: the same for JSON text that is still growing.
 //! - [`Schema::read`]: the same from an answer's text, broken or in prose.
-//! - [`Schema::validate`] and [`Schema::apply`]: full validation, and the [`Policy`] that says what
+//! - [`Schema::validate`] and [`Schema::apply`]: full validation, and the [`SchemaPolicy`] that says what
 //!   follows from it (feature `schema`).
-//! - [`Budget`]: how many steps all of that may take.
-//! - [`Place`] and [`Types`]: which JSON types a parameter may have, for dialects that write values
+//! - [`StepBudget`]: how many steps all of that may take.
+//! - [`SchemaPlace`] and [`TypeSet`]: which JSON types a parameter may have, for dialects that write values
 //!   without saying their types.
 //! - [`match_name`]: which declared tool a called name means.
 //!
@@ -29,7 +29,7 @@
 //! # What is decided
 //!
 //! - What fits as it was written stays: a place for strings or numbers keeps `"5"` and `5` alike.
-//! - Nothing is invented: defaults are filled in only on request ([`Missing`]).
+//! - Nothing is invented: defaults are filled in only on request ([`MissingMembers`]).
 //! - A `null` for an optional member that takes none is left out: models write it for "not given".
 //! - Members are found by another spelling of their name or by their title, and then stand last, as they do where text
 //!   flows; undeclared ones are left out only where the schema is closed. Neither happens to a key that any keyword allows.
@@ -58,14 +58,14 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::bounded;
-pub use budget::Budget;
-use coerce::Trial;
-use graph::{Graph, Id};
+pub use budget::StepBudget;
+use coerce::CoercionTrial;
+use graph::{SchemaGraph, SchemaNodeId};
 pub use name::match_name;
 pub use stream::StreamCoercer;
-pub use types::Types;
+pub use types::TypeSet;
 #[cfg(feature = "schema")]
-pub use validate::{Outcome, Policy};
+pub use validate::{SchemaPolicy, ValidationOutcome};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::json::{AsValue, Value};
@@ -75,40 +75,40 @@ use crate::json::{AsValue, Value};
 /// References are local (`#/$defs/…`); one that leads elsewhere or nowhere says nothing.
 #[derive(Clone, Debug)]
 pub struct Schema {
-    graph: Arc<Graph>,
+    graph: Arc<SchemaGraph>,
     is_too_large: bool,
     #[cfg(feature = "schema")]
-    validator: validate::Lazy,
+    validator: validate::LazyCheck,
 }
 
 /// What became of a value.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Fit {
+pub struct CoercedValue {
     /// The value, as far as it could be fitted.
     pub value: Value,
     /// Every change that was made, in the order of the outcome.
-    pub changes: Vec<Change>,
+    pub changes: Vec<CoercionChange>,
     /// What could not be fitted and stays as it was.
-    pub problems: Vec<Problem>,
+    pub problems: Vec<SchemaProblem>,
 }
 
 /// One change of a value.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Change {
+pub struct CoercionChange {
     /// Where in the value as it was, like `$.items[2].name`.
     pub path: String,
     /// What was done.
-    pub kind: ChangeKind,
+    pub kind: CoercionKind,
     /// What stood there.
     pub from: Value,
     /// What stands there now.
     pub to: Value,
 }
 
-/// The kinds of [`Change`].
+/// The kinds of [`CoercionChange`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum ChangeKind {
+pub enum CoercionKind {
     /// Text became a number.
     Number,
     /// Text or a number became a boolean.
@@ -137,7 +137,7 @@ pub enum ChangeKind {
     Filled,
 }
 
-impl ChangeKind {
+impl CoercionKind {
     /// How unlikely it is that this was meant.
     fn cost(self) -> u32 {
         match self {
@@ -171,14 +171,14 @@ impl ChangeKind {
 
 /// Something that does not fit.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Problem {
+pub struct SchemaProblem {
     /// Where, like `$.items[2].name`.
     pub path: String,
     /// What, in words, without the value itself.
     pub detail: String,
 }
 
-impl Problem {
+impl SchemaProblem {
     /// That a value was too deep to be walked.
     fn too_deep() -> Self {
         let detail = "nested too deep: what lies deeper stands as its text".to_owned();
@@ -193,16 +193,16 @@ impl Problem {
 
 /// How to fit a value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct FitOptions {
+pub struct CoerceOptions {
     /// What becomes of members that are not there.
-    pub missing: Missing,
+    pub missing: MissingMembers,
     /// Whether a text is whole.
-    pub extent: Extent,
+    pub extent: TextCompleteness,
 }
 
 /// What becomes of members that are not there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Missing {
+pub enum MissingMembers {
     /// They stay away; a required one is a problem.
     #[default]
     Keep,
@@ -217,7 +217,7 @@ pub enum Missing {
 
 /// Whether a text is whole.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Extent {
+pub enum TextCompleteness {
     /// All of it is there.
     #[default]
     Whole,
@@ -227,11 +227,11 @@ pub enum Extent {
 
 /// A place in a document, with what the schema says about it.
 #[derive(Clone, Debug)]
-pub struct Place<'s> {
-    graph: &'s Graph,
+pub struct SchemaPlace<'s> {
+    graph: &'s SchemaGraph,
     /// The nodes that describe the place, each together with what holds whenever it does.
-    ids: Vec<Id>,
-    types: Types,
+    ids: Vec<SchemaNodeId>,
+    types: TypeSet,
 }
 
 impl Schema {
@@ -247,10 +247,10 @@ impl Schema {
         let is_too_large = is_too_large(&schema);
         let schema = if is_too_large { Cow::Owned(Value::Bool(true)) } else { bounded(&schema) };
         Self {
-            graph: Arc::new(Graph::new(&schema)),
+            graph: Arc::new(SchemaGraph::new(&schema)),
             is_too_large,
             #[cfg(feature = "schema")]
-            validator: validate::Lazy::new(&schema),
+            validator: validate::LazyCheck::new(&schema),
         }
     }
 
@@ -258,18 +258,20 @@ impl Schema {
     ///
     /// Only types, choices, members and elements are looked at; what a schema says beyond that (lengths,
     /// patterns, ranges) is for [`validate`](Schema::validate).
-    pub fn coerce(&self, value: &(impl AsValue + ?Sized)) -> Fit {
-        self.coerce_with(value, FitOptions::default())
+    pub fn coerce(&self, value: &(impl AsValue + ?Sized)) -> CoercedValue {
+        self.coerce_with(value, CoerceOptions::default())
     }
 
-    /// Fits a value to the schema, as `options` say. Where that would take more than a [`Budget`] allows, the value
+    /// Fits a value to the schema, as `options` say. Where that would take more than a [`StepBudget`] allows, the value
     /// stays as it is, and that is its problem.
-    pub fn coerce_with(&self, value: &(impl AsValue + ?Sized), options: FitOptions) -> Fit {
+    pub fn coerce_with(&self, value: &(impl AsValue + ?Sized), options: CoerceOptions) -> CoercedValue {
         let value = value.as_value();
-        self.coerce_within(&*value, options, &mut Budget::default()).unwrap_or_else(|error| Fit {
-            value: bounded(&value).into_owned(),
-            changes: Vec::new(),
-            problems: vec![Problem::unchecked(&error)],
+        self.coerce_within(&*value, options, &mut StepBudget::default()).unwrap_or_else(|error| {
+            CoercedValue {
+                value: bounded(&value).into_owned(),
+                changes: Vec::new(),
+                problems: vec![SchemaProblem::unchecked(&error)],
+            }
         })
     }
 
@@ -280,17 +282,17 @@ impl Schema {
     pub fn coerce_within(
         &self,
         value: &(impl AsValue + ?Sized),
-        options: FitOptions,
-        budget: &mut Budget,
-    ) -> Result<Fit> {
+        options: CoerceOptions,
+        budget: &mut StepBudget,
+    ) -> Result<CoercedValue> {
         self.within_limits()?;
         let value = value.as_value();
         let value = bounded(&value);
-        let steps = Budget::new(budget.left());
+        let steps = StepBudget::new(budget.left());
         let fit = StreamCoercer::new(self, options, steps).fit(&value);
-        *budget = fit.as_ref().map_or(Budget::new(0), |(_, left)| left.clone());
+        *budget = fit.as_ref().map_or(StepBudget::new(0), |(_, left)| left.clone());
         let (mut fit, _) = fit?;
-        fit.problems.extend(matches!(value, Cow::Owned(_)).then(Problem::too_deep));
+        fit.problems.extend(matches!(value, Cow::Owned(_)).then(SchemaProblem::too_deep));
         Ok(fit)
     }
 
@@ -313,29 +315,29 @@ impl Schema {
     /// let schema = Schema::new(&json!({"type": "boolean"}));
     /// assert_eq!(schema.read("The answer is **True**.").value, true);
     /// ```
-    pub fn read(&self, text: &str) -> Fit {
-        self.read_with(text, FitOptions::default())
+    pub fn read(&self, text: &str) -> CoercedValue {
+        self.read_with(text, CoerceOptions::default())
     }
 
     /// Reads the value out of an answer, as `options` say.
-    pub fn read_with(&self, text: &str, options: FitOptions) -> Fit {
+    pub fn read_with(&self, text: &str, options: CoerceOptions) -> CoercedValue {
         read::read(&self.graph, text, options)
     }
 
     /// What the schema says about the whole value.
-    pub fn root(&self) -> Place<'_> {
-        let id = Graph::ROOT;
-        Place { graph: &self.graph, ids: vec![id], types: self.graph.node(id).types }
+    pub fn root(&self) -> SchemaPlace<'_> {
+        let id = SchemaGraph::ROOT;
+        SchemaPlace { graph: &self.graph, ids: vec![id], types: self.graph.node(id).types }
     }
 
-    /// The types allowed for the parameter `name`; [`Types::ANY`] where the schema does not say.
-    pub fn property(&self, name: &str) -> Types {
-        self.root().property(name).map_or(Types::ANY, |place| place.types())
+    /// The types allowed for the parameter `name`; [`TypeSet::ANY`] where the schema does not say.
+    pub fn property(&self, name: &str) -> TypeSet {
+        self.root().property(name).map_or(TypeSet::ANY, |place| place.types())
     }
 }
 
-impl Fit {
-    fn new(trial: Trial, unchanged: impl FnOnce() -> Value) -> Self {
+impl CoercedValue {
+    fn new(trial: CoercionTrial, unchanged: impl FnOnce() -> Value) -> Self {
         let value = trial.value.unwrap_or_else(unchanged);
         Self { value, changes: trial.changes, problems: trial.problems }
     }
@@ -346,9 +348,9 @@ impl Fit {
     }
 }
 
-impl<'s> Place<'s> {
+impl<'s> SchemaPlace<'s> {
     /// The types allowed here.
-    pub fn types(&self) -> Types {
+    pub fn types(&self) -> TypeSet {
         self.types
     }
 
@@ -373,12 +375,12 @@ impl<'s> Place<'s> {
 
     /// Where `next` leads from any schema that describes this place: what the schemas of one
     /// alternative say holds together, what alternatives say is allowed side by side.
-    fn step(&self, next: impl Fn(&Graph, Id) -> Option<Id>) -> Option<Self> {
+    fn step(&self, next: impl Fn(&SchemaGraph, SchemaNodeId) -> Option<SchemaNodeId>) -> Option<Self> {
         /// So many schemas and names are looked at; more of them only leave a type open.
         const MOST: usize = 4096;
         let mut looks = 0;
         let mut ids = Vec::new();
-        let mut types = Types::NONE;
+        let mut types = TypeSet::NONE;
         let mut seen = self.ids.clone();
         let mut at = 0;
         while let Some(&start) = seen.get(at) {
@@ -388,7 +390,7 @@ impl<'s> Place<'s> {
                 let node = self.graph.node(id);
                 looks += 1 + node.properties.len() + node.patterns.len();
                 if let Some(next) = next(self.graph, id) {
-                    let known = together.unwrap_or(Types::ANY);
+                    let known = together.unwrap_or(TypeSet::ANY);
                     together = Some(known & self.graph.node(next).types);
                     ids.push(next);
                 }
@@ -402,7 +404,7 @@ impl<'s> Place<'s> {
                     }
                 }
             }
-            types = types | together.unwrap_or(Types::NONE);
+            types = types | together.unwrap_or(TypeSet::NONE);
         }
         if ids.is_empty() {
             return None;
@@ -508,9 +510,9 @@ mod tests {
         });
         let schema = Schema::new(&node);
         let deep = schema.root().property("next").and_then(|next| next.property("next")).expect("next");
-        assert_eq!(deep.types(), Types::OBJECT);
+        assert_eq!(deep.types(), TypeSet::OBJECT);
         let id = deep.property("id").expect("id").types();
-        assert_eq!(id, Types::INTEGER | Types::STRING);
+        assert_eq!(id, TypeSet::INTEGER | TypeSet::STRING);
         assert_eq!(types(json!({"$ref": "https://example.com/other"})), "any");
     }
 
@@ -524,11 +526,11 @@ mod tests {
             "properties": {"b": {}},
             "allOf": [{"properties": {"b": {"type": "null"}}}],
         }));
-        assert_eq!(schema.property("a"), Types::STRING | Types::INTEGER);
-        assert_eq!(schema.property("b"), Types::NULL | Types::BOOLEAN);
-        assert_eq!(schema.property("other"), Types::BOOLEAN);
+        assert_eq!(schema.property("a"), TypeSet::STRING | TypeSet::INTEGER);
+        assert_eq!(schema.property("b"), TypeSet::NULL | TypeSet::BOOLEAN);
+        assert_eq!(schema.property("other"), TypeSet::BOOLEAN);
         let list = schema.root().property("list").and_then(|list| list.items()).expect("items");
-        assert_eq!(list.property("n").map(|n| n.types()), Some(Types::INTEGER));
+        assert_eq!(list.property("n").map(|n| n.types()), Some(TypeSet::INTEGER));
         assert!(Schema::new(&json!({"type": "object"})).root().property("x").is_none());
     }
 }

@@ -2,9 +2,9 @@
 //!
 //! A pattern becomes a short program that is run on a key in time of its length times the key's. Patterns that such a
 //! program cannot express (looking around, referring back, classes of Unicode's) and long ones are left to validation:
-//! [`Pattern::matches`] does not know, and whoever asks keeps the key.
+//! [`KeyPattern::matches`] does not know, and whoever asks keeps the key.
 
-use super::budget::{Budget, Spent};
+use super::budget::{BudgetSpent, StepBudget};
 
 /// Steps of a program: a longer one is not made.
 const MAX_STEPS: usize = 1_000;
@@ -15,13 +15,13 @@ const PER_STEP: usize = 64;
 
 /// A regular expression as the standard has them, to be found anywhere in a key.
 #[derive(Clone, Debug)]
-pub(super) struct Pattern {
-    program: Option<Vec<Step>>,
+pub(super) struct KeyPattern {
+    program: Option<Vec<PatternStep>>,
 }
 
 #[derive(Clone, Debug)]
-enum Step {
-    One(Class),
+enum PatternStep {
+    One(CharClass),
     /// Goes on at both places.
     Fork(usize, usize),
     Go(usize),
@@ -32,23 +32,23 @@ enum Step {
 
 /// A set of letters.
 #[derive(Clone, Debug, Default)]
-struct Class {
+struct CharClass {
     is_negated: bool,
     ranges: Vec<(char, char)>,
     /// Sets that are in it: the letters of `d`, `w` and `s`, or all others.
     sets: Vec<(char, bool)>,
 }
 
-impl Pattern {
+impl KeyPattern {
     pub(super) fn new(pattern: &str) -> Self {
-        let mut reader = Reader { rest: pattern.chars().peekable(), steps: Vec::new(), depth: 0 };
+        let mut reader = PatternReader { rest: pattern.chars().peekable(), steps: Vec::new(), depth: 0 };
         let is_read = reader.alternatives().is_some() && reader.rest.peek().is_none();
-        reader.steps.push(Step::Found);
+        reader.steps.push(PatternStep::Found);
         Self { program: (is_read && reader.steps.len() <= MAX_STEPS).then_some(reader.steps) }
     }
 
     /// Whether it is found in a key; nothing if that is not known.
-    pub(super) fn matches(&self, key: &str, budget: &mut Budget) -> Result<Option<bool>, Spent> {
+    pub(super) fn matches(&self, key: &str, budget: &mut StepBudget) -> Result<Option<bool>, BudgetSpent> {
         let Some(program) = &self.program else { return Ok(None) };
         budget.spend_on(1 + program.len().saturating_mul(key.len()) / PER_STEP)?;
         Ok(Some(is_found(program, key)))
@@ -61,7 +61,7 @@ impl Pattern {
 }
 
 /// Runs all ways through a program side by side.
-fn is_found(program: &[Step], key: &str) -> bool {
+fn is_found(program: &[PatternStep], key: &str) -> bool {
     let mut letters = key.chars();
     let (mut here, mut next) = (Vec::new(), Vec::new());
     let mut is_there = vec![usize::MAX; program.len()];
@@ -75,17 +75,17 @@ fn is_found(program: &[Step], key: &str) -> bool {
                 continue;
             }
             match &program[step] {
-                Step::One(class) => {
+                PatternStep::One(class) => {
                     if letter.is_some_and(|letter| class.has(letter)) {
                         next.push(step + 1);
                     }
                 }
-                Step::Fork(one, other) => open.extend([*other, *one]),
-                Step::Go(to) => open.push(*to),
-                Step::Start if at == 0 => open.push(step + 1),
-                Step::End if letter.is_none() => open.push(step + 1),
-                Step::Start | Step::End => {}
-                Step::Found => return true,
+                PatternStep::Fork(one, other) => open.extend([*other, *one]),
+                PatternStep::Go(to) => open.push(*to),
+                PatternStep::Start if at == 0 => open.push(step + 1),
+                PatternStep::End if letter.is_none() => open.push(step + 1),
+                PatternStep::Start | PatternStep::End => {}
+                PatternStep::Found => return true,
             }
         }
         if letter.is_none() {
@@ -96,7 +96,7 @@ fn is_found(program: &[Step], key: &str) -> bool {
     false
 }
 
-impl Class {
+impl CharClass {
     fn one(letter: char) -> Self {
         Self { ranges: vec![(letter, letter)], ..Self::default() }
     }
@@ -119,28 +119,28 @@ impl Class {
 }
 
 /// Reads a pattern and writes its program; nothing where it cannot.
-struct Reader<'p> {
+struct PatternReader<'p> {
     rest: std::iter::Peekable<std::str::Chars<'p>>,
-    steps: Vec<Step>,
+    steps: Vec<PatternStep>,
     depth: usize,
 }
 
-impl Reader<'_> {
+impl PatternReader<'_> {
     fn alternatives(&mut self) -> Option<()> {
         let start = self.steps.len();
         self.sequence()?;
         let mut ends = Vec::new();
         while self.rest.next_if_eq(&'|').is_some() {
             // What is there already is moved behind a fork.
-            self.insert(start, Step::Fork(start + 1, self.steps.len() + 2))?;
+            self.insert(start, PatternStep::Fork(start + 1, self.steps.len() + 2))?;
             ends.iter_mut().for_each(|end| *end += 1);
             ends.push(self.steps.len());
-            self.steps.push(Step::Go(0));
+            self.steps.push(PatternStep::Go(0));
             self.sequence()?;
         }
         let end = self.steps.len();
         for at in ends {
-            self.steps[at] = Step::Go(end);
+            self.steps[at] = PatternStep::Go(end);
         }
         Some(())
     }
@@ -154,20 +154,20 @@ impl Reader<'_> {
             let start = self.steps.len();
             let may_repeat = !matches!(letter, '^' | '$');
             match letter {
-                '^' => self.steps.push(Step::Start),
-                '$' => self.steps.push(Step::End),
+                '^' => self.steps.push(PatternStep::Start),
+                '$' => self.steps.push(PatternStep::End),
                 '(' => self.group()?,
                 '[' => {
                     let class = self.class()?;
-                    self.steps.push(Step::One(class));
+                    self.steps.push(PatternStep::One(class));
                 }
-                '.' => self.steps.push(Step::One(Class::set('n', true))),
+                '.' => self.steps.push(PatternStep::One(CharClass::set('n', true))),
                 '\\' => {
                     let class = self.escape()?;
-                    self.steps.push(Step::One(class));
+                    self.steps.push(PatternStep::One(class));
                 }
                 '*' | '+' | '?' | '{' | '}' | ']' => return None,
-                _ => self.steps.push(Step::One(Class::one(letter))),
+                _ => self.steps.push(PatternStep::One(CharClass::one(letter))),
             }
             self.repeat(start, may_repeat)?;
             if self.steps.len() > MAX_STEPS {
@@ -209,7 +209,7 @@ impl Reader<'_> {
         if !may_repeat || is_twice || most.is_some_and(|most| most < least) {
             return None;
         }
-        let part: Vec<Step> = self.steps.drain(start..).collect();
+        let part: Vec<PatternStep> = self.steps.drain(start..).collect();
         let copies = most.unwrap_or(least.max(1)).max(least);
         if copies.saturating_mul(part.len() + 1) > MAX_STEPS {
             return None;
@@ -220,18 +220,18 @@ impl Reader<'_> {
         match most {
             None if least > 0 => {
                 let again = self.steps.len() - part.len();
-                self.steps.push(Step::Fork(again, self.steps.len() + 1));
+                self.steps.push(PatternStep::Fork(again, self.steps.len() + 1));
             }
             None => {
                 let fork = self.steps.len();
-                self.steps.push(Step::Fork(fork + 1, fork + part.len() + 2));
+                self.steps.push(PatternStep::Fork(fork + 1, fork + part.len() + 2));
                 self.copy(&part, start);
-                self.steps.push(Step::Go(fork));
+                self.steps.push(PatternStep::Go(fork));
             }
             Some(most) => {
                 let end = self.steps.len() + (most - least) * (part.len() + 1);
                 for _ in least..most {
-                    self.steps.push(Step::Fork(self.steps.len() + 1, end));
+                    self.steps.push(PatternStep::Fork(self.steps.len() + 1, end));
                     self.copy(&part, start);
                 }
             }
@@ -240,18 +240,18 @@ impl Reader<'_> {
     }
 
     /// Writes steps that stood at `from` once more.
-    fn copy(&mut self, part: &[Step], from: usize) {
+    fn copy(&mut self, part: &[PatternStep], from: usize) {
         let by = self.steps.len() - from;
         self.steps.extend(part.iter().map(|step| match step {
-            Step::Fork(one, other) => Step::Fork(one + by, other + by),
-            Step::Go(to) => Step::Go(to + by),
+            PatternStep::Fork(one, other) => PatternStep::Fork(one + by, other + by),
+            PatternStep::Go(to) => PatternStep::Go(to + by),
             step => step.clone(),
         }));
     }
 
     /// Puts a step before all that stand from `at` on.
-    fn insert(&mut self, at: usize, step: Step) -> Option<()> {
-        let part: Vec<Step> = self.steps.drain(at..).collect();
+    fn insert(&mut self, at: usize, step: PatternStep) -> Option<()> {
+        let part: Vec<PatternStep> = self.steps.drain(at..).collect();
         self.steps.push(step);
         self.copy(&part, at);
         (self.steps.len() <= MAX_STEPS).then_some(())
@@ -278,15 +278,16 @@ impl Reader<'_> {
     }
 
     /// The letters between brackets.
-    fn class(&mut self) -> Option<Class> {
-        let mut class = Class { is_negated: self.rest.next_if_eq(&'^').is_some(), ..Class::default() };
+    fn class(&mut self) -> Option<CharClass> {
+        let mut class =
+            CharClass { is_negated: self.rest.next_if_eq(&'^').is_some(), ..CharClass::default() };
         loop {
             let letter = self.rest.next()?;
             let one = match letter {
                 ']' => return Some(class),
-                '\\' if self.rest.next_if_eq(&'b').is_some() => Class::one('\u{8}'),
+                '\\' if self.rest.next_if_eq(&'b').is_some() => CharClass::one('\u{8}'),
                 '\\' => self.escape()?,
-                _ => Class::one(letter),
+                _ => CharClass::one(letter),
             };
             let Some(&(from, _)) = one.ranges.first() else {
                 class.sets.extend(one.sets);
@@ -313,11 +314,11 @@ impl Reader<'_> {
     }
 
     /// What stands behind a backslash.
-    fn escape(&mut self) -> Option<Class> {
+    fn escape(&mut self) -> Option<CharClass> {
         let letter = self.rest.next()?;
         let one = match letter {
-            'd' | 'w' | 's' => return Some(Class::set(letter, false)),
-            'D' | 'W' | 'S' => return Some(Class::set(letter.to_ascii_lowercase(), true)),
+            'd' | 'w' | 's' => return Some(CharClass::set(letter, false)),
+            'D' | 'W' | 'S' => return Some(CharClass::set(letter.to_ascii_lowercase(), true)),
             't' => '\t',
             'n' => '\n',
             'r' => '\r',
@@ -328,7 +329,7 @@ impl Reader<'_> {
             _ if letter.is_alphanumeric() => return None,
             _ => letter,
         };
-        Some(Class::one(one))
+        Some(CharClass::one(one))
     }
 
     fn code(&mut self, digits: usize) -> Option<char> {
@@ -366,8 +367,8 @@ mod tests {
             ("^(a|b|c|)$", &["a", "b", "c", ""], &["d", "ab"]),
             ("[a-]$", &["a", "b-"], &["b"]),
         ] {
-            let pattern_read = Pattern::new(pattern);
-            let matches = |key: &&str| pattern_read.matches(key, &mut Budget::default()).ok().flatten();
+            let pattern_read = KeyPattern::new(pattern);
+            let matches = |key: &&str| pattern_read.matches(key, &mut StepBudget::default()).ok().flatten();
             for key in found {
                 assert_eq!(matches(key), Some(true), "{pattern:?} in {key:?}");
             }
@@ -383,18 +384,18 @@ mod tests {
             "^(?!x)", "(?<=a)b", r"(a)\1", r"\bx", r"\p{L}", "a**", "a{3,2}", "(", ")", "[b-a]", "a{9999}",
             "*a", "x{",
         ] {
-            let matches = Pattern::new(pattern).matches("x", &mut Budget::default());
+            let matches = KeyPattern::new(pattern).matches("x", &mut StepBudget::default());
             assert!(matches!(matches, Ok(None)), "{pattern}");
         }
         let deep = format!("{}a{}", "(".repeat(10_000), ")".repeat(10_000));
-        assert!(Pattern::new(&deep).program.is_none());
+        assert!(KeyPattern::new(&deep).program.is_none());
     }
 
     #[test]
     fn a_run_takes_what_it_says() {
-        let pattern = Pattern::new("^(a*)*(a|a)*b$");
+        let pattern = KeyPattern::new("^(a*)*(a|a)*b$");
         let key = "a".repeat(2_000);
-        assert!(matches!(pattern.matches(&key, &mut Budget::default()), Ok(Some(false))));
-        assert!(pattern.matches(&key, &mut Budget::new(10)).is_err());
+        assert!(matches!(pattern.matches(&key, &mut StepBudget::default()), Ok(Some(false))));
+        assert!(pattern.matches(&key, &mut StepBudget::new(10)).is_err());
     }
 }

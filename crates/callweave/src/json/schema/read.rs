@@ -1,34 +1,34 @@
 //! From an answer's text to the value that a schema wants.
 
-use super::coerce::{Coercer, Trial};
-use super::graph::Graph;
-use super::scalar::Reach;
-use super::{Budget, Extent, Fit, FitOptions, Problem, Types};
-use crate::json::partial::{Growing, Partial};
-use crate::json::repair::{self, Verdict};
-use crate::json::{Status, Value};
+use super::coerce::{CoercionTrial, ValueCoercer};
+use super::graph::SchemaGraph;
+use super::scalar::SearchReach;
+use super::{CoerceOptions, CoercedValue, SchemaProblem, StepBudget, TextCompleteness, TypeSet};
+use crate::json::partial::{PartialValue, UnfinishedValues};
+use crate::json::repair::{self, RepairVerdict};
+use crate::json::{ScanStatus, Value};
 
 /// How many pieces of a text are tried.
 const MAX_PIECES: usize = 64;
 /// What it costs to take a text with JSON in it for the value; it has to fit, then.
 const TEXT_AROUND: u32 = 1000;
 
-pub(super) fn read(graph: &Graph, text: &str, options: FitOptions) -> Fit {
-    let mut budget = Budget::default();
-    let is_choice = graph.choices(Graph::ROOT, &mut budget).is_ok_and(|choices| choices.is_some());
-    let is_free_text = graph.node(Graph::ROOT).types == Types::STRING && !is_choice;
+pub(super) fn read(graph: &SchemaGraph, text: &str, options: CoerceOptions) -> CoercedValue {
+    let mut budget = StepBudget::default();
+    let is_choice = graph.choices(SchemaGraph::ROOT, &mut budget).is_ok_and(|choices| choices.is_some());
+    let is_free_text = graph.node(SchemaGraph::ROOT).types == TypeSet::STRING && !is_choice;
     if is_free_text {
         // Text that is a JSON string is a document that fits; all else is the string itself.
-        return Fit::new(Trial::default(), || match text.parse() {
+        return CoercedValue::new(CoercionTrial::default(), || match text.parse() {
             Ok(document @ Value::String(_)) => document,
             _ => text.into(),
         });
     }
-    let mut best: Option<(Trial, Value)> = None;
+    let mut best: Option<(CoercionTrial, Value)> = None;
     for (candidate, surcharge) in candidates(text, options.extent) {
-        let mut trial = Coercer::new(graph, options, Reach::Prose, &mut budget)
-            .fit(Graph::ROOT, &candidate)
-            .unwrap_or_else(|spent| Trial::failed(Problem::unchecked(&spent.into())));
+        let mut trial = ValueCoercer::new(graph, options, SearchReach::Prose, &mut budget)
+            .fit(SchemaGraph::ROOT, &candidate)
+            .unwrap_or_else(|spent| CoercionTrial::failed(SchemaProblem::unchecked(&spent.into())));
         if surcharge == TEXT_AROUND && best.is_some() && !trial.problems.is_empty() {
             continue;
         }
@@ -38,14 +38,14 @@ pub(super) fn read(graph: &Graph, text: &str, options: FitOptions) -> Fit {
         }
     }
     let (trial, candidate) = best.expect("the text itself is a candidate");
-    Fit::new(trial, || candidate)
+    CoercedValue::new(trial, || candidate)
 }
 
 /// The value of a text that is JSON or can be mended to be. One that was cut off is the beginning of a
 /// longer one and is closed where it ends.
 pub(super) fn mended(text: &str) -> Option<Value> {
     let whole = repair::repair(text);
-    if whole.verdict == Verdict::Incomplete {
+    if whole.verdict == RepairVerdict::Incomplete {
         return begun(text);
     }
     whole.closed()?.parse().ok()
@@ -56,7 +56,7 @@ fn begun(text: &str) -> Option<Value> {
 }
 
 /// What could be meant by a text, likeliest first, each with what it costs to believe so.
-fn candidates(text: &str, extent: Extent) -> Vec<(Value, u32)> {
+fn candidates(text: &str, extent: TextCompleteness) -> Vec<(Value, u32)> {
     let as_text = Value::String(text.to_owned());
     if let Ok(value) = text.parse::<Value>() {
         // A document that does not fit is not the text of one of its own members.
@@ -66,7 +66,7 @@ fn candidates(text: &str, extent: Extent) -> Vec<(Value, u32)> {
     }
     let pieces = pieces(text);
     let mut found = Vec::new();
-    if extent == Extent::Prefix {
+    if extent == TextCompleteness::Prefix {
         found.extend(pieces.first().and_then(|piece| growing(piece)).map(|value| (value, 0)));
     }
     let is_plain = pieces.is_empty();
@@ -87,9 +87,9 @@ fn candidates(text: &str, extent: Extent) -> Vec<(Value, u32)> {
 
 /// The value of a text that still grows: what is complete of it, and a string as far as it has come.
 fn growing(text: &str) -> Option<Value> {
-    let mut partial = Partial::new(Growing::Strings);
+    let mut partial = PartialValue::new(UnfinishedValues::Strings);
     partial.push(text);
-    if partial.status() == Status::Broken { begun(text) } else { partial.into_value() }
+    if partial.status() == ScanStatus::Broken { begun(text) } else { partial.into_value() }
 }
 
 /// The outermost bracketed pieces of a text, the last one perhaps without its end.

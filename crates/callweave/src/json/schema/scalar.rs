@@ -4,7 +4,7 @@ use crate::json::{Number, Value};
 
 /// How far a value is searched for in a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Reach {
+pub(super) enum SearchReach {
     /// The text is the value: it is all spelling.
     Value,
     /// The value stands somewhere in an answer.
@@ -13,7 +13,7 @@ pub(super) enum Reach {
 
 /// A value that may be chosen, with the other names it goes by.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Choice<'g> {
+pub(super) struct NamedChoice<'g> {
     pub(super) value: &'g Value,
     pub(super) title: Option<&'g str>,
 }
@@ -22,14 +22,14 @@ pub(super) fn is_null_word(text: &str) -> bool {
     ["null", "none", "nil", "undefined", ""].iter().any(|word| text.eq_ignore_ascii_case(word))
 }
 
-pub(super) fn boolean(text: &str, reach: Reach) -> Option<bool> {
+pub(super) fn boolean(text: &str, reach: SearchReach) -> Option<bool> {
     const WORDS: [(&str, bool); 4] = [("true", true), ("false", false), ("yes", true), ("no", false)];
     let spelled =
         |text: &str| WORDS.iter().find(|(word, _)| text.eq_ignore_ascii_case(word)).map(|found| found.1);
     if let Some(truth) = spelled(text) {
         return Some(truth);
     }
-    if reach == Reach::Value {
+    if reach == SearchReach::Value {
         return None;
     }
     // In prose only the words of JSON count, and only where they do not contradict each other.
@@ -55,11 +55,11 @@ pub(super) fn truth(number: &Number) -> Option<bool> {
     }
 }
 
-pub(super) fn number(text: &str, reach: Reach) -> Option<Number> {
+pub(super) fn number(text: &str, reach: SearchReach) -> Option<Number> {
     if let Some(number) = spelled_number(text) {
         return Some(number);
     }
-    if reach == Reach::Value {
+    if reach == SearchReach::Value {
         return None;
     }
     let mut spans = text
@@ -145,7 +145,11 @@ fn split(text: &str, separator: char) -> (String, &str) {
 
 /// Which of `choices` is meant by `value`: the same text in another spelling, or in prose the one that is
 /// named, most often if several are.
-pub(super) fn choose<'g>(choices: &[Choice<'g>], value: &Value, reach: Reach) -> Option<&'g Value> {
+pub(super) fn choose<'g>(
+    choices: &[NamedChoice<'g>],
+    value: &Value,
+    reach: SearchReach,
+) -> Option<&'g Value> {
     let written = match value {
         Value::String(text) => text.trim().to_owned(),
         Value::Bool(_) | Value::Number(_) => value.to_string(),
@@ -165,7 +169,7 @@ pub(super) fn choose<'g>(choices: &[Choice<'g>], value: &Value, reach: Reach) ->
             (None, _) => {}
         }
     }
-    if reach == Reach::Value {
+    if reach == SearchReach::Value {
         return None;
     }
     let foldings: [fn(&str) -> String; 2] = [str::to_owned, |text| text.to_lowercase()];
@@ -185,7 +189,7 @@ pub(super) fn choose<'g>(choices: &[Choice<'g>], value: &Value, reach: Reach) ->
     None
 }
 
-impl Choice<'_> {
+impl NamedChoice<'_> {
     /// What the choice may be called.
     fn names(&self) -> Vec<String> {
         let own = match self.value {
@@ -211,7 +215,7 @@ fn mentions(text: &str, name: &str) -> usize {
         .count()
 }
 
-/// The text without its punctuation, spaces and case: `In-Progress`, `in_progress` and `in progress` agree.
+/// The text without its punctuation, spaces and case: `In-ValueChange`, `in_progress` and `in progress` agree.
 pub(super) fn letters_and_digits(text: &str) -> String {
     text.chars().filter(|letter| letter.is_alphanumeric()).flat_map(char::to_lowercase).collect()
 }
@@ -255,28 +259,28 @@ mod tests {
 
     #[test]
     fn prose_names_one_number_or_none() {
-        assert_eq!(number("It is **42**.", Reach::Prose), "42".parse().ok());
-        assert_eq!(number("It is 42.", Reach::Value), None);
-        assert_eq!(number("Between 1 and 2", Reach::Prose), None);
+        assert_eq!(number("It is **42**.", SearchReach::Prose), "42".parse().ok());
+        assert_eq!(number("It is 42.", SearchReach::Value), None);
+        assert_eq!(number("Between 1 and 2", SearchReach::Prose), None);
     }
 
     #[test]
     fn truth_must_not_contradict_itself() {
-        assert_eq!(boolean("TRUE", Reach::Value), Some(true));
-        assert_eq!(boolean("I say true", Reach::Value), None);
-        assert_eq!(boolean("I say **True**.", Reach::Prose), Some(true));
-        assert_eq!(boolean("true or false", Reach::Prose), None);
+        assert_eq!(boolean("TRUE", SearchReach::Value), Some(true));
+        assert_eq!(boolean("I say true", SearchReach::Value), None);
+        assert_eq!(boolean("I say **True**.", SearchReach::Prose), Some(true));
+        assert_eq!(boolean("true or false", SearchReach::Prose), None);
     }
 
     #[test]
     fn choices_by_spelling_and_by_mention() {
         let values = ["IN_PROGRESS", "done", "Done!"].map(Value::from);
-        let choices = values.each_ref().map(|value| Choice { value, title: None });
+        let choices = values.each_ref().map(|value| NamedChoice { value, title: None });
         let chosen = |text: &str, reach| choose(&choices, &text.into(), reach).and_then(Value::as_str);
-        assert_eq!(chosen("in progress", Reach::Value), Some("IN_PROGRESS"));
-        assert_eq!(chosen("done", Reach::Value), Some("done"));
-        assert_eq!(chosen("d-o-n-e", Reach::Value), None, "two choices are spelled so");
-        assert_eq!(chosen("it is IN_PROGRESS", Reach::Value), None);
-        assert_eq!(chosen("it is IN_PROGRESS", Reach::Prose), Some("IN_PROGRESS"));
+        assert_eq!(chosen("in progress", SearchReach::Value), Some("IN_PROGRESS"));
+        assert_eq!(chosen("done", SearchReach::Value), Some("done"));
+        assert_eq!(chosen("d-o-n-e", SearchReach::Value), None, "two choices are spelled so");
+        assert_eq!(chosen("it is IN_PROGRESS", SearchReach::Value), None);
+        assert_eq!(chosen("it is IN_PROGRESS", SearchReach::Prose), Some("IN_PROGRESS"));
     }
 }

@@ -9,18 +9,20 @@ use std::mem::take;
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::alternative::{Alternative, Shape};
-use super::budget::Spent;
-use super::coerce::{Coercer, Segment, Trial};
-use super::graph::{Graph, Id};
-use super::scalar::Reach;
+use super::alternative::{ObjectAlternative, ObjectShape};
+use super::budget::BudgetSpent;
+use super::coerce::{CoercionTrial, ValueCoercer, ValuePathSegment};
+use super::graph::{SchemaGraph, SchemaNodeId};
+use super::scalar::SearchReach;
 use super::types::is_integer;
-use super::{Budget, Change, Fit, FitOptions, Missing, Problem, Schema, Types};
-use undecided::Undecided;
+use super::{
+    CoerceOptions, CoercedValue, CoercionChange, MissingMembers, Schema, SchemaProblem, StepBudget, TypeSet,
+};
+use undecided::UndecidedObject;
 
 use crate::error::Error;
 use crate::json::tape::Tape;
-use crate::json::{Container, Literal, Scanner, Status, Token, Value, Visit};
+use crate::json::{JsonContainer, JsonLiteral, JsonScanner, ScanStatus, ScanToken, ScanVisitor, Value};
 
 /// Fits JSON text to a schema while it comes, and gives it on as early as is safe.
 ///
@@ -37,7 +39,7 @@ use crate::json::{Container, Literal, Scanner, Status, Token, Value, Visit};
 ///   that are filled in.
 ///
 /// What needs no change is given on byte for byte. Where the text is no JSON any more, where it ends early and where
-/// the [`Budget`] is spent, the rest is given on as it is. The result depends on the text alone, not on its pieces.
+/// the [`StepBudget`] is spent, the rest is given on as it is. The result depends on the text alone, not on its pieces.
 ///
 /// ```
 /// use callweave::json::schema::{Budget, FitOptions, Schema, StreamCoercer};
@@ -55,38 +57,38 @@ use crate::json::{Container, Literal, Scanner, Status, Token, Value, Visit};
 /// ```
 #[derive(Clone, Debug)]
 pub struct StreamCoercer {
-    graph: Arc<Graph>,
-    scanner: Scanner,
-    state: State,
+    graph: Arc<SchemaGraph>,
+    scanner: JsonScanner,
+    state: CoercerState,
 }
 
 #[derive(Clone, Debug)]
-struct State {
-    options: FitOptions,
-    budget: Budget,
+struct CoercerState {
+    options: CoerceOptions,
+    budget: StepBudget,
     /// Why nothing more is fitted.
     error: Option<Error>,
     wants_object: bool,
     /// The containers that flow and are open.
-    open: Vec<Open>,
+    open: Vec<FlowingContainer>,
     /// Where the innermost of them stands.
-    path: Vec<Segment>,
-    now: Now,
+    path: Vec<ValuePathSegment>,
+    now: TextFate,
     /// How many containers are open inside the value that is passed or held.
     nested: usize,
     /// In an object: what came since its last member, up to the value of the next.
-    lead: Lead,
+    lead: MemberLead,
     /// The text of the value that is held, and what it is.
     held: String,
-    kind: Kind,
+    kind: ValueKind,
     /// The schemas of the value that has begun.
-    ids: Vec<Id>,
+    ids: Vec<SchemaNodeId>,
     /// Whether its place is decided at the end of its object.
     is_late: bool,
     /// Whether several alternatives have schemas of their own for it.
     is_shared: bool,
     /// What is known of an object of which no more can be given on before it is known which alternative it is.
-    undecided: Undecided,
+    undecided: UndecidedObject,
     /// How often text that waited is gone through once more, one inside the other.
     again: usize,
     /// Whether the text that waited is no value, so that it passes as it is.
@@ -98,14 +100,14 @@ struct State {
     recent_from: usize,
     /// Whether something was told otherwise than it came.
     has_diverged: bool,
-    changes: Vec<Change>,
+    changes: Vec<CoercionChange>,
     /// What does not fit, for those who want to know.
-    problems: Option<Vec<Problem>>,
+    problems: Option<Vec<SchemaProblem>>,
 }
 
 /// What becomes of text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Now {
+enum TextFate {
     /// It stands between values.
     Between,
     /// It is a key.
@@ -121,21 +123,21 @@ enum Now {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum ValueKind {
     Object,
     Array,
     String,
     Number,
-    Literal(Literal),
+    Literal(JsonLiteral),
 }
 
 /// What is done with a value that begins.
-enum Decision {
+enum ValueDecision {
     Pass,
     /// Its members are looked at one by one, by these alternatives.
-    EnterObject(Vec<Arc<Alternative>>),
+    EnterObject(Vec<Arc<ObjectAlternative>>),
     /// Its elements are looked at one by one, by that schema; so many schemas are tried around them.
-    EnterArray(Id, usize),
+    EnterArray(SchemaNodeId, usize),
     Hold,
     /// It has to be known first which alternative the object is that it is a member of.
     Wait,
@@ -143,23 +145,23 @@ enum Decision {
 
 /// A container that flows.
 #[derive(Clone, Debug)]
-struct Open {
+struct FlowingContainer {
     /// How many schemas are tried one inside the other where its parts are.
     depth: usize,
-    parts: Parts,
+    parts: ContainerParts,
 }
 
 #[derive(Clone, Debug)]
-enum Parts {
-    Members(Members),
+enum ContainerParts {
+    Members(FlowingMembers),
     /// The schema, and how many elements are over.
-    Elements(Id, usize),
+    Elements(SchemaNodeId, usize),
 }
 
 #[derive(Clone, Debug, Default)]
-struct Members {
+struct FlowingMembers {
     /// Those that it may still be; all of them make the same of the members that came.
-    alternatives: Vec<Arc<Alternative>>,
+    alternatives: Vec<Arc<ObjectAlternative>>,
     /// At which byte the object began.
     start: usize,
     /// The last key.
@@ -169,20 +171,20 @@ struct Members {
     names: Vec<String>,
     /// The names of those that were left out.
     dropped: Vec<String>,
-    later: Vec<Later>,
+    later: Vec<DelayedMember>,
 }
 
 /// A member that comes at the end of its object.
 #[derive(Clone, Debug)]
-struct Later {
-    lead: Lead,
+struct DelayedMember {
+    lead: MemberLead,
     key: String,
     text: String,
 }
 
 /// What stands before the value of a member: the comma, the key and the colon.
 #[derive(Clone, Debug, Default)]
-struct Lead {
+struct MemberLead {
     text: String,
     /// Where the key stands in it, quotes included.
     key: Range<usize>,
@@ -195,23 +197,23 @@ const MAX_AGAIN: usize = 8;
 
 impl StreamCoercer {
     /// For one text, with the steps of a budget.
-    pub fn new(schema: &Schema, options: FitOptions, budget: Budget) -> Self {
-        let state = State {
+    pub fn new(schema: &Schema, options: CoerceOptions, budget: StepBudget) -> Self {
+        let state = CoercerState {
             options,
             budget,
             error: schema.within_limits().err(),
             wants_object: false,
             open: Vec::new(),
             path: Vec::new(),
-            now: Now::Between,
+            now: TextFate::Between,
             nested: 0,
-            lead: Lead::default(),
+            lead: MemberLead::default(),
             held: String::new(),
-            kind: Kind::Object,
+            kind: ValueKind::Object,
             ids: Vec::new(),
             is_late: false,
             is_shared: false,
-            undecided: Undecided::default(),
+            undecided: UndecidedObject::default(),
             again: 0,
             is_unreadable: false,
             taken: 0,
@@ -221,7 +223,7 @@ impl StreamCoercer {
             changes: Vec::new(),
             problems: None,
         };
-        Self { graph: Arc::clone(&schema.graph), scanner: Scanner::new(), state }
+        Self { graph: Arc::clone(&schema.graph), scanner: JsonScanner::new(), state }
     }
 
     /// Changes nothing where the outcome is no object: arguments are one.
@@ -231,12 +233,12 @@ impl StreamCoercer {
     }
 
     /// Fits a value, which is the same as its text in one piece, with what of it does not fit.
-    pub(super) fn fit(mut self, value: &Value) -> Result<(Fit, Budget), Error> {
+    pub(super) fn fit(mut self, value: &Value) -> Result<(CoercedValue, StepBudget), Error> {
         self.state.problems = Some(Vec::new());
         let mut out = String::new();
         self.push(&value.to_string(), &mut out);
         self.finish(&mut out);
-        let State { error, has_diverged, changes, problems, budget, .. } = self.state;
+        let CoercerState { error, has_diverged, changes, problems, budget, .. } = self.state;
         if let Some(error) = error {
             return Err(error);
         }
@@ -244,19 +246,19 @@ impl StreamCoercer {
             true => Tape::new().parse(&out)?.to_value_within(2 * Value::MAX_DEPTH),
             false => value.clone(),
         };
-        Ok((Fit { value, changes, problems: problems.unwrap_or_default() }, budget))
+        Ok((CoercedValue { value, changes, problems: problems.unwrap_or_default() }, budget))
     }
 
     /// Takes the next piece of the text, and appends what is sure by now to `out`.
     pub fn push(&mut self, text: &str, out: &mut String) {
-        if self.state.now == Now::Over {
+        if self.state.now == TextFate::Over {
             return out.push_str(text);
         }
         let Self { graph, scanner, state } = self;
-        let mut walk = Walk { graph, base: state.taken, state, text, from: 0, out };
+        let mut walk = CoercerWalk { graph, base: state.taken, state, text, from: 0, out };
         let taken = scanner.push_to(text, &mut walk);
         walk.flush(taken);
-        if matches!(scanner.status(), Status::Complete | Status::Broken) {
+        if matches!(scanner.status(), ScanStatus::Complete | ScanStatus::Broken) {
             walk.give_up();
             return out.push_str(&text[taken..]);
         }
@@ -267,17 +269,17 @@ impl StreamCoercer {
     /// end of an object that has none.
     pub fn finish(&mut self, out: &mut String) {
         let Self { graph, scanner, state } = self;
-        let mut walk = Walk { graph, base: state.taken, state, text: "", from: 0, out };
+        let mut walk = CoercerWalk { graph, base: state.taken, state, text: "", from: 0, out };
         scanner.finish_to(&mut walk);
         walk.give_up();
     }
 
     /// What was changed so far.
-    pub fn changes(&self) -> &[Change] {
+    pub fn changes(&self) -> &[CoercionChange] {
         &self.state.changes
     }
 
-    /// Why what follows is given on as it is, if it is: see [`Budget`].
+    /// Why what follows is given on as it is, if it is: see [`StepBudget`].
     pub fn error(&self) -> Option<&Error> {
         self.state.error.as_ref()
     }
@@ -288,14 +290,14 @@ impl StreamCoercer {
     }
 
     /// What is left of the budget.
-    pub(crate) fn budget(&self) -> &Budget {
+    pub(crate) fn budget(&self) -> &StepBudget {
         &self.state.budget
     }
 }
 
-impl State {
+impl CoercerState {
     /// Reports what was found of a part.
-    fn report(&mut self, Trial { changes, problems, .. }: Trial) {
+    fn report(&mut self, CoercionTrial { changes, problems, .. }: CoercionTrial) {
         self.changes.extend(changes);
         if let Some(all) = &mut self.problems {
             all.extend(problems);
@@ -304,9 +306,9 @@ impl State {
 }
 
 /// Goes through one piece of the text, or once more through one that waited.
-struct Walk<'a> {
-    graph: &'a Graph,
-    state: &'a mut State,
+struct CoercerWalk<'a> {
+    graph: &'a SchemaGraph,
+    state: &'a mut CoercerState,
     /// Which byte of all text the piece begins with.
     base: usize,
     text: &'a str,
@@ -315,107 +317,122 @@ struct Walk<'a> {
     out: &'a mut String,
 }
 
-impl Walk<'_> {
+impl CoercerWalk<'_> {
     /// Deals with the text up to `to` as what it is now.
     fn flush(&mut self, to: usize) {
         let run = &self.text[self.from..to];
         self.from = to;
-        let State { now, open, lead, held, .. } = &mut *self.state;
+        let CoercerState { now, open, lead, held, .. } = &mut *self.state;
         match now {
-            Now::Between if matches!(open.last(), Some(Open { parts: Parts::Members(_), .. })) => {
+            TextFate::Between
+                if matches!(
+                    open.last(),
+                    Some(FlowingContainer { parts: ContainerParts::Members(_), .. })
+                ) =>
+            {
                 lead.text.push_str(run);
             }
-            Now::Key => lead.text.push_str(run),
-            Now::Hold => held.push_str(run),
-            Now::Wait => {}
-            Now::Between | Now::Pass | Now::Over => self.out.push_str(run),
+            TextFate::Key => lead.text.push_str(run),
+            TextFate::Hold => held.push_str(run),
+            TextFate::Wait => {}
+            TextFate::Between | TextFate::Pass | TextFate::Over => self.out.push_str(run),
         }
     }
 
     /// Gives on what is held, and looks at nothing any more.
     fn give_up(&mut self) {
-        if self.state.now == Now::Over {
+        if self.state.now == TextFate::Over {
             return;
         }
-        let is_late = self.state.now == Now::Hold && self.state.is_late;
+        let is_late = self.state.now == TextFate::Hold && self.state.is_late;
         if is_late {
             self.state.has_diverged = true;
-        } else if self.state.now == Now::Wait {
+        } else if self.state.now == TextFate::Wait {
             let text = self.written(self.state.undecided.from, self.from).into_owned();
             self.out.push_str(&text);
         } else {
             self.out.push_str(&self.state.lead.text);
             self.out.push_str(&self.state.held);
         }
-        let has_later = |open: &Open| matches!(&open.parts, Parts::Members(it) if !it.later.is_empty());
+        let has_later = |open: &FlowingContainer| matches!(&open.parts, ContainerParts::Members(it) if !it.later.is_empty());
         self.state.has_diverged |= self.state.open.iter().any(has_later);
         self.state.lead.text.clear();
         self.state.held.clear();
-        self.state.now = Now::Over;
+        self.state.now = TextFate::Over;
     }
 
     /// A value begins at `at`.
-    fn begin_value(&mut self, kind: Kind, at: usize) {
+    fn begin_value(&mut self, kind: ValueKind, at: usize) {
         self.flush(at);
         self.state.kind = kind;
         self.state.is_late = false;
         self.state.is_shared = false;
         let passes = self.state.error.is_some() || self.state.is_unreadable;
-        let decision = if passes { Ok(Decision::Pass) } else { self.decide() };
+        let decision = if passes { Ok(ValueDecision::Pass) } else { self.decide() };
         let decision = decision.unwrap_or_else(|spent| {
             self.state.error = Some(spent.into());
-            Decision::Pass
+            ValueDecision::Pass
         });
-        let is_container = matches!(kind, Kind::Object | Kind::Array);
+        let is_container = matches!(kind, ValueKind::Object | ValueKind::Array);
         match decision {
-            Decision::Pass => {
+            ValueDecision::Pass => {
                 self.put_lead(None);
-                self.state.now = Now::Pass;
+                self.state.now = TextFate::Pass;
                 self.state.nested = 0;
             }
-            Decision::Hold => {
-                self.state.now = Now::Hold;
+            ValueDecision::Hold => {
+                self.state.now = TextFate::Hold;
                 self.state.nested = 0;
             }
-            Decision::Wait => self.wait(self.base + at, at),
-            Decision::EnterObject(alternatives) => {
+            ValueDecision::Wait => self.wait(self.base + at, at),
+            ValueDecision::EnterObject(alternatives) => {
                 let start = self.base + at;
-                let parts = Parts::Members(Members { alternatives, start, ..Members::default() });
+                let parts = ContainerParts::Members(FlowingMembers {
+                    alternatives,
+                    start,
+                    ..FlowingMembers::default()
+                });
                 return self.enter(at, 1, parts);
             }
-            Decision::EnterArray(id, depth) => return self.enter(at, depth, Parts::Elements(id, 0)),
+            ValueDecision::EnterArray(id, depth) => {
+                return self.enter(at, depth, ContainerParts::Elements(id, 0));
+            }
         }
         self.state.nested = usize::from(is_container);
     }
 
     /// A container flows that begins at `at`, so many schemas inside what is around it.
-    fn enter(&mut self, at: usize, depth: usize, parts: Parts) {
+    fn enter(&mut self, at: usize, depth: usize, parts: ContainerParts) {
         self.put_lead(None);
         self.out.push_str(&self.text[at..=at]);
         self.from = at + 1;
-        let State { open, path, .. } = &mut *self.state;
-        path.extend(open.last().map(Open::segment));
+        let CoercerState { open, path, .. } = &mut *self.state;
+        path.extend(open.last().map(FlowingContainer::segment));
         let depth = depth + open.last().map_or(0, |open| open.depth);
-        open.push(Open { depth, parts });
+        open.push(FlowingContainer { depth, parts });
     }
 
     /// What is done with the value that begins.
-    fn decide(&mut self) -> Result<Decision, Spent> {
+    fn decide(&mut self) -> Result<ValueDecision, BudgetSpent> {
         let graph = self.graph;
-        let State { open, ids, .. } = &mut *self.state;
+        let CoercerState { open, ids, .. } = &mut *self.state;
         ids.clear();
         match open.last() {
-            None => ids.push(Graph::ROOT),
-            Some(Open { parts: Parts::Elements(id, index), .. }) => ids.extend(graph.element(*id, *index)),
-            Some(Open { parts: Parts::Members(_), .. }) => {
+            None => ids.push(SchemaGraph::ROOT),
+            Some(FlowingContainer { parts: ContainerParts::Elements(id, index), .. }) => {
+                ids.extend(graph.element(*id, *index))
+            }
+            Some(FlowingContainer { parts: ContainerParts::Members(_), .. }) => {
                 if let Some(decision) = self.by_key()? {
                     return Ok(decision);
                 }
             }
         }
         let decision = self.by_schemas()?;
-        let is_kept =
-            matches!(decision, Decision::Pass | Decision::EnterObject(_) | Decision::EnterArray(..));
+        let is_kept = matches!(
+            decision,
+            ValueDecision::Pass | ValueDecision::EnterObject(_) | ValueDecision::EnterArray(..)
+        );
         if let (true, Some(members)) = (is_kept, self.members()) {
             let key = members.key.clone();
             members.names.push(key);
@@ -424,63 +441,63 @@ impl Walk<'_> {
     }
 
     /// What the schemas of the value say of it.
-    fn by_schemas(&mut self) -> Result<Decision, Spent> {
-        let State { ids, budget, open, kind, options, problems, again, .. } = &mut *self.state;
+    fn by_schemas(&mut self) -> Result<ValueDecision, BudgetSpent> {
+        let CoercerState { ids, budget, open, kind, options, problems, again, .. } = &mut *self.state;
         let graph = self.graph;
         let kind = match kind {
-            _ if ids.is_empty() => return Ok(Decision::Pass),
-            Kind::Number | Kind::Literal(_) => return Ok(Decision::Hold),
-            Kind::String => Types::STRING,
-            Kind::Array => Types::ARRAY,
-            Kind::Object => Types::OBJECT,
+            _ if ids.is_empty() => return Ok(ValueDecision::Pass),
+            ValueKind::Number | ValueKind::Literal(_) => return Ok(ValueDecision::Hold),
+            ValueKind::String => TypeSet::STRING,
+            ValueKind::Array => TypeSet::ARRAY,
+            ValueKind::Object => TypeSet::OBJECT,
         };
         budget.spend_on(ids.iter().map(|&id| graph.node(id).together.len()).sum())?;
         if ids.iter().all(|&id| graph.node(id).takes.contains(kind)) {
-            return Ok(Decision::Pass);
+            return Ok(ValueDecision::Pass);
         }
-        if kind == Types::STRING || open.len() >= MAX_OPEN {
-            return Ok(Decision::Hold);
+        if kind == TypeSet::STRING || open.len() >= MAX_OPEN {
+            return Ok(ValueDecision::Hold);
         }
-        if kind == Types::OBJECT {
+        if kind == TypeSet::OBJECT {
             if !graph.describes_objects(ids) {
-                return Ok(Decision::Hold);
+                return Ok(ValueDecision::Hold);
             }
-            let alternatives = graph.alternatives(ids, options.missing != Missing::Keep, budget)?;
-            let checks = |it: &Arc<Alternative>| {
+            let alternatives = graph.alternatives(ids, options.missing != MissingMembers::Keep, budget)?;
+            let checks = |it: &Arc<ObjectAlternative>| {
                 !it.choices.is_empty() || (problems.is_some() && !it.checks.is_empty())
             };
             let is_deep = *again >= MAX_AGAIN && alternatives.len() > 1;
             if is_deep || alternatives.iter().any(checks) {
-                return Ok(Decision::Hold);
+                return Ok(ValueDecision::Hold);
             }
             if !alternatives.iter().any(|alternative| alternative.is_about_members(graph)) {
-                return Ok(Decision::Pass);
+                return Ok(ValueDecision::Pass);
             }
-            return Ok(Decision::EnterObject(alternatives));
+            return Ok(ValueDecision::EnterObject(alternatives));
         }
         let mut found = Vec::new();
         for &id in &*ids {
             if !graph.node(id).takes.contains(kind) && graph.of_elements(id, 1, &mut found, budget)?.is_none()
             {
-                return Ok(Decision::Hold);
+                return Ok(ValueDecision::Hold);
             }
         }
         Ok(match found[..] {
-            [] => Decision::Pass,
-            [(id, depth)] => Decision::EnterArray(id, depth),
-            _ => Decision::Hold,
+            [] => ValueDecision::Pass,
+            [(id, depth)] => ValueDecision::EnterArray(id, depth),
+            _ => ValueDecision::Hold,
         })
     }
 
     /// The value that was passed or held ends before `at`.
     fn end_value(&mut self, at: usize) {
         self.flush(at);
-        let is_held = self.state.now == Now::Hold;
+        let is_held = self.state.now == TextFate::Hold;
         if is_held && self.state.is_shared && !self.is_taken(&self.state.held) {
             self.wait(self.base + at - self.state.held.len(), at);
             return self.end_waiting(at);
         }
-        self.state.now = Now::Between;
+        self.state.now = TextFate::Between;
         if is_held {
             let held = take(&mut self.state.held);
             if let Err(spent) = self.end_held(&held) {
@@ -496,18 +513,20 @@ impl Walk<'_> {
 
     /// One more element is over.
     fn count(&mut self) {
-        if let Some(Open { parts: Parts::Elements(_, index), .. }) = self.state.open.last_mut() {
+        if let Some(FlowingContainer { parts: ContainerParts::Elements(_, index), .. }) =
+            self.state.open.last_mut()
+        {
             *index += 1;
         }
     }
 
-    fn end_held(&mut self, held: &str) -> Result<(), Spent> {
+    fn end_held(&mut self, held: &str) -> Result<(), BudgetSpent> {
         if self.state.is_late {
             let lead = take(&mut self.state.lead);
             self.state.has_diverged = true;
             if let Some(members) = self.members() {
                 let (key, text) = (members.key.clone(), held.to_owned());
-                members.later.push(Later { lead, key, text });
+                members.later.push(DelayedMember { lead, key, text });
             }
             return Ok(());
         }
@@ -533,28 +552,29 @@ impl Walk<'_> {
     /// Whether the value that was held is a scalar that all of its schemas take.
     fn is_taken(&self, held: &str) -> bool {
         let kind = match self.state.kind {
-            Kind::Number if is_integer(held) => Types::INTEGER,
-            Kind::Number => Types::NUMBER,
-            Kind::Literal(Literal::Null) => Types::NULL,
-            Kind::Literal(_) => Types::BOOLEAN,
-            Kind::Object | Kind::Array | Kind::String => return false,
+            ValueKind::Number if is_integer(held) => TypeSet::INTEGER,
+            ValueKind::Number => TypeSet::NUMBER,
+            ValueKind::Literal(JsonLiteral::Null) => TypeSet::NULL,
+            ValueKind::Literal(_) => TypeSet::BOOLEAN,
+            ValueKind::Object | ValueKind::Array | ValueKind::String => return false,
         };
         !self.state.ids.is_empty()
             && self.state.ids.iter().all(|&id| self.graph.node(id).takes.contains(kind))
     }
 
     /// Ends an element, or the whole value.
-    fn end_part(&mut self, value: &Value, held: &str) -> Result<(), Spent> {
+    fn end_part(&mut self, value: &Value, held: &str) -> Result<(), BudgetSpent> {
         let graph = self.graph;
-        let State { open, budget, options, path, .. } = &mut *self.state;
+        let CoercerState { open, budget, options, path, .. } = &mut *self.state;
         let depth = open.last().map_or(0, |open| open.depth);
-        let mut coercer = Coercer::new(graph, *options, Reach::Value, budget).at(take(path), depth);
+        let mut coercer =
+            ValueCoercer::new(graph, *options, SearchReach::Value, budget).at(take(path), depth);
         let trial = match open.last() {
-            Some(Open { parts: Parts::Elements(id, index), .. }) => {
-                let schemas: Vec<Id> = graph.element(*id, *index).collect();
+            Some(FlowingContainer { parts: ContainerParts::Elements(id, index), .. }) => {
+                let schemas: Vec<SchemaNodeId> = graph.element(*id, *index).collect();
                 coercer.fit_element(&schemas, *index, value)?
             }
-            _ => coercer.fit(Graph::ROOT, value)?,
+            _ => coercer.fit(SchemaGraph::ROOT, value)?,
         };
         *path = coercer.into_path();
         let is_root = self.state.open.is_empty();
@@ -574,15 +594,18 @@ impl Walk<'_> {
         name: &str,
         value: &Value,
         held: &str,
-        late: Option<Lead>,
-    ) -> Result<(), Spent> {
+        late: Option<MemberLead>,
+    ) -> Result<(), BudgetSpent> {
         let graph = self.graph;
-        let State { open, budget, options, path, .. } = &mut *self.state;
-        let Some((depth, alternative)) = open.last().and_then(Open::alternative) else { return Ok(()) };
-        let shape = Shape::new(graph, alternative);
+        let CoercerState { open, budget, options, path, .. } = &mut *self.state;
+        let Some((depth, alternative)) = open.last().and_then(FlowingContainer::alternative) else {
+            return Ok(());
+        };
+        let shape = ObjectShape::new(graph, alternative);
         let rules = shape.rules(name, budget)?;
-        let mut coercer = Coercer::new(graph, *options, Reach::Value, budget).at(take(path), depth);
-        let mut trial = Trial::default();
+        let mut coercer =
+            ValueCoercer::new(graph, *options, SearchReach::Value, budget).at(take(path), depth);
+        let mut trial = CoercionTrial::default();
         let kept = coercer.fit_member(&shape, key, (name, &rules), value, &mut trial)?;
         *path = coercer.into_path();
         self.state.report(trial);
@@ -625,7 +648,7 @@ impl Walk<'_> {
         self.state.lead.text.clear();
     }
 
-    fn put_later(&mut self, Later { lead, key, text }: Later) {
+    fn put_later(&mut self, DelayedMember { lead, key, text }: DelayedMember) {
         let names = self.members().map_or(0, |members| members.names.len() + members.dropped.len());
         // The name that it may have is looked for among those.
         if self.state.error.is_none()
@@ -635,10 +658,10 @@ impl Walk<'_> {
         }
         let value = text.parse::<Value>().ok().filter(|_| self.state.error.is_none());
         let name = self.state.open.last().filter(|_| value.is_some()).and_then(|open| {
-            let Parts::Members(members) = &open.parts else { return None };
+            let ContainerParts::Members(members) = &open.parts else { return None };
             let has = |names: &[String], name: &str| names.iter().any(|other| other == name);
             let is_there = |name: &str| has(&members.names, name) || has(&members.dropped, name);
-            Shape::new(self.graph, open.alternative()?.1).name_of(&key, is_there)
+            ObjectShape::new(self.graph, open.alternative()?.1).name_of(&key, is_there)
         });
         if let Some(value) = value {
             let name = name.unwrap_or(&key).to_owned();
@@ -656,21 +679,25 @@ impl Walk<'_> {
     }
 
     /// Fills in the members of the innermost object that are not there.
-    fn fill_in(&mut self) -> Result<(), Spent> {
+    fn fill_in(&mut self) -> Result<(), BudgetSpent> {
         let graph = self.graph;
-        let State { open, budget, options, path, problems, .. } = &mut *self.state;
-        let Some(open @ Open { parts: Parts::Members(members), .. }) = open.last() else { return Ok(()) };
+        let CoercerState { open, budget, options, path, problems, .. } = &mut *self.state;
+        let Some(open @ FlowingContainer { parts: ContainerParts::Members(members), .. }) = open.last()
+        else {
+            return Ok(());
+        };
         // Members that are missing are a problem, if they do not become anything.
-        let is_wanted = options.missing != Missing::Keep || problems.is_some();
+        let is_wanted = options.missing != MissingMembers::Keep || problems.is_some();
         let Some((depth, alternative)) = open.alternative().filter(|_| is_wanted) else { return Ok(()) };
         let names: HashSet<&str> = members.names.iter().map(String::as_str).collect();
-        let mut trial = Trial::default();
-        let mut coercer = Coercer::new(graph, *options, Reach::Value, budget).at(take(path), depth);
-        let added = coercer.add_missing(&Shape::new(graph, alternative), &names, &mut trial)?;
+        let mut trial = CoercionTrial::default();
+        let mut coercer =
+            ValueCoercer::new(graph, *options, SearchReach::Value, budget).at(take(path), depth);
+        let added = coercer.add_missing(&ObjectShape::new(graph, alternative), &names, &mut trial)?;
         *path = coercer.into_path();
         self.state.report(trial);
         for (name, value) in added {
-            self.state.lead = Lead::default();
+            self.state.lead = MemberLead::default();
             self.put_lead(Some(&name));
             self.out.push_str(&value.to_string());
             self.state.has_diverged = true;
@@ -680,8 +707,10 @@ impl Walk<'_> {
 
     /// Gives on what stands before the value of a member, under another name if there is one.
     fn put_lead(&mut self, name: Option<&str>) {
-        let State { lead, open, has_diverged, .. } = &mut *self.state;
-        let Some(Open { parts: Parts::Members(members), .. }) = open.last_mut() else { return };
+        let CoercerState { lead, open, has_diverged, .. } = &mut *self.state;
+        let Some(FlowingContainer { parts: ContainerParts::Members(members), .. }) = open.last_mut() else {
+            return;
+        };
         let before = &lead.text[..lead.key.start];
         let comma = before.find(',');
         match (comma, members.is_told) {
@@ -714,53 +743,53 @@ impl Walk<'_> {
     }
 
     /// The innermost container that flows, if it is an object.
-    fn members(&mut self) -> Option<&mut Members> {
+    fn members(&mut self) -> Option<&mut FlowingMembers> {
         match self.state.open.last_mut() {
-            Some(Open { parts: Parts::Members(members), .. }) => Some(members),
+            Some(FlowingContainer { parts: ContainerParts::Members(members), .. }) => Some(members),
             _ => None,
         }
     }
 }
 
-impl Open {
+impl FlowingContainer {
     /// The step to the part that has begun.
-    fn segment(&self) -> Segment {
+    fn segment(&self) -> ValuePathSegment {
         match &self.parts {
-            Parts::Members(members) => Segment::Key(members.key.clone()),
-            Parts::Elements(_, index) => Segment::Index(*index),
+            ContainerParts::Members(members) => ValuePathSegment::Key(members.key.clone()),
+            ContainerParts::Elements(_, index) => ValuePathSegment::Index(*index),
         }
     }
 
     /// Of an object: how many schemas are tried around its members, and the alternative that they are looked at by.
-    fn alternative(&self) -> Option<(usize, &Alternative)> {
+    fn alternative(&self) -> Option<(usize, &ObjectAlternative)> {
         match &self.parts {
-            Parts::Members(members) => members.alternatives.first().map(|it| (self.depth, &**it)),
-            Parts::Elements(..) => None,
+            ContainerParts::Members(members) => members.alternatives.first().map(|it| (self.depth, &**it)),
+            ContainerParts::Elements(..) => None,
         }
     }
 }
 
-impl Visit for Walk<'_> {
-    fn open(&mut self, container: Container, at: usize) {
+impl ScanVisitor for CoercerWalk<'_> {
+    fn open(&mut self, container: JsonContainer, at: usize) {
         if self.is_waiting() {
             self.begin_waiting(false, at);
         }
-        if self.state.now != Now::Between {
+        if self.state.now != TextFate::Between {
             self.state.nested += 1;
             return;
         }
         let kind = match container {
-            Container::Object => Kind::Object,
-            Container::Array => Kind::Array,
+            JsonContainer::Object => ValueKind::Object,
+            JsonContainer::Array => ValueKind::Array,
         };
         self.begin_value(kind, at);
     }
 
-    fn close(&mut self, _: Container, at: usize) {
+    fn close(&mut self, _: JsonContainer, at: usize) {
         self.end_undecided(at - 1);
-        if self.state.now != Now::Between {
+        if self.state.now != TextFate::Between {
             self.state.nested -= 1;
-            if self.state.nested == 0 && self.state.now != Now::Wait {
+            if self.state.nested == 0 && self.state.now != TextFate::Wait {
                 self.end_value(at);
             }
             return;
@@ -778,36 +807,36 @@ impl Visit for Walk<'_> {
         self.count();
     }
 
-    fn begin(&mut self, token: Token, at: usize) {
+    fn begin(&mut self, token: ScanToken, at: usize) {
         if self.is_waiting() {
             match token {
-                Token::Key => self.state.undecided.key_from = self.base + at,
-                _ => self.begin_waiting(token == Token::Literal(Literal::Null), at),
+                ScanToken::Key => self.state.undecided.key_from = self.base + at,
+                _ => self.begin_waiting(token == ScanToken::Literal(JsonLiteral::Null), at),
             }
         }
-        if self.state.now != Now::Between {
+        if self.state.now != TextFate::Between {
             return;
         }
         match token {
-            Token::Key => {
+            ScanToken::Key => {
                 self.flush(at);
                 self.state.lead.key.start = self.state.lead.text.len();
-                self.state.now = Now::Key;
+                self.state.now = TextFate::Key;
             }
-            Token::String => self.begin_value(Kind::String, at),
-            Token::Number => self.begin_value(Kind::Number, at),
-            Token::Literal(literal) => self.begin_value(Kind::Literal(literal), at),
+            ScanToken::String => self.begin_value(ValueKind::String, at),
+            ScanToken::Number => self.begin_value(ValueKind::Number, at),
+            ScanToken::Literal(literal) => self.begin_value(ValueKind::Literal(literal), at),
         }
     }
 
-    fn end(&mut self, token: Token, at: usize) {
+    fn end(&mut self, token: ScanToken, at: usize) {
         match self.state.now {
-            Now::Wait if self.state.nested > 0 => {}
-            Now::Wait if token == Token::Key => self.end_waiting_key(at),
-            Now::Wait => self.end_waiting(at),
-            Now::Key => {
+            TextFate::Wait if self.state.nested > 0 => {}
+            TextFate::Wait if token == ScanToken::Key => self.end_waiting_key(at),
+            TextFate::Wait => self.end_waiting(at),
+            TextFate::Key => {
                 self.flush(at);
-                self.state.now = Now::Between;
+                self.state.now = TextFate::Between;
                 let lead = &mut self.state.lead;
                 lead.key.end = lead.text.len();
                 let key = read_key(&lead.text[lead.key.clone()]);
@@ -815,7 +844,7 @@ impl Visit for Walk<'_> {
                     members.key = key;
                 }
             }
-            Now::Pass | Now::Hold if self.state.nested == 0 => self.end_value(at),
+            TextFate::Pass | TextFate::Hold if self.state.nested == 0 => self.end_value(at),
             _ => {}
         }
     }

@@ -21,19 +21,19 @@ use crate::json::Value;
 /// assert!(count.allows_integer() && count.allows_null() && !count.allows_string());
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Types(u8);
+pub struct TypeSet(u8);
 
-const NAMES: [(Types, &str); 7] = [
-    (Types::NULL, "null"),
-    (Types::BOOLEAN, "boolean"),
-    (Types::INTEGER, "integer"),
-    (Types::FRACTION, "fraction"),
-    (Types::STRING, "string"),
-    (Types::ARRAY, "array"),
-    (Types::OBJECT, "object"),
+const NAMES: [(TypeSet, &str); 7] = [
+    (TypeSet::NULL, "null"),
+    (TypeSet::BOOLEAN, "boolean"),
+    (TypeSet::INTEGER, "integer"),
+    (TypeSet::FRACTION, "fraction"),
+    (TypeSet::STRING, "string"),
+    (TypeSet::ARRAY, "array"),
+    (TypeSet::OBJECT, "object"),
 ];
 
-impl Types {
+impl TypeSet {
     /// No type: nothing is allowed.
     pub const NONE: Self = Self(0);
     /// `null`
@@ -158,7 +158,7 @@ pub(super) fn is_integer(number: &str) -> bool {
     number.parse::<f64>().is_ok_and(|number| number.is_finite() && number.fract() == 0.0)
 }
 
-impl BitOr for Types {
+impl BitOr for TypeSet {
     type Output = Self;
 
     fn bitor(self, other: Self) -> Self {
@@ -166,7 +166,7 @@ impl BitOr for Types {
     }
 }
 
-impl BitAnd for Types {
+impl BitAnd for TypeSet {
     type Output = Self;
 
     fn bitand(self, other: Self) -> Self {
@@ -174,13 +174,13 @@ impl BitAnd for Types {
     }
 }
 
-impl FromIterator<Self> for Types {
+impl FromIterator<Self> for TypeSet {
     fn from_iter<I: IntoIterator<Item = Self>>(sets: I) -> Self {
         sets.into_iter().fold(Self::NONE, |all, set| all | set)
     }
 }
 
-impl fmt::Display for Types {
+impl fmt::Display for TypeSet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.is_any() {
             return f.write_str("any");
@@ -201,7 +201,7 @@ impl fmt::Display for Types {
     }
 }
 
-impl fmt::Debug for Types {
+impl fmt::Debug for TypeSet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Types({self})")
     }

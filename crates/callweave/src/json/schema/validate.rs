@@ -3,15 +3,15 @@
 use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
 
-use super::budget::Spent;
-use super::check::{Check, Stop};
-use super::{Budget, Change, FitOptions, Problem, Schema};
+use super::budget::BudgetSpent;
+use super::check::{CheckStop, SchemaCheck};
+use super::{CoerceOptions, CoercionChange, Schema, SchemaProblem, StepBudget};
 use crate::error::{Error, ErrorKind, Result};
 use crate::json::{AsValue, Value, bounded};
 
 /// What to do with arguments that come with a schema.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Policy {
+pub enum SchemaPolicy {
     /// Nothing: they pass unseen.
     Off,
     /// Say what is wrong with them and let them pass.
@@ -23,33 +23,36 @@ pub enum Policy {
     Reject,
 }
 
-/// What became of arguments under a [`Policy`].
+/// What became of arguments under a [`SchemaPolicy`].
 #[derive(Clone, Debug, PartialEq)]
-pub struct Outcome {
+pub struct ValidationOutcome {
     /// The arguments: as they were written, unless there are changes.
     pub value: Value,
     /// Every change that was made.
-    pub changes: Vec<Change>,
+    pub changes: Vec<CoercionChange>,
     /// What is wrong with the value.
-    pub problems: Vec<Problem>,
+    pub problems: Vec<SchemaProblem>,
     /// Whether it was too much work to look: nothing is known of the value, and it is as it was written.
     pub is_unchecked: bool,
 }
 
 /// The schema as values are checked by it, read when it is first needed.
 #[derive(Clone)]
-pub(super) struct Lazy {
+pub(super) struct LazyCheck {
     schema: Arc<Value>,
-    check: Arc<OnceLock<std::result::Result<Check, Stop>>>,
+    check: Arc<OnceLock<std::result::Result<SchemaCheck, CheckStop>>>,
 }
 
-impl Lazy {
+impl LazyCheck {
     pub(super) fn new(schema: &Value) -> Self {
         Self { schema: Arc::new(schema.clone()), check: Arc::default() }
     }
 
-    fn get(&self) -> std::result::Result<&Check, Stop> {
-        self.check.get_or_init(|| Check::new(&standard(&self.schema))).as_ref().map_err(Stop::clone)
+    fn get(&self) -> std::result::Result<&SchemaCheck, CheckStop> {
+        self.check
+            .get_or_init(|| SchemaCheck::new(&standard(&self.schema)))
+            .as_ref()
+            .map_err(CheckStop::clone)
     }
 }
 
@@ -87,7 +90,7 @@ fn standard(schema: &Value) -> Value {
     schema
 }
 
-impl std::fmt::Debug for Lazy {
+impl std::fmt::Debug for LazyCheck {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         self.schema.fmt(f)
     }
@@ -97,32 +100,34 @@ impl Schema {
     /// What is wrong with a value by the whole of JSON Schema; nothing if it is valid. At most 64 problems are told.
     ///
     /// Fails with [`ErrorKind::Invalid`] where the schema itself is not valid, and with [`ErrorKind::Limit`] where it
-    /// is [too large](Schema::MAX_VALUES), or more work than a [`Budget`] allows: then nothing is known of the value.
+    /// is [too large](Schema::MAX_VALUES), or more work than a [`StepBudget`] allows: then nothing is known of the value.
     /// Fractions, and what is compared with them, are judged by the float that is nearest.
-    pub fn validate(&self, value: &(impl AsValue + ?Sized)) -> Result<Vec<Problem>> {
-        self.validate_within(value, &mut Budget::default())
+    pub fn validate(&self, value: &(impl AsValue + ?Sized)) -> Result<Vec<SchemaProblem>> {
+        self.validate_within(value, &mut StepBudget::default())
     }
 
     /// The same with the steps of a budget.
     pub fn validate_within(
         &self,
         value: &(impl AsValue + ?Sized),
-        budget: &mut Budget,
-    ) -> Result<Vec<Problem>> {
+        budget: &mut StepBudget,
+    ) -> Result<Vec<SchemaProblem>> {
         self.within_limits()?;
         let value = value.as_value();
         let value = bounded(&value);
         let found = self.validator.get().and_then(|check| check.problems(&value, budget));
         let found = found.map_err(|stop| match stop {
-            Stop::Spent => Error::from(Spent),
-            Stop::Invalid(what) => Error::new(ErrorKind::Invalid, format!("the schema is not valid: {what}")),
+            CheckStop::Spent => Error::from(BudgetSpent),
+            CheckStop::Invalid(what) => {
+                Error::new(ErrorKind::Invalid, format!("the schema is not valid: {what}"))
+            }
         })?;
-        let too_deep = matches!(value, Cow::Owned(_)).then(Problem::too_deep);
+        let too_deep = matches!(value, Cow::Owned(_)).then(SchemaProblem::too_deep);
         Ok(too_deep.into_iter().chain(found).collect())
     }
 
     /// Applies a policy to arguments. Fails where they are refused, or where the schema is not valid. Arguments that
-    /// are more work than a [`Budget`] allows pass as they are, unchecked; [`Policy::Reject`] fails on them with
+    /// are more work than a [`StepBudget`] allows pass as they are, unchecked; [`SchemaPolicy::Reject`] fails on them with
     /// [`ErrorKind::Limit`].
     ///
     /// ```
@@ -136,23 +141,30 @@ impl Schema {
     /// assert!(schema.apply(Policy::Reject, &written).is_err());
     /// # Ok::<(), callweave::Error>(())
     /// ```
-    pub fn apply(&self, policy: Policy, value: &(impl AsValue + ?Sized)) -> Result<Outcome> {
+    pub fn apply(&self, policy: SchemaPolicy, value: &(impl AsValue + ?Sized)) -> Result<ValidationOutcome> {
         let value = &*value.as_value();
         let as_written = |problems, is_unchecked| {
             let value = bounded(value).into_owned();
-            Outcome { value, changes: Vec::new(), problems, is_unchecked }
+            ValidationOutcome { value, changes: Vec::new(), problems, is_unchecked }
         };
-        let budget = &mut Budget::default();
+        let budget = &mut StepBudget::default();
         let applied = match policy {
-            Policy::Off => Ok(as_written(Vec::new(), false)),
-            Policy::Validate => {
+            SchemaPolicy::Off => Ok(as_written(Vec::new(), false)),
+            SchemaPolicy::Validate => {
                 self.validate_within(value, budget).map(|problems| as_written(problems, false))
             }
-            Policy::Coerce => self.coerce_within(value, FitOptions::default(), budget).and_then(|fit| {
-                let problems = self.validate_within(&fit.value, budget)?;
-                Ok(Outcome { value: fit.value, changes: fit.changes, problems, is_unchecked: false })
-            }),
-            Policy::Reject => match self.validate_within(value, budget)?.first() {
+            SchemaPolicy::Coerce => {
+                self.coerce_within(value, CoerceOptions::default(), budget).and_then(|fit| {
+                    let problems = self.validate_within(&fit.value, budget)?;
+                    Ok(ValidationOutcome {
+                        value: fit.value,
+                        changes: fit.changes,
+                        problems,
+                        is_unchecked: false,
+                    })
+                })
+            }
+            SchemaPolicy::Reject => match self.validate_within(value, budget)?.first() {
                 None => Ok(as_written(Vec::new(), false)),
                 Some(problem) => {
                     let detail =

@@ -2,15 +2,15 @@
 
 use std::num::NonZero;
 
-use super::super::value::{Builder, Number};
+use super::super::value::{Number, ValueBuilder};
 use super::super::word::next_byte;
 use super::super::{Str, escape_into};
-use super::{Kind, Note, Sight};
+use super::{InspectionMark, JsonKind, TapeEntry};
 use crate::json::Value;
 
 /// How much of a value its reader knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Seen {
+pub(crate) enum Inspected {
     /// Of what kind it is and, if it is a string, whether it is empty.
     Kind,
     /// Besides that it is the same string as the one whose note has that number.
@@ -21,23 +21,23 @@ pub(crate) enum Seen {
     All,
 }
 
-/// A string or number on a tape: see [`Node::leaves`].
-pub(crate) struct Leaf {
+/// A string or number on a tape: see [`TapeNode::leaves`].
+pub(crate) struct TapeLeaf {
     /// The number of its note.
     pub(crate) note: u32,
-    pub(crate) kind: Kind,
+    pub(crate) kind: JsonKind,
     /// Where it stands in the text, without quotes.
     pub(crate) start: usize,
     pub(crate) end: usize,
-    pub(crate) seen: Seen,
+    pub(crate) seen: Inspected,
 }
 
-/// Which value of its tape a [`Node`] is, or none: for one who keeps many of them until all are seen, since a node is five
+/// Which value of its tape a [`TapeNode`] is, or none: for one who keeps many of them until all are seen, since a node is five
 /// times as large.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Mark(u32);
+pub(crate) struct NodeMark(u32);
 
-impl Mark {
+impl NodeMark {
     pub(crate) fn is_set(self) -> bool {
         // The outermost value is in none that could be asked for it.
         self.0 != 0
@@ -51,26 +51,26 @@ impl Mark {
 
 /// A value on a [`Tape`](super::Tape).
 #[derive(Clone, Copy)]
-pub struct Node<'t> {
+pub struct TapeNode<'t> {
     text: &'t str,
-    notes: &'t [Note],
+    notes: &'t [TapeEntry],
     at: u32,
 }
 
-impl std::fmt::Debug for Node<'_> {
+impl std::fmt::Debug for TapeNode<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(self.raw())
     }
 }
 
-impl Note {
+impl TapeEntry {
     /// How much its reader knows of it, if nothing is known of what it stands in.
-    fn seen(&self) -> Seen {
+    fn seen(&self) -> Inspected {
         match self.sight.get() {
-            Sight::UNSEEN => Seen::Kind,
-            Sight::SEEN => Seen::All,
-            Sight::PASSED => Seen::Place,
-            other => Seen::SameAs(other.into()),
+            InspectionMark::UNSEEN => Inspected::Kind,
+            InspectionMark::SEEN => Inspected::All,
+            InspectionMark::PASSED => Inspected::Place,
+            other => Inspected::SameAs(other.into()),
         }
     }
 
@@ -85,33 +85,33 @@ impl Note {
     }
 }
 
-impl<'t> Node<'t> {
+impl<'t> TapeNode<'t> {
     /// The outermost value.
     #[inline]
-    pub(super) fn root(text: &'t str, notes: &'t [Note]) -> Self {
+    pub(super) fn root(text: &'t str, notes: &'t [TapeEntry]) -> Self {
         Self { text, notes, at: 0 }
     }
 
     #[inline]
-    fn note(self) -> &'t Note {
+    fn note(self) -> &'t TapeEntry {
         &self.notes[self.at as usize]
     }
 
-    /// What finds it again: see [`Node::marked`].
+    /// What finds it again: see [`TapeNode::marked`].
     #[inline]
-    pub(crate) fn mark(self) -> Mark {
-        Mark(self.at)
+    pub(crate) fn mark(self) -> NodeMark {
+        NodeMark(self.at)
     }
 
     /// The value inside this one that was marked, if there is one.
     #[inline]
-    pub(crate) fn marked(self, mark: Mark) -> Option<Self> {
+    pub(crate) fn marked(self, mark: NodeMark) -> Option<Self> {
         mark.is_set().then_some(Self { at: mark.0, ..self })
     }
 
     /// What kind of value it is.
     #[inline]
-    pub fn kind(self) -> Kind {
+    pub fn kind(self) -> JsonKind {
         self.note().kind
     }
 
@@ -124,9 +124,9 @@ impl<'t> Node<'t> {
     /// How many values it has in it, with itself; keys are none.
     pub fn value_count(self) -> usize {
         let notes = &self.notes[self.at as usize..self.note().next as usize];
-        let is_key = |note: &&Note| {
+        let is_key = |note: &&TapeEntry| {
             let behind = self.text.as_bytes()[note.end as usize..].iter();
-            note.kind == Kind::String
+            note.kind == JsonKind::String
                 && behind.copied().find(|byte| !byte.is_ascii_whitespace()) == Some(b':')
         };
         notes.len() - notes.iter().filter(is_key).count()
@@ -135,7 +135,7 @@ impl<'t> Node<'t> {
     /// Whether it is `null`.
     #[inline]
     pub fn is_null(self) -> bool {
-        self.kind() == Kind::Null
+        self.kind() == JsonKind::Null
     }
 
     /// Its text as written.
@@ -168,7 +168,7 @@ impl<'t> Node<'t> {
     #[inline]
     pub(crate) fn pass(self) -> Option<Str<'t>> {
         let note = self.note();
-        if note.kind != Kind::String {
+        if note.kind != JsonKind::String {
             return None;
         }
         let inner = &self.text[note.start as usize + 1..note.end as usize - 1];
@@ -204,8 +204,10 @@ impl<'t> Node<'t> {
             let (first, later) = if self.at < other.at { (self, other) } else { (other, self) };
             // Who has looked at either has looked at both, and a third that is the same is so by the first.
             match (first.note().sight.get(), later.note().sight.get(), u16::try_from(first.at)) {
-                (Sight::UNSEEN, Sight::UNSEEN, Ok(at)) if at < Sight::PASSED => later.note().sight.set(at),
-                (_, known, Ok(at)) if known == at && at < Sight::PASSED => {}
+                (InspectionMark::UNSEEN, InspectionMark::UNSEEN, Ok(at)) if at < InspectionMark::PASSED => {
+                    later.note().sight.set(at)
+                }
+                (_, known, Ok(at)) if known == at && at < InspectionMark::PASSED => {}
                 _ => {
                     first.look();
                     later.look();
@@ -222,10 +224,10 @@ impl<'t> Node<'t> {
     /// at it. What was looked at before stays so.
     pub(crate) fn read_apart<T>(self, read: impl FnOnce(Self) -> T) -> T {
         let notes = &self.notes[self.at as usize..self.note().next as usize];
-        let is_unseen = notes.iter().all(|note| note.sight.get() == Sight::UNSEEN);
+        let is_unseen = notes.iter().all(|note| note.sight.get() == InspectionMark::UNSEEN);
         let result = read(self);
         if is_unseen {
-            notes.iter().for_each(|note| note.sight.set(Sight::UNSEEN));
+            notes.iter().for_each(|note| note.sight.set(InspectionMark::UNSEEN));
         }
         result
     }
@@ -235,31 +237,31 @@ impl<'t> Node<'t> {
     fn look(self) {
         let sight = &self.note().sight;
         let known = sight.get();
-        if known < Sight::PASSED {
-            self.notes[usize::from(known)].sight.set(Sight::SEEN);
+        if known < InspectionMark::PASSED {
+            self.notes[usize::from(known)].sight.set(InspectionMark::SEEN);
         }
-        sight.set(Sight::SEEN);
+        sight.set(InspectionMark::SEEN);
     }
 
     /// The strings and numbers inside this outermost value that are no keys, with what its reader knows of each.
-    pub(crate) fn leaves(self) -> impl Iterator<Item = Leaf> {
+    pub(crate) fn leaves(self) -> impl Iterator<Item = TapeLeaf> {
         let bytes = self.text.as_bytes();
         let mut seen_until = 0;
         (0..self.notes.len() as u32).zip(self.notes).filter_map(move |(at, note)| {
             let own = note.sight.get();
-            if own == Sight::SEEN {
+            if own == InspectionMark::SEEN {
                 // Who looks at a list or an object looks at all that is in it.
                 seen_until = seen_until.max(note.next);
             }
             let (start, end) = (note.start as usize, note.end as usize);
             let (start, end) = match note.kind {
-                Kind::String if next_byte(bytes, end).1 == Some(b':') => return None,
-                Kind::String => (start + 1, end - 1),
-                Kind::Number => (start, end),
-                Kind::Object | Kind::Array | Kind::Bool | Kind::Null => return None,
+                JsonKind::String if next_byte(bytes, end).1 == Some(b':') => return None,
+                JsonKind::String => (start + 1, end - 1),
+                JsonKind::Number => (start, end),
+                JsonKind::Object | JsonKind::Array | JsonKind::Bool | JsonKind::Null => return None,
             };
-            let seen = if at < seen_until { Seen::All } else { note.seen() };
-            Some(Leaf { note: at, kind: note.kind, start, end, seen })
+            let seen = if at < seen_until { Inspected::All } else { note.seen() };
+            Some(TapeLeaf { note: at, kind: note.kind, start, end, seen })
         })
     }
 
@@ -271,14 +273,14 @@ impl<'t> Node<'t> {
         let (start, end) = (note.start as usize, note.end as usize);
         let is_key = || next_byte(self.text.as_bytes(), end).1 == Some(b':');
         match note.kind {
-            Kind::String => (start < at && at < end && end - start > 2 && !is_key()).then_some(start + 1),
-            Kind::Number => (at <= end).then_some(start),
-            Kind::Object | Kind::Array | Kind::Bool | Kind::Null => None,
+            JsonKind::String => (start < at && at < end && end - start > 2 && !is_key()).then_some(start + 1),
+            JsonKind::Number => (at <= end).then_some(start),
+            JsonKind::Object | JsonKind::Array | JsonKind::Bool | JsonKind::Null => None,
         }
     }
 
     /// The string or number inside this outermost value in which that range of the text stands, if it is no key.
-    pub(crate) fn leaf_around(self, from: usize, to: usize) -> Option<Leaf> {
+    pub(crate) fn leaf_around(self, from: usize, to: usize) -> Option<TapeLeaf> {
         let mut is_seen = false;
         let mut at = 0;
         loop {
@@ -288,37 +290,37 @@ impl<'t> Node<'t> {
                 at = note.next as usize;
                 continue;
             }
-            is_seen |= note.sight.get() == Sight::SEEN;
+            is_seen |= note.sight.get() == InspectionMark::SEEN;
             let (start, end) = match note.kind {
-                Kind::Object | Kind::Array => {
+                JsonKind::Object | JsonKind::Array => {
                     at += 1;
                     continue;
                 }
-                Kind::String if next_byte(self.text.as_bytes(), end).1 == Some(b':') => return None,
-                Kind::String => (start + 1, end - 1),
-                Kind::Number => (start, end),
-                Kind::Bool | Kind::Null => return None,
+                JsonKind::String if next_byte(self.text.as_bytes(), end).1 == Some(b':') => return None,
+                JsonKind::String => (start + 1, end - 1),
+                JsonKind::Number => (start, end),
+                JsonKind::Bool | JsonKind::Null => return None,
             };
-            let seen = if is_seen { Seen::All } else { note.seen() };
+            let seen = if is_seen { Inspected::All } else { note.seen() };
             let is_inside = start <= from && to <= end;
-            return is_inside.then_some(Leaf { note: at as u32, kind: note.kind, start, end, seen });
+            return is_inside.then_some(TapeLeaf { note: at as u32, kind: note.kind, start, end, seen });
         }
     }
 
     /// Whether some string inside this outermost value is known to be the same as the one whose note has that number.
     pub(crate) fn has_same(self, note: u32) -> bool {
-        self.notes.iter().any(|other| other.seen() == Seen::SameAs(note))
+        self.notes.iter().any(|other| other.seen() == Inspected::SameAs(note))
     }
 
     /// Whether it is `true` or `false`, if it is either.
     pub fn bool(self) -> Option<bool> {
-        (self.kind() == Kind::Bool).then(|| self.raw() == "true")
+        (self.kind() == JsonKind::Bool).then(|| self.raw() == "true")
     }
 
     /// The number, if it is a whole one of a few digits, as most are; for one who passes it on.
     #[inline]
     fn pass_short(self) -> Option<u32> {
-        let Note { kind: Kind::Number, start, end, .. } = *self.note() else { return None };
+        let TapeEntry { kind: JsonKind::Number, start, end, .. } = *self.note() else { return None };
         let digits = self.text.as_bytes().get(start as usize..end as usize)?;
         if let [digit] = digits {
             return Some(u32::from(digit.wrapping_sub(b'0')));
@@ -349,7 +351,7 @@ impl<'t> Node<'t> {
     }
 
     fn long_count(self) -> Option<u64> {
-        if self.kind() == Kind::Number {
+        if self.kind() == JsonKind::Number {
             self.look();
         }
         self.pass_long_count()
@@ -362,7 +364,7 @@ impl<'t> Node<'t> {
     }
 
     fn pass_long_count(self) -> Option<u64> {
-        if self.kind() != Kind::Number {
+        if self.kind() != JsonKind::Number {
             return None;
         }
         let raw = self.pass_raw();
@@ -381,8 +383,8 @@ impl<'t> Node<'t> {
 
     fn long_index(self) -> Option<i64> {
         let raw = match self.kind() {
-            Kind::Number => self.raw(),
-            Kind::String => {
+            JsonKind::Number => self.raw(),
+            JsonKind::String => {
                 return match self.str() {
                     Some(Str::Plain(text)) => text.parse().ok(),
                     _ => None,
@@ -397,35 +399,37 @@ impl<'t> Node<'t> {
         })
     }
 
-    /// The number as [`Node::index`] gives it, for one who makes a place of it and does not look at it, and the number of
+    /// The number as [`TapeNode::index`] gives it, for one who makes a place of it and does not look at it, and the number of
     /// its note; none if somebody has looked at it, or if one has to.
     #[inline]
     pub(crate) fn pass_index(self) -> Option<(i64, NonZero<u16>)> {
         let sight = &self.note().sight;
-        if self.kind() != Kind::Number || !matches!(sight.get(), Sight::UNSEEN | Sight::PASSED) {
+        if self.kind() != JsonKind::Number
+            || !matches!(sight.get(), InspectionMark::UNSEEN | InspectionMark::PASSED)
+        {
             return None;
         }
         let note = u16::try_from(self.at).ok().and_then(NonZero::new)?;
         let index = self.pass_short().map(i64::from).or_else(|| self.pass_raw().parse().ok())?;
-        sight.set(Sight::PASSED);
+        sight.set(InspectionMark::PASSED);
         Some((index, note))
     }
 
     /// The members, if it is an object; else none.
     #[inline]
-    pub fn members(self) -> Members<'t> {
-        Members { text: self.text, notes: self.inside(Kind::Object), at: self.at + 1 }
+    pub fn members(self) -> NodeMembers<'t> {
+        NodeMembers { text: self.text, notes: self.inside(JsonKind::Object), at: self.at + 1 }
     }
 
     /// The elements, if it is an array; else none.
     #[inline]
-    pub fn elements(self) -> Elements<'t> {
-        Elements { text: self.text, notes: self.inside(Kind::Array), at: self.at + 1 }
+    pub fn elements(self) -> NodeElements<'t> {
+        NodeElements { text: self.text, notes: self.inside(JsonKind::Array), at: self.at + 1 }
     }
 
     /// The notes up to the end of this value if it is of that kind, else none.
     #[inline]
-    fn inside(self, kind: Kind) -> &'t [Note] {
+    fn inside(self, kind: JsonKind) -> &'t [TapeEntry] {
         let note = self.note();
         if note.kind == kind { self.notes.get(..note.next as usize).unwrap_or_default() } else { &[] }
     }
@@ -436,7 +440,7 @@ impl<'t> Node<'t> {
         let notes = &self.notes[..self.note().next as usize];
         notes.iter().enumerate().skip(self.at as usize).any(|(at, note)| {
             while open.pop_if(|end| *end as usize == at).is_some() {}
-            if let Kind::Object | Kind::Array = note.kind {
+            if let JsonKind::Object | JsonKind::Array = note.kind {
                 open.push(note.next);
             }
             open.len() > Value::MAX_DEPTH
@@ -463,29 +467,29 @@ impl<'t> Node<'t> {
 
     /// The value in memory; what is nested more deeply than `depth` is a string of its JSON text.
     pub(in crate::json) fn to_value_within(self, depth: usize) -> Value {
-        let mut builder = Builder::default();
+        let mut builder = ValueBuilder::default();
         // For every open container the note after it, and whether it has keys.
         let mut open: Vec<(u32, bool)> = Vec::new();
         let mut node = self;
         loop {
             match node.kind() {
-                Kind::Object | Kind::Array if open.len() == depth => {
+                JsonKind::Object | JsonKind::Array if open.len() == depth => {
                     builder.put(node.raw().into());
                     // On to the last note inside it.
                     node.at = node.note().next - 1;
                 }
-                Kind::Object => {
+                JsonKind::Object => {
                     builder.begin_object_of(node.child_count(2));
                     open.push((node.note().next, true));
                 }
-                Kind::Array => {
+                JsonKind::Array => {
                     builder.begin_array_of(node.child_count(1));
                     open.push((node.note().next, false));
                 }
-                Kind::String => builder.put(node.str().map(Str::to_cow).unwrap_or_default().into()),
-                Kind::Number => builder.put(Number::trusted(node.raw()).into()),
-                Kind::Bool => builder.put((node.raw() == "true").into()),
-                Kind::Null => builder.put(Value::Null),
+                JsonKind::String => builder.put(node.str().map(Str::to_cow).unwrap_or_default().into()),
+                JsonKind::Number => builder.put(Number::trusted(node.raw()).into()),
+                JsonKind::Bool => builder.put((node.raw() == "true").into()),
+                JsonKind::Null => builder.put(Value::Null),
             }
             node.at += 1;
             while open.pop_if(|(end, _)| *end == node.at).is_some() {
@@ -506,7 +510,7 @@ impl<'t> Node<'t> {
     /// already are.
     #[inline]
     pub(crate) fn with_plain_keys(self) -> Option<String> {
-        let has_odd_keys = self.at == 0 && self.kind() != Kind::String && self.note().has_escapes;
+        let has_odd_keys = self.at == 0 && self.kind() != JsonKind::String && self.note().has_escapes;
         if has_odd_keys { self.write_plain_keys() } else { None }
     }
 
@@ -515,7 +519,7 @@ impl<'t> Node<'t> {
         let bytes = self.text.as_bytes();
         let mut plain = String::with_capacity(self.text.len());
         let mut from = 0;
-        for note in self.notes.iter().filter(|note| note.kind == Kind::String && note.has_escapes) {
+        for note in self.notes.iter().filter(|note| note.kind == JsonKind::String && note.has_escapes) {
             let (start, end) = (note.start as usize + 1, note.end as usize - 1);
             if next_byte(bytes, end + 1).1 == Some(b':') {
                 plain.push_str(&self.text[from..start]);
@@ -543,20 +547,20 @@ impl<'t> Node<'t> {
     }
 
     /// The last member of that name, if it is an object that has one.
-    pub fn get(self, key: &str) -> Option<Node<'t>> {
+    pub fn get(self, key: &str) -> Option<TapeNode<'t>> {
         let [found] = self.find_all([key]);
         self.marked(found)
     }
 
     /// The last member of each of these names, found in one pass.
     #[inline]
-    pub(crate) fn find_all<const COUNT: usize>(self, keys: [&str; COUNT]) -> [Mark; COUNT] {
-        let mut found = [Mark::default(); COUNT];
+    pub(crate) fn find_all<const COUNT: usize>(self, keys: [&str; COUNT]) -> [NodeMark; COUNT] {
+        let mut found = [NodeMark::default(); COUNT];
         let mut members = self.members();
         while let Some((name, _, at)) = members.next_notes() {
             for (key, found) in keys.iter().zip(&mut found) {
                 if name.is_called(key, self.text) {
-                    *found = Mark(at);
+                    *found = NodeMark(at);
                 }
             }
         }
@@ -566,51 +570,51 @@ impl<'t> Node<'t> {
 
 /// The members of an object, in order. A key with escapes comes as written.
 #[derive(Clone)]
-pub struct Members<'t> {
+pub struct NodeMembers<'t> {
     text: &'t str,
     /// All up to the end of the object: who stands inside it asks for none behind it.
-    notes: &'t [Note],
+    notes: &'t [TapeEntry],
     at: u32,
 }
 
-impl<'t> Members<'t> {
+impl<'t> NodeMembers<'t> {
     /// The notes of the next key and value, and the number of the latter.
     #[inline(always)]
-    fn next_notes(&mut self) -> Option<(&'t Note, &'t Note, u32)> {
+    fn next_notes(&mut self) -> Option<(&'t TapeEntry, &'t TapeEntry, u32)> {
         let at = self.at as usize;
-        let [key, value] = self.notes.get(at..at + 2).and_then(<[Note]>::first_chunk)?;
+        let [key, value] = self.notes.get(at..at + 2).and_then(<[TapeEntry]>::first_chunk)?;
         self.at = value.next;
         Some((key, value, at as u32 + 1))
     }
 }
 
-impl<'t> Iterator for Members<'t> {
-    type Item = (&'t str, Node<'t>);
+impl<'t> Iterator for NodeMembers<'t> {
+    type Item = (&'t str, TapeNode<'t>);
 
     #[inline(always)]
     fn next(&mut self) -> Option<Self::Item> {
         let (key, _, at) = self.next_notes()?;
-        let node = Node { text: self.text, notes: self.notes, at };
+        let node = TapeNode { text: self.text, notes: self.notes, at };
         Some((&self.text[key.start as usize + 1..key.end as usize - 1], node))
     }
 }
 
 /// The elements of an array, in order.
 #[derive(Clone)]
-pub struct Elements<'t> {
+pub struct NodeElements<'t> {
     text: &'t str,
-    /// As for [`Members`].
-    notes: &'t [Note],
+    /// As for [`NodeMembers`].
+    notes: &'t [TapeEntry],
     at: u32,
 }
 
-impl<'t> Iterator for Elements<'t> {
-    type Item = Node<'t>;
+impl<'t> Iterator for NodeElements<'t> {
+    type Item = TapeNode<'t>;
 
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
         let at = self.at;
         self.at = self.notes.get(at as usize)?.next;
-        Some(Node { text: self.text, notes: self.notes, at })
+        Some(TapeNode { text: self.text, notes: self.notes, at })
     }
 }

@@ -4,14 +4,14 @@ use super::{Object, Value};
 
 /// A value under construction: what is begun, is ended.
 #[derive(Default)]
-pub(in crate::json) struct Builder {
+pub(in crate::json) struct ValueBuilder {
     open: Vec<Value>,
     /// The keys of the open members, outermost first.
     keys: Vec<String>,
     whole: Value,
 }
 
-impl Builder {
+impl ValueBuilder {
     pub(in crate::json) fn begin_array(&mut self) {
         self.begin_array_of(0);
     }

@@ -48,9 +48,9 @@ fn serialize_text<S: Serializer>(number: &str, serializer: S) -> Result<S::Ok, S
 }
 
 /// A value that stands inside so many containers.
-struct Nested<'v>(&'v Value, usize);
+struct NestedValue<'v>(&'v Value, usize);
 
-impl Serialize for Nested<'_> {
+impl Serialize for NestedValue<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let Self(value, depth) = *self;
         match value {
@@ -72,7 +72,7 @@ fn serialize_elements<S: Serializer>(
 ) -> Result<S::Ok, S::Error> {
     let mut list = serializer.serialize_seq(Some(elements.len()))?;
     for element in elements {
-        list.serialize_element(&Nested(element, depth + 1))?;
+        list.serialize_element(&NestedValue(element, depth + 1))?;
     }
     list.end()
 }
@@ -84,14 +84,14 @@ fn serialize_members<S: Serializer>(
 ) -> Result<S::Ok, S::Error> {
     let mut map = serializer.serialize_map(Some(members.len()))?;
     for (key, value) in members {
-        map.serialize_entry(key, &Nested(value, depth + 1))?;
+        map.serialize_entry(key, &NestedValue(value, depth + 1))?;
     }
     map.end()
 }
 
 impl Serialize for Value {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        Nested(self, 0).serialize(serializer)
+        NestedValue(self, 0).serialize(serializer)
     }
 }
 
@@ -128,7 +128,7 @@ impl<'de> Visitor<'de> for TextOrValue {
     }
 
     fn visit_newtype_struct<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
-        deserializer.deserialize_any(Plain)
+        deserializer.deserialize_any(PlainVisitor)
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Value, A::Error> {
@@ -143,7 +143,7 @@ impl<'de> Visitor<'de> for TextOrValue {
 }
 
 /// Takes a value.
-struct Plain;
+struct PlainVisitor;
 
 fn members<'de, A: MapAccess<'de>>(first: Option<String>, mut map: A) -> Result<Value, A::Error> {
     let mut members = Object::new();
@@ -156,7 +156,7 @@ fn members<'de, A: MapAccess<'de>>(first: Option<String>, mut map: A) -> Result<
     Ok(Value::Object(members))
 }
 
-impl<'de> Visitor<'de> for Plain {
+impl<'de> Visitor<'de> for PlainVisitor {
     type Value = Value;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -263,12 +263,12 @@ mod tests {
         let value: Value = serde_json::from_str(TEXT).expect("JSON");
         assert_eq!(serde_json::to_string(&value).ok().as_deref(), Some(TEXT));
         #[derive(Serialize, Deserialize)]
-        struct Own {
+        struct OwnVisitor {
             b: Number,
             a: Array,
             c: Object,
         }
-        let own: Own = serde_json::from_str(TEXT).expect("its members");
+        let own: OwnVisitor = serde_json::from_str(TEXT).expect("its members");
         assert_eq!(serde_json::to_string(&own).ok().as_deref(), Some(TEXT));
     }
 
@@ -276,40 +276,40 @@ mod tests {
     fn types_that_buffer_get_the_value() {
         #[derive(Debug, PartialEq, Serialize, Deserialize)]
         #[serde(tag = "kind")]
-        enum Tagged {
+        enum TaggedForm {
             A { value: Value },
         }
         #[derive(Debug, PartialEq, Serialize, Deserialize)]
-        struct Flat {
+        struct FlatForm {
             #[serde(flatten)]
-            inner: Inner,
+            inner: InnerForm,
         }
         #[derive(Debug, PartialEq, Serialize, Deserialize)]
-        struct Inner {
+        struct InnerForm {
             value: Value,
         }
         #[derive(Debug, PartialEq, Serialize, Deserialize)]
         #[serde(untagged)]
-        enum Untagged {
+        enum UntaggedForm {
             B { other: bool },
             A { value: Value },
         }
         let text = r#"{"kind":"A","value":{"z":[1.5,-7,18446744073709551615,null,true,"x"],"a":{}}}"#;
         let value: Value =
             r#"{"z":[1.5,-7,18446744073709551615,null,true,"x"],"a":{}}"#.parse().expect("JSON");
-        let tagged: Tagged = serde_json::from_str(text).expect("tagged");
+        let tagged: TaggedForm = serde_json::from_str(text).expect("tagged");
         assert_eq!(serde_json::to_string(&tagged).ok().as_deref(), Some(text));
-        assert_eq!(tagged, Tagged::A { value: value.clone() });
-        let flat: Flat = serde_json::from_str(text).expect("flat");
+        assert_eq!(tagged, TaggedForm::A { value: value.clone() });
+        let flat: FlatForm = serde_json::from_str(text).expect("flat");
         assert_eq!(flat.inner.value, value);
-        let untagged: Untagged = serde_json::from_str(text).expect("untagged");
-        assert_eq!(untagged, Untagged::A { value });
+        let untagged: UntaggedForm = serde_json::from_str(text).expect("untagged");
+        assert_eq!(untagged, UntaggedForm::A { value });
         // What was written survives the way out, whatever is around it.
         let spelled: Value = "1.50".parse().expect("JSON");
         for text in [
-            serde_json::to_string(&Tagged::A { value: spelled.clone() }),
-            serde_json::to_string(&Flat { inner: Inner { value: spelled.clone() } }),
-            serde_json::to_string(&Untagged::A { value: spelled }),
+            serde_json::to_string(&TaggedForm::A { value: spelled.clone() }),
+            serde_json::to_string(&FlatForm { inner: InnerForm { value: spelled.clone() } }),
+            serde_json::to_string(&UntaggedForm::A { value: spelled }),
         ] {
             assert!(text.is_ok_and(|text| text.contains("1.50")));
         }

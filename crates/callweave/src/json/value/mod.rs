@@ -14,12 +14,12 @@ use std::str::FromStr;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-pub(super) use self::build::Builder;
+pub(super) use self::build::ValueBuilder;
 pub use self::number::Number;
 pub use self::object::Object;
 pub use self::outside::AsValue;
-pub(super) use self::walk::{Step, Walk};
-use super::{Node, Tape};
+pub(super) use self::walk::{ValueWalk, WalkStep};
+use super::{Tape, TapeNode};
 use crate::error::{Error, ErrorKind, Result};
 
 /// A JSON value in memory that keeps what was written.
@@ -77,7 +77,7 @@ pub enum Value {
 pub struct Array(Vec<Value>);
 
 /// What finds a value inside another: a key or an index. Not to be named elsewhere.
-pub trait At: private::Sealed {
+pub trait ValueIndex: private::SealedIndex {
     /// The value there.
     fn of(self, value: &Value) -> Option<&Value>;
     /// The value there, to be changed.
@@ -85,13 +85,13 @@ pub trait At: private::Sealed {
 }
 
 mod private {
-    pub trait Sealed {}
-    impl Sealed for &str {}
-    impl Sealed for &String {}
-    impl Sealed for usize {}
+    pub trait SealedIndex {}
+    impl SealedIndex for &str {}
+    impl SealedIndex for &String {}
+    impl SealedIndex for usize {}
 }
 
-impl At for &str {
+impl ValueIndex for &str {
     fn of(self, value: &Value) -> Option<&Value> {
         value.as_object()?.get(self)
     }
@@ -101,7 +101,7 @@ impl At for &str {
     }
 }
 
-impl At for &String {
+impl ValueIndex for &String {
     fn of(self, value: &Value) -> Option<&Value> {
         self.as_str().of(value)
     }
@@ -111,7 +111,7 @@ impl At for &String {
     }
 }
 
-impl At for usize {
+impl ValueIndex for usize {
     fn of(self, value: &Value) -> Option<&Value> {
         value.as_array()?.get(self)
     }
@@ -128,12 +128,12 @@ impl Value {
     pub const TOLD_DEPTH: usize = 100;
 
     /// Whether a text nests too deeply for a value.
-    pub(crate) fn is_too_deep(node: Node<'_>) -> bool {
+    pub(crate) fn is_too_deep(node: TapeNode<'_>) -> bool {
         node.is_too_deep()
     }
 
     /// The value of a text, unless it nests too deeply.
-    pub(crate) fn of_node(node: Node<'_>) -> Result<Self> {
+    pub(crate) fn of_node(node: TapeNode<'_>) -> Result<Self> {
         if node.is_too_deep() {
             let detail = format!("the JSON text nests more than {} containers", Self::MAX_DEPTH);
             return Err(Error::new(ErrorKind::Limit, detail));
@@ -152,18 +152,18 @@ impl Value {
         Self::Object(members.into_iter().collect())
     }
 
-    /// The value that a JSON text stands for, whatever is in it: see [`Node::to_value`](super::Node::to_value).
+    /// The value that a JSON text stands for, whatever is in it: see [`TapeNode::to_value`](super::TapeNode::to_value).
     pub(crate) fn of_text(text: &str) -> Self {
         Tape::new().parse(text).map_or_else(|_| text.into(), |node| node.to_value())
     }
 
     /// The member of that key, or the element at that index.
-    pub fn get(&self, place: impl At) -> Option<&Self> {
+    pub fn get(&self, place: impl ValueIndex) -> Option<&Self> {
         place.of(self)
     }
 
     /// The member of that key, or the element at that index, to be changed.
-    pub fn get_mut(&mut self, place: impl At) -> Option<&mut Self> {
+    pub fn get_mut(&mut self, place: impl ValueIndex) -> Option<&mut Self> {
         place.of_mut(self)
     }
 
@@ -307,10 +307,10 @@ pub(crate) fn bounded(whole: &Value) -> Cow<'_, Value> {
 }
 
 /// Nested no more deeply than [`Value::MAX_DEPTH`].
-impl TryFrom<Node<'_>> for Value {
+impl TryFrom<TapeNode<'_>> for Value {
     type Error = Error;
 
-    fn try_from(node: Node<'_>) -> Result<Self> {
+    fn try_from(node: TapeNode<'_>) -> Result<Self> {
         Self::of_node(node)
     }
 }
@@ -338,7 +338,7 @@ impl FromStr for Object {
 }
 
 /// A missing member or element is null.
-impl<P: At> Index<P> for Value {
+impl<P: ValueIndex> Index<P> for Value {
     type Output = Self;
 
     fn index(&self, place: P) -> &Self {

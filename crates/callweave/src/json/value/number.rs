@@ -19,11 +19,11 @@ use crate::json::tape;
 /// # Ok::<(), callweave::Error>(())
 /// ```
 #[derive(Clone)]
-pub struct Number(Text);
+pub struct Number(NumberText);
 
 /// Nearly all numbers are short, and a value may hold many: these need no memory of their own.
 #[derive(Clone)]
-enum Text {
+enum NumberText {
     Short { length: u8, bytes: [u8; SHORT] },
     Long(Box<str>),
 }
@@ -38,9 +38,9 @@ impl Number {
         match bytes.get_mut(..text.len()) {
             Some(start) => {
                 start.copy_from_slice(text.as_bytes());
-                Self(Text::Short { length: text.len() as u8, bytes })
+                Self(NumberText::Short { length: text.len() as u8, bytes })
             }
-            None => Self(Text::Long(text.into())),
+            None => Self(NumberText::Long(text.into())),
         }
     }
 
@@ -52,10 +52,10 @@ impl Number {
     /// Its text.
     pub fn as_str(&self) -> &str {
         match &self.0 {
-            Text::Short { length, bytes } => {
+            NumberText::Short { length, bytes } => {
                 std::str::from_utf8(&bytes[..usize::from(*length)]).expect("a number is ASCII")
             }
-            Text::Long(text) => text,
+            NumberText::Long(text) => text,
         }
     }
 
@@ -77,16 +77,16 @@ impl Number {
     /// The nearest number that there is, if this one is written just as a program would write that.
     pub(super) fn as_plain_f64(&self) -> Option<f64> {
         let number = self.as_f64()?;
-        let mut rest = Rest(self.as_str());
+        let mut rest = MatchingRest(self.as_str());
         write!(rest, "{}", serde_json::Number::from_f64(number)?).ok()?;
         rest.0.is_empty().then_some(number)
     }
 }
 
 /// Takes what is written from the start of a text, as long as it is the same.
-struct Rest<'t>(&'t str);
+struct MatchingRest<'t>(&'t str);
 
-impl Write for Rest<'_> {
+impl Write for MatchingRest<'_> {
     fn write_str(&mut self, text: &str) -> fmt::Result {
         self.0 = self.0.strip_prefix(text).ok_or(fmt::Error)?;
         Ok(())

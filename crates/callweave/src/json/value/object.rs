@@ -3,7 +3,7 @@
 use std::ops::Index;
 
 use super::Value;
-use crate::table::Table;
+use crate::table::OrderedTable;
 
 /// The members of an object, in the order in which they came; each key once.
 ///
@@ -18,7 +18,7 @@ use crate::table::Table;
 /// ```
 #[derive(Default)]
 pub struct Object {
-    members: Table<String, Value>,
+    members: OrderedTable<String, Value>,
 }
 
 impl Object {

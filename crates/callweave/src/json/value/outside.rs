@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::{Array, Builder, Number, Object, Value};
+use super::{Array, Number, Object, Value, ValueBuilder};
 
 /// A JSON value that a door takes: a [`Value`], which keeps what was written, or that of `serde_json`.
 pub trait AsValue {
@@ -28,14 +28,14 @@ impl<V: AsValue + ?Sized> AsValue for &V {
     }
 }
 
-enum Open<'v> {
+enum OpenValue<'v> {
     Array(std::slice::Iter<'v, serde_json::Value>),
     Object(serde_json::map::Iter<'v>),
 }
 
 impl From<&serde_json::Value> for Value {
     fn from(value: &serde_json::Value) -> Self {
-        let mut builder = Builder::default();
+        let mut builder = ValueBuilder::default();
         let mut open = Vec::new();
         let mut next = Some(value);
         loop {
@@ -46,11 +46,11 @@ impl From<&serde_json::Value> for Value {
                 Some(serde_json::Value::String(text)) => builder.put(text.as_str().into()),
                 Some(serde_json::Value::Array(elements)) => {
                     builder.begin_array();
-                    open.push(Open::Array(elements.iter()));
+                    open.push(OpenValue::Array(elements.iter()));
                 }
                 Some(serde_json::Value::Object(members)) => {
                     builder.begin_object();
-                    open.push(Open::Object(members.iter()));
+                    open.push(OpenValue::Object(members.iter()));
                 }
                 None => {
                     open.pop();
@@ -58,8 +58,8 @@ impl From<&serde_json::Value> for Value {
                 }
             }
             next = match open.last_mut() {
-                Some(Open::Array(elements)) => elements.next(),
-                Some(Open::Object(members)) => members.next().map(|(key, value)| {
+                Some(OpenValue::Array(elements)) => elements.next(),
+                Some(OpenValue::Object(members)) => members.next().map(|(key, value)| {
                     builder.key(key.clone());
                     value
                 }),

@@ -4,24 +4,24 @@ use std::fmt::{self, Write};
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher, Hash, Hasher};
 use std::{slice, vec};
 
-use super::{Array, Builder, Object, Value};
+use super::{Array, Object, Value, ValueBuilder};
 use crate::json::str::escape_to;
 use crate::json::word::plain_end;
 
 /// A value in the order in which it is written.
-pub(in crate::json) struct Walk<'v> {
-    first: Option<Step<'v>>,
-    open: Vec<Open<'v>>,
+pub(in crate::json) struct ValueWalk<'v> {
+    first: Option<WalkStep<'v>>,
+    open: Vec<OpenWalk<'v>>,
 }
 
-enum Open<'v> {
+enum OpenWalk<'v> {
     Array(slice::Iter<'v, Value>),
     Object(slice::Iter<'v, (String, Value)>),
     /// A member whose key was told.
     Member(&'v Value),
 }
 
-pub(in crate::json) enum Step<'v> {
+pub(in crate::json) enum WalkStep<'v> {
     BeginArray,
     BeginObject,
     Key(&'v str),
@@ -31,7 +31,7 @@ pub(in crate::json) enum Step<'v> {
     EndObject,
 }
 
-impl<'v> Walk<'v> {
+impl<'v> ValueWalk<'v> {
     pub(in crate::json) fn through(value: &'v Value) -> Self {
         let mut walk = Self { first: None, open: Vec::new() };
         walk.first = Some(walk.enter(value));
@@ -39,54 +39,54 @@ impl<'v> Walk<'v> {
     }
 
     fn through_elements(elements: &'v Array) -> Self {
-        Self { first: Some(Step::BeginArray), open: vec![Open::Array(elements.iter())] }
+        Self { first: Some(WalkStep::BeginArray), open: vec![OpenWalk::Array(elements.iter())] }
     }
 
     fn through_members(members: &'v Object) -> Self {
-        Self { first: Some(Step::BeginObject), open: vec![Open::Object(members.members().iter())] }
+        Self { first: Some(WalkStep::BeginObject), open: vec![OpenWalk::Object(members.members().iter())] }
     }
 
-    fn enter(&mut self, value: &'v Value) -> Step<'v> {
+    fn enter(&mut self, value: &'v Value) -> WalkStep<'v> {
         match value {
             Value::Array(elements) => {
-                self.open.push(Open::Array(elements.iter()));
-                Step::BeginArray
+                self.open.push(OpenWalk::Array(elements.iter()));
+                WalkStep::BeginArray
             }
             Value::Object(members) => {
-                self.open.push(Open::Object(members.members().iter()));
-                Step::BeginObject
+                self.open.push(OpenWalk::Object(members.members().iter()));
+                WalkStep::BeginObject
             }
-            leaf => Step::Leaf(leaf),
+            leaf => WalkStep::Leaf(leaf),
         }
     }
 }
 
-impl<'v> Iterator for Walk<'v> {
-    type Item = Step<'v>;
+impl<'v> Iterator for ValueWalk<'v> {
+    type Item = WalkStep<'v>;
 
-    fn next(&mut self) -> Option<Step<'v>> {
+    fn next(&mut self) -> Option<WalkStep<'v>> {
         if let Some(first) = self.first.take() {
             return Some(first);
         }
         match self.open.last_mut()? {
-            Open::Array(elements) => match elements.next() {
+            OpenWalk::Array(elements) => match elements.next() {
                 Some(element) => Some(self.enter(element)),
                 None => {
                     self.open.pop();
-                    Some(Step::EndArray)
+                    Some(WalkStep::EndArray)
                 }
             },
-            Open::Object(members) => match members.next() {
+            OpenWalk::Object(members) => match members.next() {
                 Some((key, value)) => {
-                    self.open.push(Open::Member(value));
-                    Some(Step::Key(key))
+                    self.open.push(OpenWalk::Member(value));
+                    Some(WalkStep::Key(key))
                 }
                 None => {
                     self.open.pop();
-                    Some(Step::EndObject)
+                    Some(WalkStep::EndObject)
                 }
             },
-            &mut Open::Member(value) => {
+            &mut OpenWalk::Member(value) => {
                 self.open.pop();
                 Some(self.enter(value))
             }
@@ -102,14 +102,14 @@ impl Clone for Value {
             Self::Number(number) => Self::Number(number.clone()),
             Self::String(text) => Self::String(text.clone()),
             Self::Array(_) | Self::Object(_) => {
-                let mut builder = Builder::default();
-                for step in Walk::through(self) {
+                let mut builder = ValueBuilder::default();
+                for step in ValueWalk::through(self) {
                     match step {
-                        Step::BeginArray => builder.begin_array(),
-                        Step::BeginObject => builder.begin_object(),
-                        Step::Key(key) => builder.key(key.to_owned()),
-                        Step::Leaf(leaf) => builder.put(leaf.clone()),
-                        Step::EndArray | Step::EndObject => builder.end(),
+                        WalkStep::BeginArray => builder.begin_array(),
+                        WalkStep::BeginObject => builder.begin_object(),
+                        WalkStep::Key(key) => builder.key(key.to_owned()),
+                        WalkStep::Leaf(leaf) => builder.put(leaf.clone()),
+                        WalkStep::EndArray | WalkStep::EndObject => builder.end(),
                     }
                 }
                 builder.finish()
@@ -132,7 +132,7 @@ impl Clone for Object {
 
 /// What the last step means for the next.
 #[derive(Clone, Copy, PartialEq)]
-enum After {
+enum StepEffect {
     Nothing,
     Begin,
     Key,
@@ -140,39 +140,40 @@ enum After {
 }
 
 /// Writes JSON text: compact, or with `{:#}` in lines, both as `serde_json` does.
-fn write(walk: Walk<'_>, is_pretty: bool, f: &mut impl Write) -> fmt::Result {
+fn write(walk: ValueWalk<'_>, is_pretty: bool, f: &mut impl Write) -> fmt::Result {
     let mut depth = 0;
-    let mut after = After::Nothing;
+    let mut after = StepEffect::Nothing;
     for step in walk {
-        let is_end = matches!(step, Step::EndArray | Step::EndObject);
+        let is_end = matches!(step, WalkStep::EndArray | WalkStep::EndObject);
         depth -= usize::from(is_end);
-        if after == After::Value && !is_end {
+        if after == StepEffect::Value && !is_end {
             f.write_char(',')?;
         }
-        let begins_line = if is_end { after == After::Value } else { depth > 0 && after != After::Key };
+        let begins_line =
+            if is_end { after == StepEffect::Value } else { depth > 0 && after != StepEffect::Key };
         if is_pretty && begins_line {
             write!(f, "\n{:1$}", "", 2 * depth)?;
         }
         after = match step {
-            Step::BeginArray | Step::BeginObject => After::Begin,
-            Step::Key(_) => After::Key,
-            Step::Leaf(_) | Step::EndArray | Step::EndObject => After::Value,
+            WalkStep::BeginArray | WalkStep::BeginObject => StepEffect::Begin,
+            WalkStep::Key(_) => StepEffect::Key,
+            WalkStep::Leaf(_) | WalkStep::EndArray | WalkStep::EndObject => StepEffect::Value,
         };
-        depth += usize::from(after == After::Begin);
+        depth += usize::from(after == StepEffect::Begin);
         match step {
-            Step::BeginArray => f.write_char('[')?,
-            Step::BeginObject => f.write_char('{')?,
-            Step::EndArray => f.write_char(']')?,
-            Step::EndObject => f.write_char('}')?,
-            Step::Key(key) => {
+            WalkStep::BeginArray => f.write_char('[')?,
+            WalkStep::BeginObject => f.write_char('{')?,
+            WalkStep::EndArray => f.write_char(']')?,
+            WalkStep::EndObject => f.write_char('}')?,
+            WalkStep::Key(key) => {
                 write_string(key, f)?;
                 f.write_str(if is_pretty { ": " } else { ":" })?;
             }
-            Step::Leaf(Value::Null) => f.write_str("null")?,
-            Step::Leaf(Value::Bool(truth)) => f.write_str(if *truth { "true" } else { "false" })?,
-            Step::Leaf(Value::Number(number)) => f.write_str(number.as_str())?,
-            Step::Leaf(Value::String(text)) => write_string(text, f)?,
-            Step::Leaf(Value::Array(_) | Value::Object(_)) => unreachable!("a leaf is no container"),
+            WalkStep::Leaf(Value::Null) => f.write_str("null")?,
+            WalkStep::Leaf(Value::Bool(truth)) => f.write_str(if *truth { "true" } else { "false" })?,
+            WalkStep::Leaf(Value::Number(number)) => f.write_str(number.as_str())?,
+            WalkStep::Leaf(Value::String(text)) => write_string(text, f)?,
+            WalkStep::Leaf(Value::Array(_) | Value::Object(_)) => unreachable!("a leaf is no container"),
         }
     }
     Ok(())
@@ -192,23 +193,23 @@ impl Value {
     /// Appends the value as compact JSON text.
     pub fn write_into(&self, out: &mut String) {
         // A string takes everything.
-        let _ = write(Walk::through(self), false, out);
+        let _ = write(ValueWalk::through(self), false, out);
     }
 
     /// The same for a value that nobody needs any more: what is written is freed, so that a long value and its text are
     /// never in memory together.
     pub fn write_last_into(self, out: &mut String) {
-        let mut open: Vec<Rest> = Vec::new();
+        let mut open: Vec<UnwrittenRest> = Vec::new();
         let mut next = Some(self);
         loop {
             match next.take() {
                 Some(Self::Array(elements)) => {
                     out.push('[');
-                    open.push(Rest::Array(elements.into_iter()));
+                    open.push(UnwrittenRest::Array(elements.into_iter()));
                 }
                 Some(Self::Object(members)) => {
                     out.push('{');
-                    open.push(Rest::Object(members.into_iter()));
+                    open.push(UnwrittenRest::Object(members.into_iter()));
                 }
                 Some(leaf) => {
                     leaf.write_into(out);
@@ -217,8 +218,8 @@ impl Value {
                 None => {}
             }
             match open.last_mut() {
-                Some(Rest::Array(elements)) => next = elements.next(),
-                Some(Rest::Object(members)) => {
+                Some(UnwrittenRest::Array(elements)) => next = elements.next(),
+                Some(UnwrittenRest::Object(members)) => {
                     next = members.next().map(|(key, value)| {
                         let _ = write_string(&key, out);
                         out.push(':');
@@ -232,7 +233,7 @@ impl Value {
                 if out.ends_with(',') {
                     out.pop();
                 }
-                out.push_str(if matches!(open.pop(), Some(Rest::Array(_))) { "]," } else { "}," });
+                out.push_str(if matches!(open.pop(), Some(UnwrittenRest::Array(_))) { "]," } else { "}," });
             }
         }
         out.pop();
@@ -240,7 +241,7 @@ impl Value {
 }
 
 /// What is still to be written of a value.
-enum Rest {
+enum UnwrittenRest {
     Array(vec::IntoIter<Value>),
     Object(vec::IntoIter<(String, Value)>),
 }
@@ -250,13 +251,13 @@ macro_rules! display {
         /// Compact JSON text; with `{:#}` in lines.
         impl fmt::Display for $shown {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                write(Walk::$walk(self), f.alternate(), f)
+                write(ValueWalk::$walk(self), f.alternate(), f)
             }
         }
 
         impl fmt::Debug for $shown {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                write(Walk::$walk(self), f.alternate(), f)
+                write(ValueWalk::$walk(self), f.alternate(), f)
             }
         }
     )*};

@@ -5,35 +5,39 @@ mod stream;
 mod whole;
 
 use super::{CITATIONS, DATA, ERRORS, FINISH, MESSAGE, SIGNATURE, TEXT, THINKING, USAGE};
-use crate::encode::{Encoding, Feature, Says, no_logprobs};
-use crate::event::{AttachmentKind, Counters, FinishReason, Json, ReasoningForm};
-use crate::json::{Paths, Tape, Writer, each_member};
+use crate::encode::{ProtocolEncoding, WireCapabilities, WireFeature, no_logprobs};
+use crate::event::{AttachmentKind, FinishReason, JsonText, ReasoningForm, TokenCounts};
+use crate::json::{JsonWriter, MemberPaths, Tape, each_member};
 use crate::protocol::error::{LOST_CONNECTION, is_lost_connection};
 use crate::protocol::{error_word, finish_word};
 use crate::upstream::UpstreamError;
 
-pub(super) const ENCODING: Encoding =
-    Encoding { stream: stream::encoder, whole: whole::write, says: |_, _, _| SAYS, id_prefix: "msg_" };
+pub(super) const ENCODING: ProtocolEncoding = ProtocolEncoding {
+    stream: stream::encoder,
+    whole: whole::write,
+    says: |_, _, _| SAYS,
+    id_prefix: "msg_",
+};
 
-const SAYS: Says = Says {
+const SAYS: WireCapabilities = WireCapabilities {
     own: &[MESSAGE],
     not: &[
-        Feature::OtherChoices,
-        Feature::Builtin,
-        Feature::Result,
-        Feature::Opaque,
-        Feature::Unnamed,
-        Feature::Refusal,
-        Feature::Summary,
-        Feature::Custom,
-        Feature::Cut,
-        Feature::Total,
-        Feature::OddCached,
-        Feature::CutOff,
-        Feature::NamesOfFailure,
-        Feature::CountsWithoutEnd,
-        Feature::Correction,
-        Feature::LateId,
+        WireFeature::OtherChoices,
+        WireFeature::Builtin,
+        WireFeature::Result,
+        WireFeature::Opaque,
+        WireFeature::Unnamed,
+        WireFeature::Refusal,
+        WireFeature::Summary,
+        WireFeature::Custom,
+        WireFeature::Cut,
+        WireFeature::Total,
+        WireFeature::OddCached,
+        WireFeature::CutOff,
+        WireFeature::NamesOfFailure,
+        WireFeature::CountsWithoutEnd,
+        WireFeature::Correction,
+        WireFeature::LateId,
     ],
     hangs,
     logprobs: no_logprobs,
@@ -43,7 +47,7 @@ const SAYS: Says = Says {
 
 /// Whether what hangs on a thought of another protocol can be said: both are texts, and what is encrypted stands in
 /// thoughts of which nothing is shown.
-fn hangs(form: ReasoningForm, kind: AttachmentKind, value: &Json<'_>) -> bool {
+fn hangs(form: ReasoningForm, kind: AttachmentKind, value: &JsonText<'_>) -> bool {
     let is_text = value.as_str().trim_ascii_start().starts_with('"');
     match kind {
         AttachmentKind::Signature => is_text,
@@ -73,19 +77,19 @@ const READ: &[&str] = &[
 const INCOMPLETE: &str = "max_tokens";
 
 /// Whether the value is an object whose type is that word.
-fn calls_itself(word: &str, value: &Json<'_>) -> bool {
+fn calls_itself(word: &str, value: &JsonText<'_>) -> bool {
     let mut tape = Tape::new();
     let own = tape.parse(value.as_str()).ok().and_then(|object| object.get("type")?.str());
     own.is_some_and(|own| own.is(word))
 }
 
 /// Whether a result says which call it answers; one that was cut may not.
-fn answers(result: &Json<'_>) -> bool {
+fn answers(result: &JsonText<'_>) -> bool {
     Tape::new().parse(result.as_str()).is_ok_and(|block| block.get("tool_use_id").is_some())
 }
 
 /// A block: its type, what such blocks usually hold unless the members say otherwise, and the members.
-fn write_block(word: &str, usual: &[(&str, &str)], members: &Paths, writer: &mut Writer<'_>) {
+fn write_block(word: &str, usual: &[(&str, &str)], members: &MemberPaths, writer: &mut JsonWriter<'_>) {
     writer.object();
     writer.text_member("type", word);
     for (key, value) in usual.iter().filter(|(key, _)| members.get(key).is_none()) {
@@ -99,7 +103,7 @@ fn stop_reason(reason: FinishReason, said: Option<&str>) -> &str {
     finish_word(reason, said, FINISH).unwrap_or(INCOMPLETE)
 }
 
-fn write_error(error: &UpstreamError<'_>, is_mended: bool, writer: &mut Writer<'_>) {
+fn write_error(error: &UpstreamError<'_>, is_mended: bool, writer: &mut JsonWriter<'_>) {
     if !is_mended {
         return writer.raw_member("error", error.raw.as_str());
     }
@@ -115,7 +119,7 @@ fn write_error(error: &UpstreamError<'_>, is_mended: bool, writer: &mut Writer<'
 }
 
 /// The body of a failed request. There is a word for every class.
-pub(super) fn write_failure(error: &UpstreamError<'_>, _: Option<&str>, writer: &mut Writer<'_>) {
+pub(super) fn write_failure(error: &UpstreamError<'_>, _: Option<&str>, writer: &mut JsonWriter<'_>) {
     writer.object();
     writer.text_member("type", "error");
     write_error(error, true, writer);
@@ -128,8 +132,8 @@ pub(super) fn write_failure(error: &UpstreamError<'_>, _: Option<&str>, writer: 
 const NO_USAGE: &str = "{\"input_tokens\":0,\"output_tokens\":0}";
 
 /// Token counts in the wire's words, and what else the provider wrote.
-fn write_usage(counters: &Counters, raw: Option<&Json<'_>>, writer: &mut Writer<'_>) {
-    let mut paths = Paths::default();
+fn write_usage(counters: &TokenCounts, raw: Option<&JsonText<'_>>, writer: &mut JsonWriter<'_>) {
+    let mut paths = MemberPaths::default();
     each_member(raw, |key, value| paths.set(key, value));
     let counters = counters.with_cache_beside();
     let counts = [

@@ -6,14 +6,15 @@ use super::PROTOCOL;
 use crate::error::Result;
 use crate::json::{Object, Value};
 use crate::request::{
-    Arguments, Body, CacheMark, Call, CallKind, CallResult, Compaction, Content, Format, Kept, Limits, Media,
-    MediaKind, Members, Message, Part, Request, RequestCoding, Role, Seal, Source, Thinking, Thought, Tool,
-    ToolChoice, ToolKind, WEB_SEARCH,
+    CacheMark, CallArguments, CallKind, CallResult, CompactionSettings, ContentPart, Media, MediaKind,
+    MediaSource, MessageContent, OutputFormat, PartKind, ProviderLimits, ProviderSeal, ReasoningMode,
+    Request, RequestCall, RequestCoding, RequestMembers, RequestMessage, RequestReasoning, RequestTool,
+    RetainedFields, Role, ToolChoice, ToolKind, WEB_SEARCH,
 };
 use write::write;
 
 pub(super) const CODING: RequestCoding =
-    RequestCoding { read, write, model: "model", limits: &Limits::ANTHROPIC };
+    RequestCoding { read, write, model: "model", limits: &ProviderLimits::ANTHROPIC };
 
 const NAME: &str = PROTOCOL.name;
 
@@ -30,7 +31,7 @@ const ROLES: &[(&str, Role)] =
     &[("user", Role::User), ("assistant", Role::Assistant), ("system", Role::System)];
 
 fn read(body: Object) -> Result<Request> {
-    let mut body = Members::new(body);
+    let mut body = RequestMembers::new(body);
     let mut request = Request { protocol: Some(NAME), ..Request::default() };
     request.model = body.string("model");
     request.instructions = read_content(&mut body, "system");
@@ -45,7 +46,7 @@ fn read(body: Object) -> Result<Request> {
     request.sampling.temperature = body.number("temperature");
     request.sampling.top_p = body.number("top_p");
     request.sampling.top_k = body.number("top_k");
-    request.reasoning.mode = Thinking::read(&mut body, "thinking.type");
+    request.reasoning.mode = ReasoningMode::read(&mut body, "thinking.type");
     request.reasoning.budget = body.number("thinking.budget_tokens");
     request.reasoning.summary = body.word("thinking.display", SUMMARIES);
     request.reasoning.effort = body.string("output_config.effort");
@@ -55,12 +56,14 @@ fn read(body: Object) -> Result<Request> {
     {
         body.string("output_config.format.type");
         let schema = schema.into();
-        request.format = Some(Format::Schema { name: None, description: None, schema, strict: Some(true) });
+        request.format =
+            Some(OutputFormat::Schema { name: None, description: None, schema, strict: Some(true) });
     } else if let Some(schema) = body.peek("output_format.schema").filter(|schema| schema.is_object()) {
         // The older place, which counts more. It stays.
         let schema = schema.clone();
         body.note_read("output_format");
-        request.format = Some(Format::Schema { name: None, description: None, schema, strict: Some(true) });
+        request.format =
+            Some(OutputFormat::Schema { name: None, description: None, schema, strict: Some(true) });
     }
     request.compaction = read_compaction(&body);
     if request.compaction.is_some() {
@@ -74,33 +77,33 @@ fn read(body: Object) -> Result<Request> {
 }
 
 /// One of several things to do about long conversations. All of them stay.
-fn read_compaction(body: &Members) -> Option<Compaction> {
+fn read_compaction(body: &RequestMembers) -> Option<CompactionSettings> {
     let edits = body.peek("context_management.edits")?.as_array()?;
     let edit =
         edits.iter().find(|edit| edit["type"].as_str().is_some_and(|word| word.starts_with("compact_")))?;
-    Some(Compaction { threshold: edit.pointer("/trigger/value").and_then(Value::as_number).cloned() })
+    Some(CompactionSettings { threshold: edit.pointer("/trigger/value").and_then(Value::as_number).cloned() })
 }
 
-fn read_message(message: Object) -> Message {
-    let mut message = Members::new(message);
+fn read_message(message: Object) -> RequestMessage {
+    let mut message = RequestMembers::new(message);
     let role = message.role(ROLES).unwrap_or(Role::User);
     let content = read_content(&mut message, "content");
-    Message { role, content, name: None, kept: message.rest(NAME) }
+    RequestMessage { role, content, name: None, kept: message.rest(NAME) }
 }
 
-fn read_content(members: &mut Members, path: &str) -> Content {
+fn read_content(members: &mut RequestMembers, path: &str) -> MessageContent {
     if let Some(text) = members.string(path) {
-        return Content::text(text);
+        return MessageContent::text(text);
     }
     match members.array(path) {
-        Some(blocks) => {
-            Content::list(blocks.into_iter().map(|block| read_block(block, Depth::Outer)).collect())
-        }
-        None => Content::default(),
+        Some(blocks) => MessageContent::list(
+            blocks.into_iter().map(|block| read_block(block, AnthropicContentDepth::Outer)).collect(),
+        ),
+        None => MessageContent::default(),
     }
 }
 
-fn read_cache(members: &mut Members) -> Option<Box<CacheMark>> {
+fn read_cache(members: &mut RequestMembers) -> Option<Box<CacheMark>> {
     members
         .constant("cache_control.type", "ephemeral")
         .then(|| Box::new(CacheMark { ttl: members.string("cache_control.ttl") }))
@@ -108,42 +111,50 @@ fn read_cache(members: &mut Members) -> Option<Box<CacheMark>> {
 
 /// Results stand in messages, not in results.
 #[derive(Clone, Copy, PartialEq)]
-enum Depth {
+enum AnthropicContentDepth {
     Outer,
     Inner,
 }
 
-fn read_block(block: Value, depth: Depth) -> Part {
+fn read_block(block: Value, depth: AnthropicContentDepth) -> ContentPart {
     let block = match block {
         Value::Object(block) => block,
-        other => return Part::opaque(NAME, "", other),
+        other => return ContentPart::opaque(NAME, "", other),
     };
-    let mut block = Members::new(block);
+    let mut block = RequestMembers::new(block);
     let word = block.peek_str("type").unwrap_or_default().to_owned();
     let mut signature = None;
     let body = match word.as_str() {
-        "text" => block.string("text").map(Body::Text),
-        "image" => read_source(&mut block, MediaKind::Image).map(Body::from),
+        "text" => block.string("text").map(PartKind::Text),
+        "image" => read_source(&mut block, MediaKind::Image).map(PartKind::from),
         "document" => read_source(&mut block, MediaKind::File)
-            .map(|media| Body::from(Media { name: block.string("title"), ..media })),
+            .map(|media| PartKind::from(Media { name: block.string("title"), ..media })),
         "thinking" => block.string("thinking").map(|text| {
             // Thoughts of other models have an empty one, which seals nothing. It stays.
             match block.peek_str("signature") {
                 Some("") => block.note_read("signature"),
-                _ => signature = block.string("signature").map(|data| Seal::new(ISSUER, data)),
+                _ => signature = block.string("signature").map(|data| ProviderSeal::new(ISSUER, data)),
             }
-            Body::from(Thought { text: Some(text), ..Thought::default() })
+            PartKind::from(RequestReasoning { text: Some(text), ..RequestReasoning::default() })
         }),
         "redacted_thinking" => block.string("data").map(|data| {
-            Body::from(Thought { encrypted: Some(Seal::new(ISSUER, data)), ..Thought::default() })
+            PartKind::from(RequestReasoning {
+                encrypted: Some(ProviderSeal::new(ISSUER, data)),
+                ..RequestReasoning::default()
+            })
         }),
-        "tool_use" => read_call(&mut block, CallKind::Function).map(Body::from),
-        "server_tool_use" => read_call(&mut block, CallKind::Builtin).map(Body::from),
-        "tool_result" if depth == Depth::Outer => Some(read_result(&mut block, CallKind::Function)),
-        word if depth == Depth::Outer && word.ends_with("_tool_result") && word != "mcp_tool_result" => {
+        "tool_use" => read_call(&mut block, CallKind::Function).map(PartKind::from),
+        "server_tool_use" => read_call(&mut block, CallKind::Builtin).map(PartKind::from),
+        "tool_result" if depth == AnthropicContentDepth::Outer => {
+            Some(read_result(&mut block, CallKind::Function))
+        }
+        word if depth == AnthropicContentDepth::Outer
+            && word.ends_with("_tool_result")
+            && word != "mcp_tool_result" =>
+        {
             // Its content is the tool's own and stays what it is.
             let mut result = read_result(&mut block, CallKind::Builtin);
-            if let Body::Result(result) = &mut result {
+            if let PartKind::Result(result) = &mut result {
                 result.value = block.peek("content").cloned();
                 block.note_read("content");
             }
@@ -154,36 +165,42 @@ fn read_block(block: Value, depth: Depth) -> Part {
     let Some(body) = body else {
         if let "tool_use" | "text" | "tool_result" | "thinking" = word.as_str() {
             block.note_malformed("type");
-            return Part { kept: block.rest(NAME), ..Part::new(Body::Opaque(word)) };
+            return ContentPart { kept: block.rest(NAME), ..ContentPart::new(PartKind::Opaque(word)) };
         }
-        return Part::opaque(NAME, &word, block.into_object().into());
+        return ContentPart::opaque(NAME, &word, block.into_object().into());
     };
-    if !matches!(&body, Body::Result(result) if result.kind == CallKind::Builtin) {
+    if !matches!(&body, PartKind::Result(result) if result.kind == CallKind::Builtin) {
         block.string("type");
     }
     let cache = read_cache(&mut block);
-    Part { body, cache, signature, kept: block.rest(NAME) }
+    ContentPart { body, cache, signature, kept: block.rest(NAME) }
 }
 
-fn read_source(block: &mut Members, kind: MediaKind) -> Option<Media> {
+fn read_source(block: &mut RequestMembers, kind: MediaKind) -> Option<Media> {
     let media = match block.peek_str("source.type")? {
         "base64" => {
             let data = block.string("source.data")?;
-            Media { media_type: block.string("source.media_type"), ..Media::new(kind, Source::Data(data)) }
+            Media {
+                media_type: block.string("source.media_type"),
+                ..Media::new(kind, MediaSource::Data(data))
+            }
         }
         "text" => {
             let text = block.string("source.data")?;
-            Media { media_type: block.string("source.media_type"), ..Media::new(kind, Source::Text(text)) }
+            Media {
+                media_type: block.string("source.media_type"),
+                ..Media::new(kind, MediaSource::Text(text))
+            }
         }
-        "url" => Media::new(kind, Source::Url(block.string("source.url")?)),
-        "file" => Media::new(kind, Source::Id(block.string("source.file_id")?)),
+        "url" => Media::new(kind, MediaSource::Url(block.string("source.url")?)),
+        "file" => Media::new(kind, MediaSource::Id(block.string("source.file_id")?)),
         _ => return None,
     };
     block.string("source.type");
     Some(media)
 }
 
-fn read_call(block: &mut Members, kind: CallKind) -> Option<Call> {
+fn read_call(block: &mut RequestMembers, kind: CallKind) -> Option<RequestCall> {
     let name = block.string("name")?;
     let id = block.string("id");
     if id.is_none() {
@@ -191,33 +208,35 @@ fn read_call(block: &mut Members, kind: CallKind) -> Option<Call> {
     }
     block.note_absence("input");
     let input = block.take_if("input", |input| !input.is_null()).unwrap_or_else(|| Object::new().into());
-    Some(Call { id, name, namespace: None, arguments: Arguments::Json(input), kind })
+    Some(RequestCall { id, name, namespace: None, arguments: CallArguments::Json(input), kind })
 }
 
-fn read_result(block: &mut Members, kind: CallKind) -> Body {
+fn read_result(block: &mut RequestMembers, kind: CallKind) -> PartKind {
     let id = block.string("tool_use_id");
     let is_error = block.truth("is_error");
     let content = match kind {
-        CallKind::Builtin => Content::default(),
+        CallKind::Builtin => MessageContent::default(),
         CallKind::Function | CallKind::Custom => match block.string("content") {
-            Some(text) => Content::text(text),
-            None => block.array("content").map_or_else(Content::default, |blocks| {
-                Content::list(blocks.into_iter().map(|block| read_block(block, Depth::Inner)).collect())
+            Some(text) => MessageContent::text(text),
+            None => block.array("content").map_or_else(MessageContent::default, |blocks| {
+                MessageContent::list(
+                    blocks.into_iter().map(|block| read_block(block, AnthropicContentDepth::Inner)).collect(),
+                )
             }),
         },
     };
-    Body::from(CallResult { id, name: None, content, value: None, is_error, kind })
+    PartKind::from(CallResult { id, name: None, content, value: None, is_error, kind })
 }
 
-fn read_tool(tool: Object) -> Tool {
-    let mut tool = Members::new(tool);
+fn read_tool(tool: Object) -> RequestTool {
+    let mut tool = RequestMembers::new(tool);
     let word = tool.peek_str("type").unwrap_or("custom").to_owned();
     let name = tool.peek_str("name").unwrap_or_default().to_owned();
     if word != "custom" || tool.peek_str("name").is_none() {
         let word = if word.starts_with("web_search_") { WEB_SEARCH.to_owned() } else { word };
-        return Tool {
-            kept: Kept::whole(NAME, tool.into_object().into()),
-            ..Tool::new(name, ToolKind::Builtin(word))
+        return RequestTool {
+            kept: RetainedFields::whole(NAME, tool.into_object().into()),
+            ..RequestTool::new(name, ToolKind::Builtin(word))
         };
     }
     tool.string("name");
@@ -225,10 +244,10 @@ fn read_tool(tool: Object) -> Tool {
     let description = tool.string("description");
     let strict = tool.truth("strict");
     let cache = read_cache(&mut tool);
-    Tool { description, strict, cache, kept: tool.rest(NAME), ..Tool::new(name, kind) }
+    RequestTool { description, strict, cache, kept: tool.rest(NAME), ..RequestTool::new(name, kind) }
 }
 
-fn read_choice(body: &mut Members) -> Option<ToolChoice> {
+fn read_choice(body: &mut RequestMembers) -> Option<ToolChoice> {
     let choice = match body.peek_str("tool_choice.type")? {
         "auto" => ToolChoice::Auto,
         "any" => ToolChoice::Required,

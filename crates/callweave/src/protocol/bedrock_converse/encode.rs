@@ -8,36 +8,36 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
 use super::{FINISH, OUTPUT, REASONING, REASONING_TEXT, SERVER_TOOL_USE, TOOL_USE};
-use crate::encode::{Encoding, Feature, Says, no_logprobs};
-use crate::event::{AttachmentKind, CallKind, Counters, FinishReason, Json, ReasoningForm};
-use crate::json::{Paths, Writer, each_member};
-use crate::protocol::error::{IN_AMAZON_STREAMS, Words, error_beside, write_message};
+use crate::encode::{ProtocolEncoding, WireCapabilities, WireFeature, no_logprobs};
+use crate::event::{AttachmentKind, CallKind, FinishReason, JsonText, ReasoningForm, TokenCounts};
+use crate::json::{JsonWriter, MemberPaths, each_member};
+use crate::protocol::error::{ErrorClassNames, IN_AMAZON_STREAMS, error_beside, write_message};
 use crate::protocol::{error_word, finish_word};
 use crate::upstream::UpstreamError;
 
-pub(super) const ENCODING: Encoding =
-    Encoding { stream: stream::encoder, whole: whole::write, says: |_, _, _| SAYS, id_prefix: "" };
+pub(super) const ENCODING: ProtocolEncoding =
+    ProtocolEncoding { stream: stream::encoder, whole: whole::write, says: |_, _, _| SAYS, id_prefix: "" };
 
-const SAYS: Says = Says {
+const SAYS: WireCapabilities = WireCapabilities {
     own: &[OUTPUT],
     not: &[
-        Feature::Id,
-        Feature::Model,
-        Feature::OtherChoices,
-        Feature::Builtin,
-        Feature::Result,
-        Feature::Opaque,
-        Feature::Unnamed,
-        Feature::Refusal,
-        Feature::Summary,
-        Feature::Custom,
-        Feature::Cut,
-        Feature::ThoughtTokens,
-        Feature::OddCached,
-        Feature::CutOff,
-        Feature::CountsWithoutEnd,
-        Feature::Correction,
-        Feature::LateId,
+        WireFeature::Id,
+        WireFeature::Model,
+        WireFeature::OtherChoices,
+        WireFeature::Builtin,
+        WireFeature::Result,
+        WireFeature::Opaque,
+        WireFeature::Unnamed,
+        WireFeature::Refusal,
+        WireFeature::Summary,
+        WireFeature::Custom,
+        WireFeature::Cut,
+        WireFeature::ThoughtTokens,
+        WireFeature::OddCached,
+        WireFeature::CutOff,
+        WireFeature::CountsWithoutEnd,
+        WireFeature::Correction,
+        WireFeature::LateId,
     ],
     hangs: is_apt,
     logprobs: no_logprobs,
@@ -57,9 +57,9 @@ const INCOMPLETE: &str = "max_tokens";
 const NO_METRICS: &str = "{\"latencyMs\":0}";
 
 /// The names of a call, as members of its object.
-fn set_call(id: Option<&str>, name: &str, kind: CallKind, members: &mut Paths) {
+fn set_call(id: Option<&str>, name: &str, kind: CallKind, members: &mut MemberPaths) {
     let mut set = |key: &str, value: &str| {
-        members.set(&format!("{TOOL_USE}.{key}"), Json::from_text(value).as_str());
+        members.set(&format!("{TOOL_USE}.{key}"), JsonText::from_text(value).as_str());
     };
     if let Some(id) = id {
         set("toolUseId", id);
@@ -72,7 +72,7 @@ fn set_call(id: Option<&str>, name: &str, kind: CallKind, members: &mut Paths) {
 
 /// Whether what hangs on a thought of another protocol can be said: a signature is a text, and what is redacted is
 /// binary.
-fn is_apt(form: ReasoningForm, kind: AttachmentKind, value: &Json<'_>) -> bool {
+fn is_apt(form: ReasoningForm, kind: AttachmentKind, value: &JsonText<'_>) -> bool {
     let text = value.to_text();
     match kind {
         AttachmentKind::Signature => text.is_some(),
@@ -93,7 +93,11 @@ fn stop_reason(reason: FinishReason, said: Option<&str>) -> &str {
 }
 
 /// The name of an exception, which is its class.
-fn exception_name<'e>(error: &'e UpstreamError<'_>, is_mended: bool, words: &'static Words) -> &'e str {
+fn exception_name<'e>(
+    error: &'e UpstreamError<'_>,
+    is_mended: bool,
+    words: &'static ErrorClassNames,
+) -> &'e str {
     let said = error
         .code
         .as_deref()
@@ -101,7 +105,7 @@ fn exception_name<'e>(error: &'e UpstreamError<'_>, is_mended: bool, words: &'st
     said.or_else(|| error_word(error, words)).unwrap_or_default()
 }
 
-fn write_error(error: &UpstreamError<'_>, is_mended: bool, writer: &mut Writer<'_>) {
+fn write_error(error: &UpstreamError<'_>, is_mended: bool, writer: &mut JsonWriter<'_>) {
     if !is_mended && error.raw.as_str().trim_ascii_start().starts_with('{') {
         return writer.raw(error.raw.as_str());
     }
@@ -111,8 +115,8 @@ fn write_error(error: &UpstreamError<'_>, is_mended: bool, writer: &mut Writer<'
 const NO_USAGE: &str = "{\"inputTokens\":0,\"outputTokens\":0,\"totalTokens\":0}";
 
 /// Token counts in the wire's words, and what else the provider wrote.
-fn write_usage(counters: &Counters, raw: Option<&Json<'_>>, writer: &mut Writer<'_>) {
-    let mut paths = Paths::default();
+fn write_usage(counters: &TokenCounts, raw: Option<&JsonText<'_>>, writer: &mut JsonWriter<'_>) {
+    let mut paths = MemberPaths::default();
     each_member(raw, |key, value| paths.set(key, value));
     let all = counters.input_tokens.unwrap_or(0).saturating_add(counters.output_tokens.unwrap_or(0));
     let counters = counters.with_cache_beside();

@@ -6,14 +6,15 @@ use super::PROTOCOL;
 use crate::error::Result;
 use crate::json::{Object, Value};
 use crate::request::{
-    Arguments, Body, CacheMark, Call, CallKind, CallResult, Content, Format, Kept, Limits, Media, MediaKind,
-    Members, Message, Part, Request, RequestCoding, Role, Seal, Source, Thinking, Thought, Tool, ToolChoice,
-    ToolKind, ending_of_type, type_of_name,
+    CacheMark, CallArguments, CallKind, CallResult, ContentPart, Media, MediaKind, MediaSource,
+    MessageContent, OutputFormat, PartKind, ProviderLimits, ProviderSeal, ReasoningMode, Request,
+    RequestCall, RequestCoding, RequestMembers, RequestMessage, RequestReasoning, RequestTool,
+    RetainedFields, Role, ToolChoice, ToolKind, ending_of_type, type_of_name,
 };
 use write::{write, write_choice};
 
 pub(super) const CODING: RequestCoding =
-    RequestCoding { read, write, model: "modelId", limits: &Limits::CONVERSE };
+    RequestCoding { read, write, model: "modelId", limits: &ProviderLimits::CONVERSE };
 
 const NAME: &str = PROTOCOL.name;
 
@@ -31,11 +32,11 @@ const ROLES: &[(&str, Role)] =
     &[("user", Role::User), ("assistant", Role::Assistant), ("system", Role::System)];
 
 fn read(body: Object) -> Result<Request> {
-    let mut body = Members::new(body);
+    let mut body = RequestMembers::new(body);
     let mut request = Request { protocol: Some(NAME), ..Request::default() };
     request.model = body.string("modelId");
     if let Some(blocks) = body.objects("system") {
-        request.instructions = Content::list(read_blocks(blocks, Depth::Outer));
+        request.instructions = MessageContent::list(read_blocks(blocks, ConverseContentDepth::Outer));
     }
     request.messages = body.objects("messages").unwrap_or_default().into_iter().map(read_message).collect();
     request.tools = read_tools(body.objects("toolConfig.tools").unwrap_or_default());
@@ -46,7 +47,7 @@ fn read(body: Object) -> Result<Request> {
     request.sampling.top_p = body.number("inferenceConfig.topP");
     request.sampling.top_k = body.number("additionalModelRequestFields.top_k");
     let reasoning = &mut request.reasoning;
-    reasoning.mode = Thinking::read(&mut body, "additionalModelRequestFields.thinking.type");
+    reasoning.mode = ReasoningMode::read(&mut body, "additionalModelRequestFields.thinking.type");
     reasoning.budget = body.number("additionalModelRequestFields.thinking.budget_tokens");
     reasoning.effort = body.string("additionalModelRequestFields.output_config.effort");
     reasoning.summary = body.word("additionalModelRequestFields.thinking.display", SUMMARIES);
@@ -64,24 +65,25 @@ fn read(body: Object) -> Result<Request> {
     Ok(request)
 }
 
-fn read_message(message: Object) -> Message {
-    let mut message = Members::new(message);
+fn read_message(message: Object) -> RequestMessage {
+    let mut message = RequestMembers::new(message);
     let role = message.role(ROLES).unwrap_or(Role::User);
     let blocks = message.objects("content");
-    let content =
-        blocks.map_or_else(Content::default, |blocks| Content::list(read_blocks(blocks, Depth::Outer)));
-    Message { kept: message.rest(NAME), ..Message::new(role, content) }
+    let content = blocks.map_or_else(MessageContent::default, |blocks| {
+        MessageContent::list(read_blocks(blocks, ConverseContentDepth::Outer))
+    });
+    RequestMessage { kept: message.rest(NAME), ..RequestMessage::new(role, content) }
 }
 
 /// Results stand in messages, not in results.
 #[derive(Clone, Copy, PartialEq)]
-enum Depth {
+enum ConverseContentDepth {
     Outer,
     Inner,
 }
 
-fn read_blocks(blocks: Vec<Object>, depth: Depth) -> Vec<Part> {
-    let mut parts: Vec<Part> = Vec::with_capacity(blocks.len());
+fn read_blocks(blocks: Vec<Object>, depth: ConverseContentDepth) -> Vec<ContentPart> {
+    let mut parts: Vec<ContentPart> = Vec::with_capacity(blocks.len());
     for block in blocks {
         // A mark of its own, after what it marks.
         if let Some(mark) = read_cache(&block)
@@ -108,55 +110,58 @@ fn read_cache(block: &Object) -> Option<Box<CacheMark>> {
     }
 }
 
-fn read_block(block: Object, depth: Depth) -> Part {
-    let mut block = Members::new(block);
+fn read_block(block: Object, depth: ConverseContentDepth) -> ContentPart {
+    let mut block = RequestMembers::new(block);
     let word = block.keys().next().unwrap_or_default().to_owned();
     let mut signature = None;
     let body = match word.as_str() {
-        "text" => block.string("text").map(Body::Text),
-        "image" => read_media(&mut block, "image", MediaKind::Image).map(Body::from),
-        "audio" => read_media(&mut block, "audio", MediaKind::Audio).map(Body::from),
-        "video" => read_media(&mut block, "video", MediaKind::Video).map(Body::from),
-        "document" => read_media(&mut block, "document", MediaKind::File).map(Body::from),
+        "text" => block.string("text").map(PartKind::Text),
+        "image" => read_media(&mut block, "image", MediaKind::Image).map(PartKind::from),
+        "audio" => read_media(&mut block, "audio", MediaKind::Audio).map(PartKind::from),
+        "video" => read_media(&mut block, "video", MediaKind::Video).map(PartKind::from),
+        "document" => read_media(&mut block, "document", MediaKind::File).map(PartKind::from),
         "json" => {
             // Others are told its text; it stays what it is.
             let text = block.peek("json").map(Value::to_string).unwrap_or_default();
             block.note_read("json");
-            Some(Body::Text(text))
+            Some(PartKind::Text(text))
         }
         // What a guard is to look at is said all the same; it stays what it is.
         "guardContent" => block.peek_str("guardContent.text.text").map(str::to_owned).map(|text| {
             block.note_read("guardContent");
-            Body::Text(text)
+            PartKind::Text(text)
         }),
         "toolUse" => read_call(&mut block),
-        "toolResult" if depth == Depth::Outer => Some(read_result(&mut block)),
+        "toolResult" if depth == ConverseContentDepth::Outer => Some(read_result(&mut block)),
         "reasoningContent" => {
             if let Some(text) = block.string("reasoningContent.reasoningText.text") {
                 let data = block.string("reasoningContent.reasoningText.signature");
-                signature = data.map(|data| Seal::new(ISSUER, data));
-                Some(Body::from(Thought { text: Some(text), ..Thought::default() }))
+                signature = data.map(|data| ProviderSeal::new(ISSUER, data));
+                Some(PartKind::from(RequestReasoning { text: Some(text), ..RequestReasoning::default() }))
             } else {
                 block.string("reasoningContent.redactedContent").map(|data| {
-                    Body::from(Thought { encrypted: Some(Seal::new(ISSUER, data)), ..Thought::default() })
+                    PartKind::from(RequestReasoning {
+                        encrypted: Some(ProviderSeal::new(ISSUER, data)),
+                        ..RequestReasoning::default()
+                    })
                 })
             }
         }
         _ => None,
     };
     let Some(body) = body else {
-        return Part::opaque(NAME, &word, block.into_object().into());
+        return ContentPart::opaque(NAME, &word, block.into_object().into());
     };
-    Part { signature, kept: block.rest(NAME), ..Part::new(body) }
+    ContentPart { signature, kept: block.rest(NAME), ..ContentPart::new(body) }
 }
 
-fn read_media(block: &mut Members, word: &str, kind: MediaKind) -> Option<Media> {
+fn read_media(block: &mut RequestMembers, word: &str, kind: MediaKind) -> Option<Media> {
     let source = if let Some(data) = block.string(&format!("{word}.source.bytes")) {
-        Source::Data(data)
+        MediaSource::Data(data)
     } else if let Some(text) = block.string(&format!("{word}.source.text")) {
-        Source::Text(text)
+        MediaSource::Text(text)
     } else {
-        Source::Url(block.string(&format!("{word}.source.s3Location.uri"))?)
+        MediaSource::Url(block.string(&format!("{word}.source.s3Location.uri"))?)
     };
     let format = format!("{word}.format");
     let media_type = block.peek_str(&format).and_then(type_of_name).map(str::to_owned);
@@ -167,17 +172,17 @@ fn read_media(block: &mut Members, word: &str, kind: MediaKind) -> Option<Media>
     Some(Media { media_type, name: block.string(&format!("{word}.name")), ..Media::new(kind, source) })
 }
 
-fn read_call(block: &mut Members) -> Option<Body> {
+fn read_call(block: &mut RequestMembers) -> Option<PartKind> {
     let name = block.string("toolUse.name")?;
     let id = block.string("toolUse.toolUseId");
     block.note_absence("toolUse.input");
     let input =
         block.take_if("toolUse.input", |input| !input.is_null()).unwrap_or_else(|| Object::new().into());
-    let arguments = Arguments::Json(input);
-    Some(Body::from(Call { id, name, namespace: None, arguments, kind: CallKind::Function }))
+    let arguments = CallArguments::Json(input);
+    Some(PartKind::from(RequestCall { id, name, namespace: None, arguments, kind: CallKind::Function }))
 }
 
-fn read_result(block: &mut Members) -> Body {
+fn read_result(block: &mut RequestMembers) -> PartKind {
     let id = block.string("toolResult.toolUseId");
     let is_error = match block.peek_str("toolResult.status") {
         Some("success") => Some(false),
@@ -188,13 +193,14 @@ fn read_result(block: &mut Members) -> Body {
         block.string("toolResult.status");
     }
     let blocks = block.objects("toolResult.content");
-    let content =
-        blocks.map_or_else(Content::default, |blocks| Content::list(read_blocks(blocks, Depth::Inner)));
-    Body::from(CallResult { id, name: None, content, value: None, is_error, kind: CallKind::Function })
+    let content = blocks.map_or_else(MessageContent::default, |blocks| {
+        MessageContent::list(read_blocks(blocks, ConverseContentDepth::Inner))
+    });
+    PartKind::from(CallResult { id, name: None, content, value: None, is_error, kind: CallKind::Function })
 }
 
-fn read_tools(tools: Vec<Object>) -> Vec<Tool> {
-    let mut read: Vec<Tool> = Vec::with_capacity(tools.len());
+fn read_tools(tools: Vec<Object>) -> Vec<RequestTool> {
+    let mut read: Vec<RequestTool> = Vec::with_capacity(tools.len());
     for tool in tools {
         if let Some(mark) = read_cache(&tool)
             && let Some(last) = read.last_mut().filter(|last| last.cache.is_none())
@@ -202,22 +208,22 @@ fn read_tools(tools: Vec<Object>) -> Vec<Tool> {
             last.cache = Some(mark);
             continue;
         }
-        let mut tool = Members::new(tool);
+        let mut tool = RequestMembers::new(tool);
         let Some(name) = tool.string("toolSpec.name") else {
             let word = tool.keys().next().unwrap_or_default().to_owned();
-            let kept = Kept::whole(NAME, tool.into_object().into());
-            read.push(Tool { kept, ..Tool::new(word.clone(), ToolKind::Builtin(word)) });
+            let kept = RetainedFields::whole(NAME, tool.into_object().into());
+            read.push(RequestTool { kept, ..RequestTool::new(word.clone(), ToolKind::Builtin(word)) });
             continue;
         };
         let kind = ToolKind::Function { schema: tool.object("toolSpec.inputSchema.json").map(Value::from) };
         let description = tool.string("toolSpec.description");
         let strict = tool.truth("toolSpec.strict");
-        read.push(Tool { description, strict, kept: tool.rest(NAME), ..Tool::new(name, kind) });
+        read.push(RequestTool { description, strict, kept: tool.rest(NAME), ..RequestTool::new(name, kind) });
     }
     read
 }
 
-fn read_choice(body: &mut Members) -> Option<ToolChoice> {
+fn read_choice(body: &mut RequestMembers) -> Option<ToolChoice> {
     let choice = body.peek("toolConfig.toolChoice")?;
     let read = if choice.get("auto").is_some() {
         ToolChoice::Auto
@@ -233,7 +239,7 @@ fn read_choice(body: &mut Members) -> Option<ToolChoice> {
     Some(read)
 }
 
-fn read_format(body: &mut Members) -> Option<Format> {
+fn read_format(body: &mut RequestMembers) -> Option<OutputFormat> {
     const SCHEMA: &str = "outputConfig.textFormat.structure.jsonSchema.schema";
     let text = body.peek_str(SCHEMA)?;
     let schema: Value = text.parse().ok()?;
@@ -247,5 +253,5 @@ fn read_format(body: &mut Members) -> Option<Format> {
     body.constant("outputConfig.textFormat.type", "json_schema");
     let name = body.string("outputConfig.textFormat.structure.jsonSchema.name");
     let description = body.string("outputConfig.textFormat.structure.jsonSchema.description");
-    Some(Format::Schema { name, description, schema, strict: None })
+    Some(OutputFormat::Schema { name, description, schema, strict: None })
 }

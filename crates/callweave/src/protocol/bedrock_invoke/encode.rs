@@ -7,30 +7,37 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
-use super::{JURASSIC, METRICS, OWN, PLAIN, PlainWords};
-use crate::encode::{Encode, EncodeOptions, Encoding, Says, count, no_logprobs, nothing_hangs};
-use crate::event::{BlockKind, Body, Counters, Event, Notice, NoticeCode, Scope};
-use crate::framing::{Frame, FrameKind, Framer, Limits, write_event, write_exception};
-use crate::json::{Paths, Writer, each_member, write_members};
-use crate::message::{Choice, Content, Message, Usage};
+use super::{JURASSIC, METRICS, OWN, PLAIN, PlainTextModel};
+use crate::encode::{
+    EncodeOptions, ProtocolEncoding, StreamEncoder, WireCapabilities, count, no_logprobs, nothing_hangs,
+};
+use crate::event::{BlockKind, Event, EventKind, EventScope, Notice, NoticeCode, TokenCounts};
+use crate::framing::{Frame, FrameKind, Framer, StreamLimits, write_event, write_exception};
+use crate::json::{JsonWriter, MemberPaths, each_member, write_members};
+use crate::message::{BlockContent, Choice, Message, Usage};
 use crate::protocol::error::{IN_AMAZON_STREAMS, error_beside, write_message};
 use crate::protocol::{Protocol, error_word, vendor};
 
-pub(super) const ENCODING: Encoding = Encoding { stream, whole, says, id_prefix: "" };
+pub(super) const ENCODING: ProtocolEncoding = ProtocolEncoding { stream, whole, says, id_prefix: "" };
 
 /// What the protocol inside can say; errors are Bedrock's own.
-fn says(word: &str, model: Option<&str>, options: &EncodeOptions) -> Says {
+fn says(word: &str, model: Option<&str>, options: &EncodeOptions) -> WireCapabilities {
     let inside = inside(word, model, options).and_then(|protocol| protocol.encode);
     match inside {
-        Some(inside) => Says { errors: IN_AMAZON_STREAMS, ..(inside.says)(word, model, options) },
-        None => {
-            Says { own: &[], not: &[], hangs: nothing_hangs, logprobs: no_logprobs, finish: &[], errors: &[] }
-        }
+        Some(inside) => WireCapabilities { errors: IN_AMAZON_STREAMS, ..(inside.says)(word, model, options) },
+        None => WireCapabilities {
+            own: &[],
+            not: &[],
+            hangs: nothing_hangs,
+            logprobs: no_logprobs,
+            finish: &[],
+            errors: &[],
+        },
     }
 }
 
-fn stream(options: &EncodeOptions) -> Box<dyn Encode> {
-    Box::new(Stream { options: options.clone(), ..Stream::default() })
+fn stream(options: &EncodeOptions) -> Box<dyn StreamEncoder> {
+    Box::new(InvokeStream { options: options.clone(), ..InvokeStream::default() })
 }
 
 /// The protocol that the answer is written in; none if it is that of a plain-text model.
@@ -42,15 +49,15 @@ fn inside(word: &str, model: Option<&str>, options: &EncodeOptions) -> Option<&'
 }
 
 #[derive(Default)]
-struct Stream {
+struct InvokeStream {
     options: EncodeOptions,
-    vendor: Option<(Box<dyn Encode>, Option<Framer>)>,
-    plain: Plain,
+    vendor: Option<(Box<dyn StreamEncoder>, Option<Framer>)>,
+    plain: PlainTextEncoder,
     /// What the vendor's encoder has written.
     written: Vec<u8>,
     /// What Bedrock adds to the next chunk, and what to the last.
-    next: Paths,
-    last: Paths,
+    next: MemberPaths,
+    last: MemberPaths,
     counts: Option<Usage>,
     /// The answer has finished: its last chunks wait to be known as such.
     is_ending: bool,
@@ -61,11 +68,11 @@ struct Stream {
     payload: String,
 }
 
-impl Encode for Stream {
+impl StreamEncoder for InvokeStream {
     fn encode(&mut self, event: &Event<'_>, out: &mut Vec<u8>) {
         let is_mended = self.options.is_mended();
         match &event.body {
-            Body::Start { word, model, members, .. } => {
+            EventKind::Start { word, model, members, .. } => {
                 *self = Self {
                     options: std::mem::take(&mut self.options),
                     // What is noticed before the start is noticed of this answer.
@@ -81,24 +88,24 @@ impl Encode for Stream {
                 }
                 if let (Some((vendor, _)), true) = (&mut self.vendor, self.is_truncated) {
                     let notice = Notice::new(NoticeCode::Truncated, 0, "");
-                    vendor.encode(&Event::new(0, Body::Notice(notice)), &mut self.written);
+                    vendor.encode(&Event::new(0, EventKind::Notice(notice)), &mut self.written);
                 }
             }
             _ if self.has_failed && is_mended => return,
-            Body::Usage { word, counters, raw } => {
+            EventKind::Usage { word, counters, raw } => {
                 count(&mut self.counts, counters, raw);
                 if word == METRICS && !is_mended {
                     return self.last.set(METRICS, raw.as_str());
                 }
             }
-            Body::Foreign { scope: Scope::Answer, path, value } if path.starts_with(OWN) => {
+            EventKind::Foreign { scope: EventScope::Answer, path, value } if path.starts_with(OWN) => {
                 if !is_mended {
                     self.next.set(path, value.as_str());
                 }
                 return;
             }
             // Bedrock's own, as far as it is one.
-            Body::Error(error) => {
+            EventKind::Error(error) => {
                 self.has_failed = true;
                 let said = error.code.as_deref().filter(|code| code.ends_with("Exception"));
                 let name = if is_mended { error_word(error, IN_AMAZON_STREAMS) } else { said };
@@ -108,15 +115,15 @@ impl Encode for Stream {
                     match is_mended {
                         true => {
                             let class = error_beside(error, IN_AMAZON_STREAMS);
-                            write_message(error, class, &mut Writer(&mut self.payload));
+                            write_message(error, class, &mut JsonWriter(&mut self.payload));
                         }
-                        false => Writer(&mut self.payload).raw(error.raw.as_str()),
+                        false => JsonWriter(&mut self.payload).raw(error.raw.as_str()),
                     }
                     return write_exception(name, &self.payload, out);
                 }
             }
-            Body::Finish { .. } => self.is_ending = true,
-            Body::Notice(notice) => self.is_truncated |= notice.code == NoticeCode::Truncated,
+            EventKind::Finish { .. } => self.is_ending = true,
+            EventKind::Notice(notice) => self.is_truncated |= notice.code == NoticeCode::Truncated,
             _ => {}
         }
         match &mut self.vendor {
@@ -130,7 +137,7 @@ impl Encode for Stream {
                 }
             }
         }
-        if let Body::End = event.body {
+        if let EventKind::End = event.body {
             let is_whole = !std::mem::take(&mut self.is_truncated) && !self.has_failed;
             if is_mended && is_whole {
                 let counters = self.counts.as_ref().map(|counts| counts.counters).unwrap_or_default();
@@ -141,12 +148,12 @@ impl Encode for Stream {
     }
 }
 
-impl Stream {
+impl InvokeStream {
     /// Makes chunks of what the vendor's encoder has written.
     fn wrap(&mut self, out: &mut Vec<u8>) {
         let written = std::mem::take(&mut self.written);
         if let (Some((_, framer)), false) = (&mut self.vendor, written.is_empty()) {
-            let mut framer = framer.take().unwrap_or_else(|| Framer::detect(Limits::default()));
+            let mut framer = framer.take().unwrap_or_else(|| Framer::detect(StreamLimits::default()));
             let is_named = !is_text(&written);
             let _ = framer.push(&written, &mut |frame: Frame<'_>| match frame.kind {
                 FrameKind::Error => write_exception(frame.event.unwrap_or_default(), frame.data, out),
@@ -157,7 +164,7 @@ impl Stream {
                     // A name that only the framing knows becomes a member.
                     match frame.event.filter(|_| is_named) {
                         Some(name) => {
-                            let mut writer = Writer(&mut self.chunk);
+                            let mut writer = JsonWriter(&mut self.chunk);
                             writer.object();
                             writer.key(name);
                             self.chunk.push_str(frame.data);
@@ -211,10 +218,10 @@ fn is_text(written: &[u8]) -> bool {
 }
 
 /// Adds what Bedrock says to the vendor's object.
-fn add(members: &Paths, chunk: &mut String) {
+fn add(members: &MemberPaths, chunk: &mut String) {
     if !members.is_empty() && chunk.ends_with('}') {
         chunk.pop();
-        members.write(&mut Writer(chunk));
+        members.write(&mut JsonWriter(chunk));
         chunk.push('}');
     }
 }
@@ -228,9 +235,9 @@ fn put_chunk(chunk: &str, payload: &mut String, out: &mut Vec<u8>) {
 }
 
 /// Token counts as Bedrock counts them for every vendor.
-fn metrics(counters: &Counters) -> String {
+fn metrics(counters: &TokenCounts) -> String {
     let mut text = String::new();
-    let mut writer = Writer(&mut text);
+    let mut writer = JsonWriter(&mut text);
     let counters = counters.with_cache_beside();
     let counts = [
         ("inputTokenCount", Some(counters.input_tokens.unwrap_or(0))),
@@ -253,42 +260,42 @@ fn metrics(counters: &Counters) -> String {
 
 /// The answer of a plain-text model.
 #[derive(Default)]
-struct Plain {
-    words: Option<&'static PlainWords>,
-    pending: Paths,
+struct PlainTextEncoder {
+    words: Option<&'static PlainTextModel>,
+    pending: MemberPaths,
 }
 
-impl Plain {
+impl PlainTextEncoder {
     /// Writes the chunk that tells the event; false if there is none.
-    fn tell(&mut self, body: &Body<'_>, chunk: &mut String) -> bool {
+    fn tell(&mut self, body: &EventKind<'_>, chunk: &mut String) -> bool {
         let (text, reason) = match body {
-            Body::BlockStart { kind: BlockKind::Opaque { value }, .. } => {
+            EventKind::BlockStart { kind: BlockKind::Opaque { value }, .. } => {
                 chunk.clear();
-                Writer(chunk).raw(value.as_str());
+                JsonWriter(chunk).raw(value.as_str());
                 return true;
             }
-            Body::BlockStart { word, .. } => {
+            EventKind::BlockStart { word, .. } => {
                 self.words = PLAIN.iter().find(|words| words.word == word).or(self.words);
                 return false;
             }
-            Body::Usage { raw, .. } => {
+            EventKind::Usage { raw, .. } => {
                 each_member(Some(raw), |key, value| self.pending.set(key, value));
                 return false;
             }
-            Body::Foreign { scope: Scope::Choice | Scope::Answer, path, value } => {
+            EventKind::Foreign { scope: EventScope::Choice | EventScope::Answer, path, value } => {
                 self.pending.set(path, value.as_str());
                 return false;
             }
-            Body::Delta { text, .. } => (text.as_ref(), None),
-            Body::Finish { raw: Some(raw), .. } => ("", Some(raw.as_ref())),
-            Body::End if !self.pending.is_empty() => ("", None),
+            EventKind::Delta { text, .. } => (text.as_ref(), None),
+            EventKind::Finish { raw: Some(raw), .. } => ("", Some(raw.as_ref())),
+            EventKind::End if !self.pending.is_empty() => ("", None),
             _ => return false,
         };
         chunk.clear();
         let pending = std::mem::take(&mut self.pending);
         let words = self.words.unwrap_or(&PLAIN[0]);
         let list = words.list.filter(|_| words.is_always_list);
-        let mut writer = Writer(chunk);
+        let mut writer = JsonWriter(chunk);
         writer.object();
         begin_list(list, &mut writer);
         if list.is_some() {
@@ -304,7 +311,7 @@ impl Plain {
     }
 }
 
-impl PlainWords {
+impl PlainTextModel {
     /// Writes the members of an answer.
     fn write<'p>(
         &self,
@@ -312,7 +319,7 @@ impl PlainWords {
         text: &str,
         reason: Option<&str>,
         members: impl Iterator<Item = (&'p str, &'p str)>,
-        writer: &mut Writer<'_>,
+        writer: &mut JsonWriter<'_>,
     ) {
         for (key, value) in self.usual.iter().filter(|_| !is_listed) {
             writer.raw_member(key, value);
@@ -327,7 +334,7 @@ impl PlainWords {
 }
 
 /// Opens the list of answers, if they stand in one.
-fn begin_list(list: Option<&str>, writer: &mut Writer<'_>) {
+fn begin_list(list: Option<&str>, writer: &mut JsonWriter<'_>) {
     if let Some(list) = list {
         writer.key(list);
         writer.list();
@@ -341,15 +348,15 @@ fn whole(message: &Message, options: &EncodeOptions, out: &mut Vec<u8>) {
     }
     let mut text = String::new();
     match (message.choices.first(), message.errors.first()) {
-        (_, Some(error)) => Writer(&mut text).raw(error.raw.as_str()),
-        (Some(choice), None) => whole_plain(choice, message, options, &mut Writer(&mut text)),
+        (_, Some(error)) => JsonWriter(&mut text).raw(error.raw.as_str()),
+        (Some(choice), None) => whole_plain(choice, message, options, &mut JsonWriter(&mut text)),
         (None, None) => text.push_str("{}"),
     }
     out.extend_from_slice(text.as_bytes());
 }
 
-fn whole_plain(first: &Choice, message: &Message, options: &EncodeOptions, writer: &mut Writer<'_>) {
-    if let Some(Content::Opaque(value)) = first.blocks.first().map(|block| &block.content) {
+fn whole_plain(first: &Choice, message: &Message, options: &EncodeOptions, writer: &mut JsonWriter<'_>) {
+    if let Some(BlockContent::Opaque(value)) = first.blocks.first().map(|block| &block.content) {
         return writer.raw(value.as_str());
     }
     let word = first.blocks.first().map_or("", |block| &block.word);
@@ -367,7 +374,7 @@ fn whole_plain(first: &Choice, message: &Message, options: &EncodeOptions, write
     // Only in a list there may be several.
     let count = if list.is_some() { message.choices.len() } else { 1 };
     for choice in message.choices.iter().take(count) {
-        let mut members = Paths::default();
+        let mut members = MemberPaths::default();
         choice.foreign.iter().for_each(|(path, value)| members.set(path, value.as_str()));
         if let (false, Some(count)) =
             (output.is_empty(), counters.output_tokens.filter(|_| choice.number == 0))
@@ -398,13 +405,13 @@ fn whole_plain(first: &Choice, message: &Message, options: &EncodeOptions, write
 }
 
 /// `"data": {"text", …}, "finishReason": {"reason", …}` and what stands beside.
-fn write_jurassic(text: &str, reason: Option<&str>, others: Paths, writer: &mut Writer<'_>) {
+fn write_jurassic(text: &str, reason: Option<&str>, others: MemberPaths, writer: &mut JsonWriter<'_>) {
     let quoted = |text: &str| {
         let mut quoted = String::new();
-        Writer(&mut quoted).string(text);
+        JsonWriter(&mut quoted).string(text);
         quoted
     };
-    let mut members = Paths::default();
+    let mut members = MemberPaths::default();
     members.set("data.text", &quoted(text));
     others.iter().for_each(|(path, value)| members.set(path, value));
     if let Some(reason) = reason {

@@ -10,14 +10,14 @@
 //! calls (approvals, questions) are refused; tool calls are the client's to run, so they are never answered here: the turn
 //! is interrupted, and the next request brings the results as history.
 
-use crate::json::{Array, Kind, Node, Object, Tape, Value};
+use crate::json::{Array, JsonKind, Object, Tape, TapeNode, Value};
 
 /// The conversation of one request with an app-server.
 #[derive(Debug)]
-pub(crate) struct Session {
+pub(crate) struct CodexSession {
     /// The prefix of the ids of requests: no other session has it.
     id: String,
-    stage: Stage,
+    stage: PendingReply,
     /// The history, until it is sent.
     items: Value,
     /// The parameters of the turn, until they are sent.
@@ -29,7 +29,7 @@ pub(crate) struct Session {
 
 /// The request that waits for its result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
+enum PendingReply {
     Thread,
     Items,
     Turn,
@@ -38,7 +38,7 @@ enum Stage {
 
 /// What a message of the server is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Heard {
+pub(crate) enum ServerMessage {
     /// A part of the response.
     Response,
     /// An error that ends the session.
@@ -78,7 +78,7 @@ const LOST: &[&str] = &[
     "service_tier",
 ];
 
-impl Session {
+impl CodexSession {
     /// A session for a request in the form of the Responses API, and the settings that are lost in it.
     pub(crate) fn open(id: &str, model: &str, mut body: Value) -> (Self, Vec<String>) {
         let mut members = match body.take() {
@@ -124,7 +124,7 @@ impl Session {
         ]);
         let mut session = Self {
             id: id.to_owned(),
-            stage: Stage::Thread,
+            stage: PendingReply::Thread,
             items: Array::from_iter(items).into(),
             turn_parameters,
             thread: None,
@@ -146,16 +146,16 @@ impl Session {
     }
 
     /// Takes a message of the server.
-    pub(crate) fn hear(&mut self, line: &str) -> Heard {
+    pub(crate) fn hear(&mut self, line: &str) -> ServerMessage {
         let mut tape = Tape::new();
-        let Ok(message) = tape.parse(line) else { return Heard::Other };
+        let Ok(message) = tape.parse(line) else { return ServerMessage::Other };
         let (method, params) = (text(message, "method"), message.get("params"));
         match method {
             None => self.hear_result(message),
             Some(method) => {
                 let thread = params.and_then(|params| text(params, "threadId"));
                 if thread.is_none() || thread != self.thread {
-                    return Heard::Other;
+                    return ServerMessage::Other;
                 }
                 match method.as_str() {
                     "turn/started" => {
@@ -168,9 +168,9 @@ impl Session {
                 match message.get("id") {
                     Some(id) if method != "item/tool/call" => {
                         self.refuse(id);
-                        Heard::Other
+                        ServerMessage::Other
                     }
-                    _ => Heard::Response,
+                    _ => ServerMessage::Response,
                 }
             }
         }
@@ -183,45 +183,45 @@ impl Session {
             let ids = Value::object([("threadId", thread.into()), ("turnId", turn.into())]);
             self.ask("turn/interrupt", ids);
         }
-        self.stage = Stage::Over;
+        self.stage = PendingReply::Over;
         if let Some(thread) = self.thread.take() {
             self.ask("thread/unsubscribe", Value::object([("threadId", thread.into())]));
         }
     }
 
     /// Takes the result of the request that waits for it, and sends the next.
-    fn hear_result(&mut self, message: Node<'_>) -> Heard {
+    fn hear_result(&mut self, message: TapeNode<'_>) -> ServerMessage {
         if text(message, "id") != Some(self.request_id(self.stage)) {
-            return Heard::Other;
+            return ServerMessage::Other;
         }
         if message.get("error").is_some() {
-            self.stage = Stage::Over;
-            return Heard::Failure;
+            self.stage = PendingReply::Over;
+            return ServerMessage::Failure;
         }
         let result = message.get("result");
         let id_of = |key| text(result?.get(key)?, "id");
         match self.stage {
-            Stage::Thread => {
+            PendingReply::Thread => {
                 self.thread = id_of("thread");
-                self.stage = Stage::Items;
+                self.stage = PendingReply::Items;
                 let items = self.items.take();
                 let parameters = [("threadId", self.thread.clone().into()), ("items", items)];
                 self.ask("thread/inject_items", Value::object(parameters));
             }
-            Stage::Items => {
-                self.stage = Stage::Turn;
+            PendingReply::Items => {
+                self.stage = PendingReply::Turn;
                 let mut parameters = std::mem::take(&mut self.turn_parameters);
                 parameters.insert("threadId", Value::from(self.thread.clone()));
                 parameters.insert("input", Value::from(Array::new()));
                 self.ask("turn/start", parameters.into());
             }
-            Stage::Turn => self.turn = id_of("turn").or(self.turn.take()),
-            Stage::Over => {}
+            PendingReply::Turn => self.turn = id_of("turn").or(self.turn.take()),
+            PendingReply::Over => {}
         }
-        Heard::Other
+        ServerMessage::Other
     }
 
-    fn request_id(&self, stage: Stage) -> String {
+    fn request_id(&self, stage: PendingReply) -> String {
         format!("{}.{}", self.id, stage as u8)
     }
 
@@ -236,7 +236,7 @@ impl Session {
     }
 
     /// Refuses a request of the server.
-    fn refuse(&mut self, id: Node<'_>) {
+    fn refuse(&mut self, id: TapeNode<'_>) {
         let error = [("code", (-32601).into()), ("message", "not available to this client".into())];
         let message = [("id", id.to_value()), ("error", Value::object(error))];
         self.send(&Value::object(message));
@@ -249,9 +249,9 @@ impl Session {
 }
 
 /// The text of a member.
-fn text(node: Node<'_>, key: &str) -> Option<String> {
+fn text(node: TapeNode<'_>, key: &str) -> Option<String> {
     let value = node.get(key)?;
-    (value.kind() == Kind::String).then(|| value.str().map(|text| text.to_cow().into_owned()))?
+    (value.kind() == JsonKind::String).then(|| value.str().map(|text| text.to_cow().into_owned()))?
 }
 
 /// The text of a first message of the system's, taken out of the history.

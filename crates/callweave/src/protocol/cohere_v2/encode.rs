@@ -13,41 +13,42 @@ use std::mem::{replace, take};
 use super::{CHAT, FINISH, words};
 use crate::encode::objects::{self, INPUT, INVALID_JSON};
 use crate::encode::{
-    Encode, EncodeOptions, Encoding, Feature, Ids, InTurns, Manner, Mode, Piece, Reading, Says, Stamps,
-    count, no_logprobs, nothing_hangs, put_event,
+    ClientReading, DeltaTemplates, EncodeContext, EncodeMode, EncodeOptions, ProtocolEncoding,
+    SerializingEncoder, StreamEncoder, UniqueCallIds, WireCapabilities, WireFeature, WrittenDelta, count,
+    no_logprobs, nothing_hangs, put_event,
 };
 use crate::event::{
-    AttachmentKind, BlockId, BlockKind, Body, CallKind, Completion, Counters, Event, FinishReason, Json,
-    NoticeCode, Scope,
+    AttachmentKind, BlockCompletion, BlockId, BlockKind, CallKind, Event, EventKind, EventScope,
+    FinishReason, JsonText, NoticeCode, TokenCounts,
 };
-use crate::json::{Kind, Paths, Tape, Writer, each_member, escape_into, write_members};
-use crate::message::{Block, Choice, Content, Message, ToolCall, Usage};
+use crate::json::{JsonKind, JsonWriter, MemberPaths, Tape, each_member, escape_into, write_members};
+use crate::message::{Block, BlockContent, Choice, Message, ToolCall, Usage};
 use crate::protocol::finish_word;
 use crate::upstream::{ErrorClass, UpstreamError};
 
-pub(in crate::protocol) const ENCODING: Encoding =
-    Encoding { stream, whole, says: |_, _, _| SAYS, id_prefix: "" };
+pub(in crate::protocol) const ENCODING: ProtocolEncoding =
+    ProtocolEncoding { stream, whole, says: |_, _, _| SAYS, id_prefix: "" };
 
-const SAYS: Says = Says {
+const SAYS: WireCapabilities = WireCapabilities {
     own: &[CHAT],
     not: &[
-        Feature::Model,
-        Feature::OtherChoices,
-        Feature::Builtin,
-        Feature::Result,
-        Feature::Opaque,
-        Feature::Unnamed,
-        Feature::Refusal,
-        Feature::Summary,
-        Feature::Custom,
-        Feature::Cut,
-        Feature::Total,
-        Feature::CacheWrite,
-        Feature::CutOff,
-        Feature::NamesOfFailure,
-        Feature::CountsWithoutEnd,
-        Feature::Correction,
-        Feature::LateId,
+        WireFeature::Model,
+        WireFeature::OtherChoices,
+        WireFeature::Builtin,
+        WireFeature::Result,
+        WireFeature::Opaque,
+        WireFeature::Unnamed,
+        WireFeature::Refusal,
+        WireFeature::Summary,
+        WireFeature::Custom,
+        WireFeature::Cut,
+        WireFeature::Total,
+        WireFeature::CacheWrite,
+        WireFeature::CutOff,
+        WireFeature::NamesOfFailure,
+        WireFeature::CountsWithoutEnd,
+        WireFeature::Correction,
+        WireFeature::LateId,
     ],
     hangs: nothing_hangs,
     logprobs: no_logprobs,
@@ -64,22 +65,26 @@ const SAYS: Says = Says {
 /// Where a role other than the usual one stands.
 const ROLE: &str = "message.role";
 
-fn stream(options: &EncodeOptions) -> Box<dyn Encode> {
-    InTurns::boxed(options, Reading::Block, Stream { manner: Manner::new(options), ..Stream::default() })
+fn stream(options: &EncodeOptions) -> Box<dyn StreamEncoder> {
+    SerializingEncoder::boxed(
+        options,
+        ClientReading::Block,
+        CohereStream { manner: EncodeContext::new(options), ..CohereStream::default() },
+    )
 }
 
 /// Streams events.
 #[derive(Default)]
-struct Stream {
-    manner: Manner,
+struct CohereStream {
+    manner: EncodeContext,
     id: String,
     has_begun: bool,
     /// What waits for the next event: beside its delta, in it, and in the message of it.
-    beside: Paths,
-    delta: Paths,
-    message: Paths,
-    logprobs: Vec<Json<'static>>,
-    running: Vec<Running>,
+    beside: MemberPaths,
+    delta: MemberPaths,
+    message: MemberPaths,
+    logprobs: Vec<JsonText<'static>>,
+    running: Vec<OpenCohereBlock>,
     contents: i64,
     calls: i64,
     citations: i64,
@@ -87,24 +92,24 @@ struct Stream {
     /// What the last event will say.
     finish: Option<(FinishReason, Option<String>)>,
     error: Option<UpstreamError<'static>>,
-    ids: Ids,
-    stamps: Stamps,
+    ids: UniqueCallIds,
+    stamps: DeltaTemplates,
     scratch: String,
     frame: String,
 }
 
 /// A block that is being written.
-struct Running {
+struct OpenCohereBlock {
     block: BlockId,
     index: i64,
-    form: Form,
+    form: CohereBlockForm,
     /// Whether any of its text was written.
     has_text: bool,
 }
 
 /// How a block is told.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Form {
+enum CohereBlockForm {
     /// As content of that word.
     Content(&'static str),
     /// As the plan, which has neither number nor end.
@@ -115,13 +120,13 @@ enum Form {
     FreeText,
 }
 
-impl Encode for Stream {
+impl StreamEncoder for CohereStream {
     fn encode(&mut self, event: &Event<'_>, out: &mut Vec<u8>) {
         if self.stamps.repeat(event, out) {
             return;
         }
         match &event.body {
-            Body::Start { id, word, members, .. } => {
+            EventKind::Start { id, word, members, .. } => {
                 let manner = self.manner.of_next(word == CHAT);
                 *self = Self { manner, frame: take(&mut self.frame), ..Self::default() };
                 self.id = id.as_deref().or(self.manner.options.id.as_deref()).unwrap_or_default().to_owned();
@@ -129,53 +134,53 @@ impl Encode for Stream {
                     each_member(members.as_ref(), |path, value| self.set(path, value));
                 }
             }
-            Body::ChoiceStart if self.manner.is_mended() => self.begin(out),
-            Body::BlockStart { .. } => {
+            EventKind::ChoiceStart if self.manner.is_mended() => self.begin(out),
+            EventKind::BlockStart { .. } => {
                 self.begin(out);
                 self.block_start(&event.body, out);
             }
-            Body::Delta { block, text, .. } => self.delta(*block, text, out),
-            Body::BlockEnd { block, completion } => self.block_end(*block, *completion, out),
-            Body::Identity { scope: Scope::Answer, id: Some(id), .. } => {
+            EventKind::Delta { block, text, .. } => self.delta(*block, text, out),
+            EventKind::BlockEnd { block, completion } => self.block_end(*block, *completion, out),
+            EventKind::Identity { scope: EventScope::Answer, id: Some(id), .. } => {
                 if !self.manner.is_mended() {
                     self.begin(out);
-                    self.beside.set("id", Json::from_text(id).as_str());
+                    self.beside.set("id", JsonText::from_text(id).as_str());
                 }
             }
-            Body::Attachment { kind, value, .. } if self.manner.keeps() => {
+            EventKind::Attachment { kind, value, .. } if self.manner.keeps() => {
                 self.begin(out);
                 self.attach(*kind, value, out);
             }
-            Body::Usage { counters, raw, .. } => count(&mut self.usage, counters, raw),
-            Body::Foreign { scope, path, value } if self.manner.keeps() => {
+            EventKind::Usage { counters, raw, .. } => count(&mut self.usage, counters, raw),
+            EventKind::Foreign { scope, path, value } if self.manner.keeps() => {
                 self.foreign(*scope, path, value.as_str(), out);
             }
-            Body::Finish { reason, raw } => {
+            EventKind::Finish { reason, raw } => {
                 self.finish = Some((*reason, raw.as_deref().map(str::to_owned)));
             }
-            Body::Error(error) => {
+            EventKind::Error(error) => {
                 self.error.get_or_insert_with(|| error.clone().into_owned());
             }
-            Body::Notice(notice) => self.manner.notice(notice),
-            Body::End => {
+            EventKind::Notice(notice) => self.manner.notice(notice),
+            EventKind::End => {
                 self.end(out);
                 self.manner.is_truncated = false;
             }
             // The wire has no word for it.
-            Body::Correction { .. }
-            | Body::Identity { .. }
-            | Body::Attachment { .. }
-            | Body::Foreign { .. }
-            | Body::ChoiceStart
-            | Body::ItemStart { .. }
-            | Body::ItemEnd { .. }
-            | Body::Progress { .. }
-            | Body::Markup { .. } => {}
+            EventKind::Correction { .. }
+            | EventKind::Identity { .. }
+            | EventKind::Attachment { .. }
+            | EventKind::Foreign { .. }
+            | EventKind::ChoiceStart
+            | EventKind::ItemStart { .. }
+            | EventKind::ItemEnd { .. }
+            | EventKind::Progress { .. }
+            | EventKind::Markup { .. } => {}
         }
     }
 }
 
-impl Stream {
+impl CohereStream {
     /// Keeps a member of the answer for the next event.
     fn set(&mut self, path: &str, value: &str) {
         match path.strip_prefix("delta.") {
@@ -189,7 +194,7 @@ impl Stream {
             return;
         }
         if !self.id.is_empty() {
-            self.beside.set("id", Json::from_text(&self.id).as_str());
+            self.beside.set("id", JsonText::from_text(&self.id).as_str());
         }
         self.put("message-start", None, out, |writer| {
             writer.text_member("role", "assistant");
@@ -201,18 +206,18 @@ impl Stream {
         });
     }
 
-    fn block_start(&mut self, start: &Body<'_>, out: &mut Vec<u8>) {
-        let Body::BlockStart { block, kind, word, index, members, .. } = start else { return };
+    fn block_start(&mut self, start: &EventKind<'_>, out: &mut Vec<u8>) {
+        let EventKind::BlockStart { block, kind, word, index, members, .. } = start else { return };
         let (is_mended, keeps) = (self.manner.is_mended(), self.manner.keeps());
         let index = index.filter(|_| !is_mended);
         let form = match kind {
-            BlockKind::Text | BlockKind::Refusal => Form::Content(words::TEXT),
-            BlockKind::Reasoning(_) if keeps && word == words::PLAN => Form::Plan,
-            BlockKind::Reasoning(_) => Form::Content(words::THINKING),
+            BlockKind::Text | BlockKind::Refusal => CohereBlockForm::Content(words::TEXT),
+            BlockKind::Reasoning(_) if keeps && word == words::PLAN => CohereBlockForm::Plan,
+            BlockKind::Reasoning(_) => CohereBlockForm::Content(words::THINKING),
             // Who runs a call itself, and what that gave, clients of others would not understand.
             BlockKind::ToolCall { call: CallKind::Builtin, .. } if is_mended => return,
-            BlockKind::ToolCall { call: CallKind::Custom, .. } if is_mended => Form::FreeText,
-            BlockKind::ToolCall { .. } => Form::Call,
+            BlockKind::ToolCall { call: CallKind::Custom, .. } if is_mended => CohereBlockForm::FreeText,
+            BlockKind::ToolCall { .. } => CohereBlockForm::Call,
             BlockKind::ToolResult { value, .. } | BlockKind::Opaque { value } => {
                 if keeps {
                     let index = next(&mut self.contents, index);
@@ -225,9 +230,9 @@ impl Stream {
             }
         };
         let index = match (form, kind) {
-            (Form::Content(word), _) => {
+            (CohereBlockForm::Content(word), _) => {
                 let index = next(&mut self.contents, index);
-                let mut own = Paths::default();
+                let mut own = MemberPaths::default();
                 each_member(members.as_ref().filter(|_| keeps), |path, value| own.set(path, value));
                 self.put("content-start", Some(index), out, |writer| {
                     writer.key("content");
@@ -239,9 +244,12 @@ impl Stream {
                 });
                 index
             }
-            (Form::Call | Form::FreeText, BlockKind::ToolCall { id, is_made, name, .. }) => {
+            (
+                CohereBlockForm::Call | CohereBlockForm::FreeText,
+                BlockKind::ToolCall { id, is_made, name, .. },
+            ) => {
                 let index = next(&mut self.calls, index);
-                let mut own = Paths::default();
+                let mut own = MemberPaths::default();
                 each_member(members.as_ref().filter(|_| keeps), |path, value| {
                     // The client knows of no other type.
                     if path != "type" || !is_mended {
@@ -258,7 +266,7 @@ impl Stream {
             }
             _ => 0,
         };
-        self.running.push(Running { block: *block, index, form, has_text: false });
+        self.running.push(OpenCohereBlock { block: *block, index, form, has_text: false });
     }
 
     fn delta(&mut self, block: BlockId, text: &str, out: &mut Vec<u8>) {
@@ -268,25 +276,27 @@ impl Stream {
         let (form, index, is_first) = (running.form, running.index, !running.has_text);
         running.has_text = true;
         let is_plain = self.message.is_empty() && self.delta.is_empty() && self.beside.is_empty();
-        let is_plain = is_plain && self.logprobs.is_empty() && form != Form::FreeText;
-        let mut piece = Piece::new(text);
+        let is_plain = is_plain && self.logprobs.is_empty() && form != CohereBlockForm::FreeText;
+        let mut piece = WrittenDelta::new(text);
         match form {
-            Form::Content(word) => self.put("content-delta", Some(index), out, |writer| {
+            CohereBlockForm::Content(word) => self.put("content-delta", Some(index), out, |writer| {
                 writer.key("content");
                 writer.object();
                 piece.write(word, writer);
                 writer.end_object();
             }),
-            Form::Plan => self.put("tool-plan-delta", None, out, |writer| piece.write(words::PLAN, writer)),
-            Form::Call => self.put_arguments(index, &mut piece, out),
-            Form::FreeText => {
+            CohereBlockForm::Plan => {
+                self.put("tool-plan-delta", None, out, |writer| piece.write(words::PLAN, writer))
+            }
+            CohereBlockForm::Call => self.put_arguments(index, &mut piece, out),
+            CohereBlockForm::FreeText => {
                 let mut scratch = take(&mut self.scratch);
                 scratch.clear();
                 if is_first {
                     open_free_text(&mut scratch);
                 }
                 escape_into(text, &mut scratch);
-                self.put_arguments(index, &mut Piece::new(&scratch), out);
+                self.put_arguments(index, &mut WrittenDelta::new(&scratch), out);
                 self.scratch = scratch;
             }
         }
@@ -295,7 +305,7 @@ impl Stream {
         }
     }
 
-    fn put_arguments(&mut self, index: i64, piece: &mut Piece<'_>, out: &mut Vec<u8>) {
+    fn put_arguments(&mut self, index: i64, piece: &mut WrittenDelta<'_>, out: &mut Vec<u8>) {
         self.put("tool-call-delta", Some(index), out, |writer| {
             for key in ["tool_calls", "function"] {
                 writer.key(key);
@@ -307,42 +317,42 @@ impl Stream {
         });
     }
 
-    fn block_end(&mut self, block: BlockId, completion: Completion, out: &mut Vec<u8>) {
+    fn block_end(&mut self, block: BlockId, completion: BlockCompletion, out: &mut Vec<u8>) {
         let Some(at) = self.running.iter().rposition(|running| running.block == block) else { return };
-        let Running { index, form, has_text, .. } = self.running.remove(at);
+        let OpenCohereBlock { index, form, has_text, .. } = self.running.remove(at);
         let is_mended = self.manner.is_mended();
         // What is still open when the last event comes ends with that.
         if !is_mended && (self.usage.is_some() || self.error.is_some()) {
             return;
         }
         match form {
-            Form::Plan => {}
-            Form::Content(_) => self.put_end("content-end", index, out),
-            Form::Call | Form::FreeText if completion != Completion::Whole => {
+            CohereBlockForm::Plan => {}
+            CohereBlockForm::Content(_) => self.put_end("content-end", index, out),
+            CohereBlockForm::Call | CohereBlockForm::FreeText if completion != BlockCompletion::Whole => {
                 // What was cut has no end. What has not even begun must not pass for a call without arguments.
                 if is_mended && !has_text {
-                    self.put_arguments(index, &mut Piece::new(&objects::under(INVALID_JSON, "")), out);
+                    self.put_arguments(index, &mut WrittenDelta::new(&objects::under(INVALID_JSON, "")), out);
                 }
             }
-            Form::Call => {
+            CohereBlockForm::Call => {
                 if !has_text && is_mended {
-                    self.put_arguments(index, &mut Piece::new("{}"), out);
+                    self.put_arguments(index, &mut WrittenDelta::new("{}"), out);
                 }
                 self.put_end("tool-call-end", index, out);
             }
-            Form::FreeText => {
+            CohereBlockForm::FreeText => {
                 let mut rest = String::new();
                 if !has_text {
                     open_free_text(&mut rest);
                 }
                 rest.push_str("\"}");
-                self.put_arguments(index, &mut Piece::new(&rest), out);
+                self.put_arguments(index, &mut WrittenDelta::new(&rest), out);
                 self.put_end("tool-call-end", index, out);
             }
         }
     }
 
-    fn attach(&mut self, kind: AttachmentKind, value: &Json<'_>, out: &mut Vec<u8>) {
+    fn attach(&mut self, kind: AttachmentKind, value: &JsonText<'_>, out: &mut Vec<u8>) {
         match kind {
             AttachmentKind::Logprobs => self.logprobs.extend(value.clone().entries()),
             AttachmentKind::Annotation => {
@@ -356,13 +366,13 @@ impl Stream {
         }
     }
 
-    fn foreign(&mut self, scope: Scope, path: &str, value: &str, out: &mut Vec<u8>) {
+    fn foreign(&mut self, scope: EventScope, path: &str, value: &str, out: &mut Vec<u8>) {
         match scope {
-            Scope::Answer if is_event(path, value) => {
+            EventScope::Answer if is_event(path, value) => {
                 self.begin(out);
                 put_event(Some(path), &compact(value), out);
             }
-            Scope::Answer => self.set(path, value),
+            EventScope::Answer => self.set(path, value),
             // The client knows of no other role.
             _ if path == ROLE && self.manner.is_mended() => {}
             _ => self.message.set(path.strip_prefix("message.").unwrap_or(path), value),
@@ -372,22 +382,22 @@ impl Stream {
     fn end(&mut self, out: &mut Vec<u8>) {
         let mode = self.manner.mode();
         // The body of a failed request: nothing was answered.
-        if let Some(error) = self.error.take_if(|error| mode == Mode::Faithful && is_body(error)) {
+        if let Some(error) = self.error.take_if(|error| mode == EncodeMode::Faithful && is_body(error)) {
             return put_event(None, &compact(error.raw.as_str()), out);
         }
         self.begin(out);
         let (reason, raw) = self.finish.take().unwrap_or((FinishReason::Other, None));
-        let is_unsaid = mode == Mode::Mended || raw.is_none();
+        let is_unsaid = mode == EncodeMode::Mended || raw.is_none();
         if self.manner.is_truncated && reason == FinishReason::Other && is_unsaid && self.error.is_none() {
             return;
         }
         let mut last = take(&mut self.delta);
         let word = match mode {
-            Mode::Faithful => raw.as_deref(),
-            Mode::Mended => Some(word_for(reason, raw.as_deref())),
+            EncodeMode::Faithful => raw.as_deref(),
+            EncodeMode::Mended => Some(word_for(reason, raw.as_deref())),
         };
         if let Some(word) = word {
-            last.set("finish_reason", Json::from_text(word).as_str());
+            last.set("finish_reason", JsonText::from_text(word).as_str());
         }
         if let Some(own) = &self.usage {
             let made = if self.manner.keeps() { own.raw.as_str().to_owned() } else { usage(&own.counters()) };
@@ -395,8 +405,8 @@ impl Stream {
         }
         if let Some(error) = self.error.take() {
             last.set("error", &error_text(&error, mode));
-            if mode == Mode::Mended && error.class != ErrorClass::Other {
-                last.set("error_type", Json::from_text(error.class.name()).as_str());
+            if mode == EncodeMode::Mended && error.class != ErrorClass::Other {
+                last.set("error_type", JsonText::from_text(error.class.name()).as_str());
             }
         }
         self.delta = last;
@@ -410,7 +420,7 @@ impl Stream {
         name: &str,
         index: Option<i64>,
         out: &mut Vec<u8>,
-        mut message: impl FnMut(&mut Writer<'_>),
+        mut message: impl FnMut(&mut JsonWriter<'_>),
     ) {
         self.put_event(name, index, out, Some(&mut message));
     }
@@ -427,10 +437,10 @@ impl Stream {
         name: &str,
         index: Option<i64>,
         out: &mut Vec<u8>,
-        message: Option<&mut dyn FnMut(&mut Writer<'_>)>,
+        message: Option<&mut dyn FnMut(&mut JsonWriter<'_>)>,
     ) {
         let mut frame = begin_frame(take(&mut self.frame), name, index);
-        let mut writer = Writer(&mut frame);
+        let mut writer = JsonWriter(&mut frame);
         writer.key("delta");
         writer.object();
         if message.is_some() || !self.message.is_empty() {
@@ -463,7 +473,7 @@ fn begin_frame(mut frame: String, name: &str, index: Option<i64>) -> String {
     for piece in ["event: ", name, "\ndata: "] {
         frame.push_str(piece);
     }
-    let mut writer = Writer(&mut frame);
+    let mut writer = JsonWriter(&mut frame);
     writer.object();
     writer.text_member("type", name);
     if let Some(index) = index {
@@ -506,7 +516,7 @@ fn is_event(name: &str, value: &str) -> bool {
 
 /// Whether the error is the body of a failed request.
 fn is_body(error: &UpstreamError<'_>) -> bool {
-    Tape::new().parse(error.raw.as_str()).is_ok_and(|value| value.kind() == Kind::Object)
+    Tape::new().parse(error.raw.as_str()).is_ok_and(|value| value.kind() == JsonKind::Object)
 }
 
 fn compact(json: &str) -> String {
@@ -516,15 +526,15 @@ fn compact(json: &str) -> String {
 }
 
 /// Errors are sentences here.
-fn error_text(error: &UpstreamError<'_>, mode: Mode) -> String {
+fn error_text(error: &UpstreamError<'_>, mode: EncodeMode) -> String {
     match mode {
-        Mode::Faithful => error.raw.as_str().to_owned(),
-        Mode::Mended => Json::from_text(&error.message).as_str().to_owned(),
+        EncodeMode::Faithful => error.raw.as_str().to_owned(),
+        EncodeMode::Mended => JsonText::from_text(&error.message).as_str().to_owned(),
     }
 }
 
 /// One entry, or a list of them.
-fn write_logprobs(entries: &[Json<'_>], writer: &mut Writer<'_>) {
+fn write_logprobs(entries: &[JsonText<'_>], writer: &mut JsonWriter<'_>) {
     if let [only] = entries {
         return writer.raw(only.as_str());
     }
@@ -538,7 +548,7 @@ fn write_call<'p>(
     name: &str,
     arguments: &str,
     members: impl Iterator<Item = (&'p str, &'p str)>,
-    writer: &mut Writer<'_>,
+    writer: &mut JsonWriter<'_>,
 ) {
     let (inside, beside): (Vec<_>, Vec<_>) = members.partition(|(path, _)| path.starts_with("function."));
     let inside: Vec<_> = inside.iter().map(|(path, value)| (&path["function.".len()..], *value)).collect();
@@ -560,9 +570,9 @@ fn write_call<'p>(
 }
 
 /// Token counts in this wire's words.
-fn usage(counters: &Counters) -> String {
+fn usage(counters: &TokenCounts) -> String {
     let mut text = String::new();
-    let mut writer = Writer(&mut text);
+    let mut writer = JsonWriter(&mut text);
     let [input, output, thoughts] = [
         ("input_tokens", counters.input_tokens),
         ("output_tokens", counters.output_tokens),
@@ -591,13 +601,13 @@ fn usage(counters: &Counters) -> String {
 /// Writes the whole body.
 fn whole(message: &Message, options: &EncodeOptions, out: &mut Vec<u8>) {
     let mode = options.mode;
-    let keeps = message.word == CHAT || mode == Mode::Faithful;
+    let keeps = message.word == CHAT || mode == EncodeMode::Faithful;
     let mut text = String::new();
-    let mut writer = Writer(&mut text);
+    let mut writer = JsonWriter(&mut text);
     let choice = message.first();
     let is_bare = choice.is_none_or(|choice| choice.blocks.is_empty() && choice.foreign.is_empty());
     let error = message.errors.first();
-    if let Some(error) = error.filter(|error| mode == Mode::Faithful && is_bare && is_body(error)) {
+    if let Some(error) = error.filter(|error| mode == EncodeMode::Faithful && is_bare && is_body(error)) {
         out.extend_from_slice(error.raw.as_str().as_bytes());
         return;
     }
@@ -605,7 +615,7 @@ fn whole(message: &Message, options: &EncodeOptions, out: &mut Vec<u8>) {
     if let Some(id) = message.id.as_ref().or(options.id.as_ref()) {
         writer.text_member("id", id);
     }
-    if let Some(error) = error.filter(|_| mode == Mode::Mended && is_bare) {
+    if let Some(error) = error.filter(|_| mode == EncodeMode::Mended && is_bare) {
         writer.text_member("message", &error.message);
         if error.class != ErrorClass::Other {
             writer.text_member("error_type", error.class.name());
@@ -620,12 +630,12 @@ fn whole(message: &Message, options: &EncodeOptions, out: &mut Vec<u8>) {
     let is_truncated = message.notices.iter().any(|notice| notice.code == NoticeCode::Truncated);
     if let Some(finish) = choice.and_then(|choice| choice.finish.as_ref()) {
         let raw = finish.raw.as_deref();
-        let is_unsaid = mode == Mode::Mended || raw.is_none();
+        let is_unsaid = mode == EncodeMode::Mended || raw.is_none();
         let is_open = is_truncated && finish.reason == FinishReason::Other && is_unsaid && error.is_none();
         let word = match mode {
             _ if is_open => None,
-            Mode::Faithful => raw,
-            Mode::Mended => Some(word_for(finish.reason, raw)),
+            EncodeMode::Faithful => raw,
+            EncodeMode::Mended => Some(word_for(finish.reason, raw)),
         };
         if let Some(word) = word {
             writer.text_member("finish_reason", word);
@@ -637,7 +647,7 @@ fn whole(message: &Message, options: &EncodeOptions, out: &mut Vec<u8>) {
     }
     if let Some(error) = error {
         writer.raw_member("error", &error_text(error, mode));
-        if mode == Mode::Mended && !keeps && error.class != ErrorClass::Other {
+        if mode == EncodeMode::Mended && !keeps && error.class != ErrorClass::Other {
             writer.text_member("error_type", error.class.name());
         }
     }
@@ -645,7 +655,7 @@ fn whole(message: &Message, options: &EncodeOptions, out: &mut Vec<u8>) {
         let made = if keeps { own.raw.as_str().to_owned() } else { usage(&own.counters()) };
         writer.raw_member("usage", &made);
     }
-    let mut beside = Paths::default();
+    let mut beside = MemberPaths::default();
     if keeps {
         message.foreign.iter().for_each(|(path, value)| beside.set(path, value.as_str()));
         for entry in choice.into_iter().flat_map(|choice| choice.attachments(AttachmentKind::Logprobs)) {
@@ -657,21 +667,21 @@ fn whole(message: &Message, options: &EncodeOptions, out: &mut Vec<u8>) {
     out.extend_from_slice(text.as_bytes());
 }
 
-fn whole_message(choice: &Choice, keeps: bool, mode: Mode, writer: &mut Writer<'_>) {
-    let is_mended = mode == Mode::Mended;
+fn whole_message(choice: &Choice, keeps: bool, mode: EncodeMode, writer: &mut JsonWriter<'_>) {
+    let is_mended = mode == EncodeMode::Mended;
     let (mut contents, mut calls, mut plan) = (String::from("["), String::from("["), String::new());
-    let (mut members, mut ids) = (Paths::default(), Ids::default());
+    let (mut members, mut ids) = (MemberPaths::default(), UniqueCallIds::default());
     for block in &choice.blocks {
         match &block.content {
-            Content::Text(text) | Content::Refusal(text) => {
-                whole_text(words::TEXT, text, block, keeps, &mut Writer(&mut contents));
+            BlockContent::Text(text) | BlockContent::Refusal(text) => {
+                whole_text(words::TEXT, text, block, keeps, &mut JsonWriter(&mut contents));
             }
-            Content::Reasoning { text, .. } if keeps && block.word == words::PLAN => plan.push_str(text),
-            Content::Reasoning { text, .. } => {
-                whole_text(words::THINKING, text, block, keeps, &mut Writer(&mut contents));
+            BlockContent::Reasoning { text, .. } if keeps && block.word == words::PLAN => plan.push_str(text),
+            BlockContent::Reasoning { text, .. } => {
+                whole_text(words::THINKING, text, block, keeps, &mut JsonWriter(&mut contents));
             }
-            Content::ToolCall(call) if is_mended && call.kind == CallKind::Builtin => {}
-            Content::ToolCall(call) => {
+            BlockContent::ToolCall(call) if is_mended && call.kind == CallKind::Builtin => {}
+            BlockContent::ToolCall(call) => {
                 let id = match is_mended {
                     true => ids.claim(&call.id),
                     false if call.has_made_id => String::new(),
@@ -679,10 +689,10 @@ fn whole_message(choice: &Choice, keeps: bool, mode: Mode, writer: &mut Writer<'
                 };
                 let members = block.foreign.iter().map(|(path, value)| (path, value.as_str()));
                 let members = members.filter(|(path, _)| keeps && (*path != "type" || !is_mended));
-                write_call(&id, &call.name, &argument_text(call, mode), members, &mut Writer(&mut calls));
+                write_call(&id, &call.name, &argument_text(call, mode), members, &mut JsonWriter(&mut calls));
             }
-            Content::Opaque(value) if keeps => Writer(&mut contents).raw(value.as_str()),
-            Content::ToolResult(_) | Content::Opaque(_) => {}
+            BlockContent::Opaque(value) if keeps => JsonWriter(&mut contents).raw(value.as_str()),
+            BlockContent::ToolResult(_) | BlockContent::Opaque(_) => {}
         }
     }
     if keeps {
@@ -710,7 +720,7 @@ fn whole_message(choice: &Choice, keeps: bool, mode: Mode, writer: &mut Writer<'
     writer.end_object();
 }
 
-fn whole_text(word: &str, text: &str, block: &Block, keeps: bool, writer: &mut Writer<'_>) {
+fn whole_text(word: &str, text: &str, block: &Block, keeps: bool, writer: &mut JsonWriter<'_>) {
     let members: Vec<_> = block.foreign.iter().map(|(path, value)| (path, value.as_str())).collect();
     writer.object();
     writer.text_member("type", word);
@@ -722,20 +732,20 @@ fn whole_text(word: &str, text: &str, block: &Block, keeps: bool, writer: &mut W
 }
 
 /// The argument text of a call.
-fn argument_text(call: &ToolCall, mode: Mode) -> String {
+fn argument_text(call: &ToolCall, mode: EncodeMode) -> String {
     match (mode, call.kind) {
-        (Mode::Mended, CallKind::Custom)
-            if call.completion == Completion::Whole || !call.raw_arguments.is_empty() =>
+        (EncodeMode::Mended, CallKind::Custom)
+            if call.completion == BlockCompletion::Whole || !call.raw_arguments.is_empty() =>
         {
             let mut text = String::new();
             open_free_text(&mut text);
             escape_into(&call.raw_arguments, &mut text);
-            if call.completion == Completion::Whole {
+            if call.completion == BlockCompletion::Whole {
                 text.push_str("\"}");
             }
             text
         }
-        (Mode::Mended, _) => objects::text(call).into_owned(),
-        (Mode::Faithful, _) => call.raw_arguments.clone(),
+        (EncodeMode::Mended, _) => objects::text(call).into_owned(),
+        (EncodeMode::Faithful, _) => call.raw_arguments.clone(),
     }
 }

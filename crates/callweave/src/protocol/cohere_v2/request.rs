@@ -4,13 +4,14 @@ use super::PROTOCOL;
 use crate::error::Result;
 use crate::json::{Object, Value};
 use crate::request::{
-    Arguments, Body, Call, CallKind, CallResult, Content, Form, Format, Limits, Media, MediaKind, Members,
-    Message, Part, Request, RequestCoding, Role, Source, Thinking, Thought, ToolChoice, Writing, data_url,
-    effort, parse_data_url, put, read_plain_tools, write_plain_tool,
+    CallArguments, CallKind, CallResult, ContentForm, ContentPart, Media, MediaKind, MediaSource,
+    MessageContent, OutputFormat, PartKind, ProviderLimits, ReasoningMode, Request, RequestCall,
+    RequestCoding, RequestMembers, RequestMessage, RequestReasoning, RequestWriting, Role, ToolChoice,
+    data_url, effort, parse_data_url, put, read_plain_tools, write_plain_tool,
 };
 
 pub(super) const CODING: RequestCoding =
-    RequestCoding { read, write, model: "model", limits: &Limits::COHERE };
+    RequestCoding { read, write, model: "model", limits: &ProviderLimits::COHERE };
 
 const NAME: &str = PROTOCOL.name;
 
@@ -18,7 +19,7 @@ const ROLES: &[(&str, Role)] =
     &[("system", Role::System), ("user", Role::User), ("assistant", Role::Assistant), ("tool", Role::Tool)];
 
 fn read(body: Object) -> Result<Request> {
-    let mut body = Members::new(body);
+    let mut body = RequestMembers::new(body);
     let mut request = Request { protocol: Some(NAME), ..Request::default() };
     request.model = body.string("model");
     request.messages = body.objects("messages").unwrap_or_default().into_iter().map(read_message).collect();
@@ -42,12 +43,12 @@ fn read(body: Object) -> Result<Request> {
     sampling.seed = body.number("seed");
     sampling.logprobs = body.truth("logprobs");
     request.format = match body.peek_str("response_format.type") {
-        Some("text") => Some(Format::Text),
+        Some("text") => Some(OutputFormat::Text),
         Some("json_object") => Some(match body.object("response_format.json_schema") {
             Some(schema) => {
-                Format::Schema { name: None, description: None, schema: schema.into(), strict: None }
+                OutputFormat::Schema { name: None, description: None, schema: schema.into(), strict: None }
             }
-            None => Format::Json,
+            None => OutputFormat::Json,
         }),
         _ => None,
     };
@@ -55,8 +56,8 @@ fn read(body: Object) -> Result<Request> {
         body.string("response_format.type");
     }
     request.reasoning.mode = match body.peek_str("thinking.type") {
-        Some("enabled") => Some(Thinking::On),
-        Some("disabled") => Some(Thinking::Off),
+        Some("enabled") => Some(ReasoningMode::On),
+        Some("disabled") => Some(ReasoningMode::Off),
         _ => None,
     };
     if request.reasoning.mode.is_some() {
@@ -68,8 +69,8 @@ fn read(body: Object) -> Result<Request> {
     Ok(request)
 }
 
-fn read_message(message: Object) -> Message {
-    let mut message = Members::new(message);
+fn read_message(message: Object) -> RequestMessage {
+    let mut message = RequestMembers::new(message);
     let role = message.role(ROLES).unwrap_or(Role::User);
     if role == Role::Tool {
         let id = message.string("tool_call_id");
@@ -77,75 +78,77 @@ fn read_message(message: Object) -> Message {
         let kind = CallKind::Function;
         let result = CallResult { id, name: None, content, value: None, is_error: None, kind };
         let kept = message.rest(NAME);
-        return Message { kept, ..Message::of(role, Part::new(result)) };
+        return RequestMessage { kept, ..RequestMessage::of(role, ContentPart::new(result)) };
     }
     let plan = message.string("tool_plan");
-    let Content { parts, form } = read_content(&mut message);
-    let plan = plan.map(|text| Part::new(Body::from(Thought { text: Some(text), ..Thought::default() })));
+    let MessageContent { parts, form } = read_content(&mut message);
+    let plan = plan.map(|text| {
+        ContentPart::new(PartKind::from(RequestReasoning { text: Some(text), ..RequestReasoning::default() }))
+    });
     let calls = message.objects("tool_calls").unwrap_or_default().into_iter().map(read_call);
     let parts = plan.into_iter().chain(parts).chain(calls).collect();
-    Message { kept: message.rest(NAME), ..Message::new(role, Content { parts, form }) }
+    RequestMessage { kept: message.rest(NAME), ..RequestMessage::new(role, MessageContent { parts, form }) }
 }
 
-fn read_content(message: &mut Members) -> Content {
+fn read_content(message: &mut RequestMembers) -> MessageContent {
     if let Some(text) = message.string("content") {
-        return Content::text(text);
+        return MessageContent::text(text);
     }
     match message.array("content") {
-        Some(parts) => Content::list(parts.into_iter().map(read_part).collect()),
-        None => Content::default(),
+        Some(parts) => MessageContent::list(parts.into_iter().map(read_part).collect()),
+        None => MessageContent::default(),
     }
 }
 
-fn read_part(part: Value) -> Part {
+fn read_part(part: Value) -> ContentPart {
     let part = match part {
         Value::Object(part) => part,
-        other => return Part::opaque(NAME, "", other),
+        other => return ContentPart::opaque(NAME, "", other),
     };
-    let mut part = Members::new(part);
+    let mut part = RequestMembers::new(part);
     let word = part.peek_str("type").unwrap_or_default().to_owned();
     let body = match word.as_str() {
-        "text" => part.string("text").map(Body::Text),
-        "thinking" => {
-            part.string("thinking").map(|text| Body::from(Thought { text: Some(text), ..Thought::default() }))
-        }
+        "text" => part.string("text").map(PartKind::Text),
+        "thinking" => part
+            .string("thinking")
+            .map(|text| PartKind::from(RequestReasoning { text: Some(text), ..RequestReasoning::default() })),
         "image_url" => part.string("image_url.url").map(|url| {
             let media = match parse_data_url(&url) {
                 Some((media_type, data)) => Media {
                     media_type: Some(media_type.to_owned()),
-                    ..Media::new(MediaKind::Image, Source::Data(data.to_owned()))
+                    ..Media::new(MediaKind::Image, MediaSource::Data(data.to_owned()))
                 },
-                None => Media::new(MediaKind::Image, Source::Url(url)),
+                None => Media::new(MediaKind::Image, MediaSource::Url(url)),
             };
-            Body::from(Media { detail: part.string("image_url.detail"), ..media })
+            PartKind::from(Media { detail: part.string("image_url.detail"), ..media })
         }),
         _ => None,
     };
     let Some(body) = body else {
-        return Part::opaque(NAME, &word, part.into_object().into());
+        return ContentPart::opaque(NAME, &word, part.into_object().into());
     };
     if word != "thinking" {
         // The word tells a thought in the list from a plan.
         part.string("type");
     }
-    Part { kept: part.rest(NAME), ..Part::new(body) }
+    ContentPart { kept: part.rest(NAME), ..ContentPart::new(body) }
 }
 
-fn read_call(call: Object) -> Part {
-    let mut call = Members::new(call);
+fn read_call(call: Object) -> ContentPart {
+    let mut call = RequestMembers::new(call);
     let Some(name) = call.string("function.name") else {
-        return Part::opaque(NAME, "tool_call", call.into_object().into());
+        return ContentPart::opaque(NAME, "tool_call", call.into_object().into());
     };
     call.note_absence("type");
     call.constant("type", "function");
     call.note_absence("function.arguments");
-    let arguments = Arguments::Text(call.string("function.arguments").unwrap_or_default());
+    let arguments = CallArguments::Text(call.string("function.arguments").unwrap_or_default());
     let id = call.string("id");
-    let body = Body::from(Call { id, name, namespace: None, arguments, kind: CallKind::Function });
-    Part { kept: call.rest(NAME), ..Part::new(body) }
+    let body = PartKind::from(RequestCall { id, name, namespace: None, arguments, kind: CallKind::Function });
+    ContentPart { kept: call.rest(NAME), ..ContentPart::new(body) }
 }
 
-fn write(request: &mut Request, writing: &mut Writing<'_>) -> Object {
+fn write(request: &mut Request, writing: &mut RequestWriting<'_>) -> Object {
     let mut body = Object::new();
     put(&mut body, "model", request.model.take());
     writing.put_messages(request, &mut body, write_message);
@@ -189,19 +192,19 @@ fn write(request: &mut Request, writing: &mut Writing<'_>) -> Object {
     put(&mut body, "seed", sampling.seed.take());
     put(&mut body, "logprobs", sampling.logprobs.take());
     match request.format.take() {
-        Some(Format::Text) => put(&mut body, "response_format.type", Some("text")),
-        Some(Format::Json) => put(&mut body, "response_format.type", Some("json_object")),
-        Some(Format::Schema { schema, .. }) => {
+        Some(OutputFormat::Text) => put(&mut body, "response_format.type", Some("text")),
+        Some(OutputFormat::Json) => put(&mut body, "response_format.type", Some("json_object")),
+        Some(OutputFormat::Schema { schema, .. }) => {
             put(&mut body, "response_format.type", Some("json_object"));
             put(&mut body, "response_format.json_schema", Some(schema));
         }
         None => {}
     }
-    let word = |mode| if mode == Thinking::Off { "disabled" } else { "enabled" };
+    let word = |mode| if mode == ReasoningMode::Off { "disabled" } else { "enabled" };
     if writing.is_faithful {
         put(&mut body, "thinking.type", request.reasoning.mode.take().map(word));
         put(&mut body, "thinking.token_budget", request.reasoning.budget.take());
-    } else if request.reasoning.mode == Some(Thinking::Adaptive)
+    } else if request.reasoning.mode == Some(ReasoningMode::Adaptive)
         && request.reasoning.effort.is_none()
         && request.reasoning.budget.is_none()
     {
@@ -225,11 +228,11 @@ fn narrow(request: &mut Request) {
     }
 }
 
-fn write_message(mut message: Message, out: &mut Vec<Value>, writing: &mut Writing<'_>) {
+fn write_message(mut message: RequestMessage, out: &mut Vec<Value>, writing: &mut RequestWriting<'_>) {
     let role = ROLES.iter().find(|(_, role)| *role == message.role).map_or("system", |(word, _)| word);
     if message.role == Role::Tool {
         for mut part in std::mem::take(&mut message.content.parts) {
-            let Body::Result(ref mut result) = part.body else {
+            let PartKind::Result(ref mut result) = part.body else {
                 message.content.parts.push(part);
                 continue;
             };
@@ -247,15 +250,15 @@ fn write_message(mut message: Message, out: &mut Vec<Value>, writing: &mut Writi
         return;
     }
     let mut object = Object::from_iter([("role", role)]);
-    let Content { parts, form } = message.content.take();
-    let has_calls = parts.iter().any(|part| matches!(part.body, Body::Call(_)));
+    let MessageContent { parts, form } = message.content.take();
+    let has_calls = parts.iter().any(|part| matches!(part.body, PartKind::Call(_)));
     let (mut plan, mut spoken, mut calls): (Option<String>, _, _) = (None, Vec::new(), Vec::new());
     for mut part in parts {
         let is_plan = if writing.is_faithful { part.kept.is_empty() } else { has_calls };
         match &mut part.body {
-            Body::Call(_) => calls.extend(write_call(part, writing)),
-            Body::Opaque(word) if word == "tool_call" => calls.extend(part.kept.into_whole(NAME)),
-            Body::Thought(thought) if is_plan => {
+            PartKind::Call(_) => calls.extend(write_call(part, writing)),
+            PartKind::Opaque(word) if word == "tool_call" => calls.extend(part.kept.into_whole(NAME)),
+            PartKind::Thought(thought) if is_plan => {
                 let text = thought.text.take().or_else(|| Some(thought.summary.take()?.join("\n\n")));
                 match text {
                     Some(text) => plan.get_or_insert_default().push_str(&text),
@@ -267,7 +270,7 @@ fn write_message(mut message: Message, out: &mut Vec<Value>, writing: &mut Writi
         }
     }
     put(&mut object, "tool_plan", plan);
-    put(&mut object, "content", write_content(Content { parts: spoken, form }, writing));
+    put(&mut object, "content", write_content(MessageContent { parts: spoken, form }, writing));
     put(&mut object, "tool_calls", (!calls.is_empty()).then_some(calls));
     message.kept.restore(NAME, &mut object);
     writing.losses.message(NAME, &message);
@@ -276,29 +279,29 @@ fn write_message(mut message: Message, out: &mut Vec<Value>, writing: &mut Writi
     }
 }
 
-fn write_content(content: Content, writing: &mut Writing<'_>) -> Option<Value> {
-    let Content { mut parts, form } = content;
-    let is_text = form != Form::List || !writing.is_faithful;
-    if is_text && let [Part { body: Body::Text(text), .. }] = parts.as_mut_slice() {
+fn write_content(content: MessageContent, writing: &mut RequestWriting<'_>) -> Option<Value> {
+    let MessageContent { mut parts, form } = content;
+    let is_text = form != ContentForm::List || !writing.is_faithful;
+    if is_text && let [ContentPart { body: PartKind::Text(text), .. }] = parts.as_mut_slice() {
         let text = std::mem::take(text);
         writing.losses.part(NAME, &parts[0]);
         return Some(text.into());
     }
-    if parts.is_empty() && (form != Form::List || !writing.is_faithful) {
+    if parts.is_empty() && (form != ContentForm::List || !writing.is_faithful) {
         return None;
     }
     let parts: Vec<Value> = parts.into_iter().filter_map(|part| write_part(part, writing)).collect();
     (!parts.is_empty() || writing.is_faithful).then(|| parts.into())
 }
 
-fn write_part(mut part: Part, writing: &mut Writing<'_>) -> Option<Value> {
+fn write_part(mut part: ContentPart, writing: &mut RequestWriting<'_>) -> Option<Value> {
     let mut object = Object::new();
-    match std::mem::replace(&mut part.body, Body::Opaque(String::new())).document_as_text() {
-        Body::Text(text) | Body::Refusal(text) => {
+    match std::mem::replace(&mut part.body, PartKind::Opaque(String::new())).document_as_text() {
+        PartKind::Text(text) | PartKind::Refusal(text) => {
             object.insert("type", "text");
             object.insert("text", text);
         }
-        Body::Thought(thought) => {
+        PartKind::Thought(thought) => {
             let text = thought.into_text();
             if text.as_ref().is_none_or(String::is_empty) && !writing.is_faithful {
                 writing.losses.put("encrypted reasoning");
@@ -307,11 +310,13 @@ fn write_part(mut part: Part, writing: &mut Writing<'_>) -> Option<Value> {
             object.insert("type", "thinking");
             put(&mut object, "thinking", text);
         }
-        Body::Media(media) if media.kind == MediaKind::Image => {
+        PartKind::Media(media) if media.kind == MediaKind::Image => {
             let url = match media.source {
-                Source::Url(url) => url,
-                Source::Data(data) => data_url(media.media_type.as_deref().unwrap_or("image/jpeg"), &data),
-                Source::Id(_) | Source::Text(_) => {
+                MediaSource::Url(url) => url,
+                MediaSource::Data(data) => {
+                    data_url(media.media_type.as_deref().unwrap_or("image/jpeg"), &data)
+                }
+                MediaSource::Id(_) | MediaSource::Text(_) => {
                     writing.losses.put("image with the provider");
                     return None;
                 }
@@ -320,9 +325,9 @@ fn write_part(mut part: Part, writing: &mut Writing<'_>) -> Option<Value> {
             put(&mut object, "image_url.url", Some(url));
             put(&mut object, "image_url.detail", media.detail);
         }
-        Body::Opaque(word) => return writing.opaque(&word, part.kept, NAME),
+        PartKind::Opaque(word) => return writing.opaque(&word, part.kept, NAME),
         body => {
-            writing.losses.message(NAME, &Message::of(Role::User, Part { body, ..part }));
+            writing.losses.message(NAME, &RequestMessage::of(Role::User, ContentPart { body, ..part }));
             return None;
         }
     }
@@ -331,8 +336,8 @@ fn write_part(mut part: Part, writing: &mut Writing<'_>) -> Option<Value> {
     Some(object.into())
 }
 
-fn write_call(mut part: Part, writing: &mut Writing<'_>) -> Option<Value> {
-    let Body::Call(call) = std::mem::replace(&mut part.body, Body::Opaque(String::new())) else {
+fn write_call(mut part: ContentPart, writing: &mut RequestWriting<'_>) -> Option<Value> {
+    let PartKind::Call(call) = std::mem::replace(&mut part.body, PartKind::Opaque(String::new())) else {
         return None;
     };
     let mut object = Object::new();

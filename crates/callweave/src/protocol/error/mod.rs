@@ -3,7 +3,7 @@
 //! An error is an object, a text, a list of either, or one of these inside another, with the words in one of
 //! many members; outside of JSON it is a page or a plain line. All of that is read here, for every protocol and
 //! for bodies that belong to none. What a protocol knows beyond that (its own words for a class, a number that
-//! stands elsewhere) it tells in a [`Context`].
+//! stands elsewhere) it tells in a [`ErrorContext`].
 //!
 //! The class is told by the closest evidence there is, in this order: the protocol's own words, then words that
 //! many use; the HTTP status; at last the message. Findings that [says hardly
@@ -17,9 +17,9 @@ mod write;
 use std::borrow::Cow;
 use std::time::Duration;
 
-use crate::event::Json;
-use crate::fragment::{Fragment, FragmentSink, Part};
-use crate::json::{Kind, Node as Value, Str, Tape};
+use crate::event::JsonText;
+use crate::fragment::{Fragment, FragmentKind, FragmentSink};
+use crate::json::{JsonKind, Str, Tape, TapeNode as Value};
 use crate::protocol::Protocol;
 use crate::upstream::{ErrorBody, ErrorClass, UpstreamError};
 
@@ -31,10 +31,10 @@ pub(super) use write::{
 };
 
 /// A protocol's own words for the classes of errors; of several words for a class the canonical one is first.
-pub(super) type Words = [(&'static str, ErrorClass)];
+pub(super) type ErrorClassNames = [(&'static str, ErrorClass)];
 
 /// The exceptions that clients of Amazon's know in a stream; of any other they would not even show the message.
-pub(super) const IN_AMAZON_STREAMS: &Words = &[
+pub(super) const IN_AMAZON_STREAMS: &ErrorClassNames = &[
     ("throttlingException", ErrorClass::RateLimit),
     ("serviceUnavailableException", ErrorClass::Overloaded),
     ("validationException", ErrorClass::InvalidRequest),
@@ -48,7 +48,7 @@ pub(super) const IN_AMAZON_STREAMS: &Words = &[
 ];
 
 /// The exceptions with which Amazon answers failed requests.
-pub(super) const OF_AMAZON: &Words = &[
+pub(super) const OF_AMAZON: &ErrorClassNames = &[
     ("UnrecognizedClientException", ErrorClass::Authentication),
     ("AccessDeniedException", ErrorClass::Permission),
     ("ThrottlingException", ErrorClass::RateLimit),
@@ -73,15 +73,15 @@ pub(super) const AMAZON: ErrorCoding = ErrorCoding {
 };
 
 /// Whether these words say that an error is of that class by this one.
-fn is_class(word: &str, class: ErrorClass, words: &Words) -> bool {
+fn is_class(word: &str, class: ErrorClass, words: &ErrorClassNames) -> bool {
     words.contains(&(word, class))
 }
 
 /// What is known of an error besides the value that tells it.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Context<'a> {
+pub(crate) struct ErrorContext<'a> {
     /// The protocol's own words.
-    pub(crate) words: &'static Words,
+    pub(crate) words: &'static ErrorClassNames,
     /// The object in which the error stands, where its other members may speak of the error.
     pub(crate) beside: Option<Value<'a>>,
     /// The name by which the framing or the envelope calls the error.
@@ -117,7 +117,7 @@ pub fn read_error<N: AsRef<str>, V: AsRef<[u8]>>(
     headers: impl IntoIterator<Item = (N, V)>,
     body: &[u8],
 ) -> UpstreamError<'static> {
-    Head::of(status, headers).read(body, &[])
+    ErrorHead::of(status, headers).read(body, &[])
 }
 
 impl Protocol {
@@ -129,7 +129,7 @@ impl Protocol {
         headers: impl IntoIterator<Item = (N, V)>,
         body: &[u8],
     ) -> UpstreamError<'static> {
-        let head = Head::of(status, headers);
+        let head = ErrorHead::of(status, headers);
         let content_type = head.content_type.clone();
         let mut error = head.read(body, self.errors);
         error.body = Some(Box::new(ErrorBody { protocol: self.name, content_type, bytes: body.to_vec() }));
@@ -139,7 +139,7 @@ impl Protocol {
 
 /// What an answer says of an error besides its body.
 #[derive(Default)]
-struct Head {
+struct ErrorHead {
     status: Option<u16>,
     wait: Option<Duration>,
     code: Option<String>,
@@ -147,7 +147,7 @@ struct Head {
     content_type: Option<String>,
 }
 
-impl Head {
+impl ErrorHead {
     fn of<N: AsRef<str>, V: AsRef<[u8]>>(
         status: Option<u16>,
         headers: impl IntoIterator<Item = (N, V)>,
@@ -182,10 +182,10 @@ impl Head {
         head
     }
 
-    fn read(self, body: &[u8], words: &'static Words) -> UpstreamError<'static> {
+    fn read(self, body: &[u8], words: &'static ErrorClassNames) -> UpstreamError<'static> {
         let Self { status, wait, code, request_id, .. } = self;
         let code = code.as_deref().map(Str::Plain);
-        let context = Context { words, status, retry_after: wait, code, ..Context::default() };
+        let context = ErrorContext { words, status, retry_after: wait, code, ..ErrorContext::default() };
         let mut error = read_text(String::from_utf8_lossy(body).trim_start_matches('\u{feff}'), context);
         error.request_id = request_id.map(Cow::Owned).or_else(|| request_id_in(&error.raw));
         error
@@ -193,7 +193,7 @@ impl Head {
 }
 
 /// The id of the request, where the body has it.
-fn request_id_in(body: &Json<'_>) -> Option<Cow<'static, str>> {
+fn request_id_in(body: &JsonText<'_>) -> Option<Cow<'static, str>> {
     let mut tape = Tape::new();
     let body = tape.parse(body.as_str()).ok()?;
     let id = ["request_id", "requestId"].iter().find_map(|key| body.get(key)).and_then(Value::filled)?;
@@ -202,24 +202,24 @@ fn request_id_in(body: &Json<'_>) -> Option<Cow<'static, str>> {
 
 /// Reports the upstream's error told by `value` (an object, a text, or a list). Null, `""`, `false` and `{}`
 /// are no error.
-pub(crate) fn report(value: Value<'_>, context: Context<'_>, sink: &mut FragmentSink<'_>) -> bool {
+pub(crate) fn report(value: Value<'_>, context: ErrorContext<'_>, sink: &mut FragmentSink<'_>) -> bool {
     let is_empty = match value.kind() {
-        Kind::Null | Kind::Bool | Kind::Number => true,
-        Kind::String => value.filled().is_none(),
-        Kind::Object => value.members().next().is_none(),
-        Kind::Array => value.elements().next().is_none(),
+        JsonKind::Null | JsonKind::Bool | JsonKind::Number => true,
+        JsonKind::String => value.filled().is_none(),
+        JsonKind::Object => value.members().next().is_none(),
+        JsonKind::Array => value.elements().next().is_none(),
     };
     if !is_empty {
-        sink.put(Fragment::new(Part::Error(&read(value, context))));
+        sink.put(Fragment::new(FragmentKind::Error(&read(value, context))));
     }
     !is_empty
 }
 
 /// Reports the error that a body tells which no protocol knows; false if it tells none.
 pub(crate) fn report_body(body: Value<'_>, sink: &mut FragmentSink<'_>) -> bool {
-    let context = Context { beside: Some(body), ..Context::default() };
+    let context = ErrorContext { beside: Some(body), ..ErrorContext::default() };
     body.get("error").is_some_and(|error| report(error, context, sink))
-        || is_error(body) && report(body, Context::default(), sink)
+        || is_error(body) && report(body, ErrorContext::default(), sink)
 }
 
 /// Whether the body says of itself that it is an error, and not only that there are words in it.
@@ -235,18 +235,18 @@ fn is_error(body: Value<'_>) -> bool {
 }
 
 /// Reports the upstream's error told by a text, which may be JSON, a page or plain words.
-pub(crate) fn report_text(text: &str, context: Context<'_>, sink: &mut FragmentSink<'_>) {
-    sink.put(Fragment::new(Part::Error(&read_text(text, context))));
+pub(crate) fn report_text(text: &str, context: ErrorContext<'_>, sink: &mut FragmentSink<'_>) {
+    sink.put(Fragment::new(FragmentKind::Error(&read_text(text, context))));
 }
 
-fn read_text(text: &str, context: Context<'_>) -> UpstreamError<'static> {
+fn read_text(text: &str, context: ErrorContext<'_>) -> UpstreamError<'static> {
     if let Ok(value) = Tape::new().parse(text) {
         return match value.with_plain_keys() {
             Some(plain) => read_text(&plain, context),
             None => read(value, context).into_owned(),
         };
     }
-    let mut found = Findings::of(context);
+    let mut found = ClassFindings::of(context);
     let page = page::read(text);
     found.status = found.status.or(page.status);
     let code = found.codes.first().cloned();
@@ -260,7 +260,7 @@ fn read_text(text: &str, context: Context<'_>) -> UpstreamError<'static> {
         status: found.status,
         code,
         retry_after,
-        raw: Json::from_text(text),
+        raw: JsonText::from_text(text),
         ..UpstreamError::new(class, message)
     }
     .into_owned()
@@ -277,15 +277,15 @@ fn unsaid(status: Option<u16>, code: Option<&str>) -> Cow<'static, str> {
 }
 
 /// Reads an error from JSON.
-fn read<'a>(value: Value<'a>, context: Context<'a>) -> UpstreamError<'a> {
-    let mut found = Findings::of(context);
+fn read<'a>(value: Value<'a>, context: ErrorContext<'a>) -> UpstreamError<'a> {
+    let mut found = ClassFindings::of(context);
     let mut message = None;
     // A text may be no more than the name of the error whose words stand beside it.
-    let levels = levels(context.beside.filter(|_| value.kind() == Kind::String).unwrap_or(value));
+    let levels = levels(context.beside.filter(|_| value.kind() == JsonKind::String).unwrap_or(value));
     for (at, level) in levels.iter().enumerate().rev() {
         found.add(*level);
         // The words of a list's first element are among the list's.
-        let is_first = at > 0 && levels[at - 1].kind() == Kind::Array;
+        let is_first = at > 0 && levels[at - 1].kind() == JsonKind::Array;
         message = message.or_else(|| words_of(*level).filter(|_| !is_first));
     }
     if let Some(beside) = context.beside {
@@ -294,7 +294,7 @@ fn read<'a>(value: Value<'a>, context: Context<'a>) -> UpstreamError<'a> {
     // What is said in the message is no name for it.
     let code = found.codes.iter().find(|code| message.as_ref() != Some(code)).cloned();
     // Some wrap the page or the line of a proxy.
-    if value.kind() == Kind::String
+    if value.kind() == JsonKind::String
         && let Some(text) = &message
     {
         let page = page::read(text);
@@ -311,7 +311,7 @@ fn read<'a>(value: Value<'a>, context: Context<'a>) -> UpstreamError<'a> {
     };
     let class = found.class(context.words, &message, &message);
     let retry_after = found.retry_after.or_else(|| words::wait(&message));
-    let raw = Json::trusted(value.raw());
+    let raw = JsonText::trusted(value.raw());
     UpstreamError { status: found.status, code, retry_after, raw, ..UpstreamError::new(class, message) }
 }
 
@@ -354,8 +354,8 @@ fn words_of(value: Value<'_>) -> Option<Cow<'_, str>> {
         "reason",
     ];
     match value.kind() {
-        Kind::String => value.filled().map(Str::to_cow),
-        Kind::Array => {
+        JsonKind::String => value.filled().map(Str::to_cow),
+        JsonKind::Array => {
             let said: Vec<_> = value.elements().filter_map(words_of_one).collect();
             match said.len() {
                 0 => None,
@@ -363,7 +363,7 @@ fn words_of(value: Value<'_>) -> Option<Cow<'_, str>> {
                 _ => Some(Cow::Owned(said.join("; "))),
             }
         }
-        Kind::Object => {
+        JsonKind::Object => {
             let filled = |key: &str| value.get(key).and_then(Value::filled).map(Str::to_cow);
             let said = WORDS.iter().find_map(|key| filled(key))?;
             // A problem's title names its kind, its detail says what happened.
@@ -372,13 +372,13 @@ fn words_of(value: Value<'_>) -> Option<Cow<'_, str>> {
                 None => Some(said),
             }
         }
-        Kind::Null | Kind::Bool | Kind::Number => None,
+        JsonKind::Null | JsonKind::Bool | JsonKind::Number => None,
     }
 }
 
 /// The words of one of several errors, after the place of which it speaks.
 fn words_of_one(error: Value<'_>) -> Option<Cow<'_, str>> {
-    if error.kind() == Kind::Array {
+    if error.kind() == JsonKind::Array {
         return None;
     }
     let said = words_of(error)?;
@@ -396,7 +396,7 @@ const MAX_DETAILS: usize = 32;
 
 /// What speaks for a class.
 #[derive(Default)]
-struct Findings<'a> {
+struct ClassFindings<'a> {
     /// The words for it, the closest first.
     codes: Vec<Cow<'a, str>>,
     status: Option<u16>,
@@ -405,9 +405,9 @@ struct Findings<'a> {
     texts: Vec<Cow<'a, str>>,
 }
 
-impl<'a> Findings<'a> {
-    fn of(context: Context<'a>) -> Self {
-        let Context { status, retry_after, code, .. } = context;
+impl<'a> ClassFindings<'a> {
+    fn of(context: ErrorContext<'a>) -> Self {
+        let ErrorContext { status, retry_after, code, .. } = context;
         let mut findings = Self { status, retry_after, ..Self::default() };
         findings.name(code.map(Str::to_cow).unwrap_or_default());
         findings
@@ -466,8 +466,8 @@ impl<'a> Findings<'a> {
             return;
         }
         let code = match value.kind() {
-            Kind::Number if value.raw() != "0" => Cow::Borrowed(value.raw()),
-            Kind::String => value.str().map(Str::to_cow).unwrap_or_default(),
+            JsonKind::Number if value.raw() != "0" => Cow::Borrowed(value.raw()),
+            JsonKind::String => value.str().map(Str::to_cow).unwrap_or_default(),
             _ => return,
         };
         self.name(code);
@@ -481,7 +481,7 @@ impl<'a> Findings<'a> {
     }
 
     /// The class that the closest evidence tells. A short message may be nothing but a `name` of the trouble.
-    fn class(&self, own: &Words, message: &str, name: &str) -> ErrorClass {
+    fn class(&self, own: &ErrorClassNames, message: &str, name: &str) -> ErrorClass {
         let codes = self.codes.iter().map(AsRef::as_ref).chain([name]);
         // Some write words where others have a code.
         let texts = std::iter::once(message).chain(self.texts.iter().chain(&self.codes).map(AsRef::as_ref));
@@ -508,8 +508,8 @@ impl<'a> Findings<'a> {
 /// The HTTP status of a failure, if the value is one; some write it as a text.
 fn status(value: Value<'_>) -> Option<u16> {
     let number = match value.kind() {
-        Kind::Number => value.raw().parse().ok(),
-        Kind::String => value.str().and_then(|text| text.written().parse().ok()),
+        JsonKind::Number => value.raw().parse().ok(),
+        JsonKind::String => value.str().and_then(|text| text.written().parse().ok()),
         _ => None,
     };
     number.filter(|status| words::is_status(*status))

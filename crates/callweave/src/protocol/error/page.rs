@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-pub(super) struct Page<'a> {
+pub(super) struct HtmlPage<'a> {
     /// The words: a page's title or heading, a plain text itself.
     pub(super) message: Cow<'a, str>,
     /// What a code would be, if this was one: the words without the status.
@@ -14,7 +14,7 @@ pub(super) struct Page<'a> {
 /// A line that says no more than a code is not longer than this.
 const LONGEST_CODE_LINE: usize = 32;
 
-pub(super) fn read(text: &str) -> Page<'_> {
+pub(super) fn read(text: &str) -> HtmlPage<'_> {
     let text = text.trim();
     if !text.starts_with('<') {
         let leading = text.split(|letter: char| !letter.is_ascii_digit()).next().unwrap_or_default();
@@ -23,18 +23,18 @@ pub(super) fn read(text: &str) -> Page<'_> {
         // `error code: 524` is all that some proxies say.
         let is_short = text.len() <= LONGEST_CODE_LINE;
         let named = || text.rsplit(' ').next().and_then(status).filter(|_| is_short && text.contains("code"));
-        return Page { message: text.into(), name: rest.trim().into(), status: begins.or_else(named) };
+        return HtmlPage { message: text.into(), name: rest.trim().into(), status: begins.or_else(named) };
     }
     // Answers in XML have the words in a message.
     let words = ["title", "h1", "message"].iter().find_map(|tag| element(text, tag));
-    let Some(words) = words else { return Page { message: text.into(), name: "".into(), status: None } };
+    let Some(words) = words else { return HtmlPage { message: text.into(), name: "".into(), status: None } };
     let numbered =
         words.split(|letter: char| !letter.is_ascii_alphanumeric()).find(|word| status(word).is_some());
     let name = numbered.map_or(words.as_str(), |number| {
         words.split_once(number).map_or("", |(_, rest)| rest.trim_start_matches([':', ' ', '-']))
     });
     let (name, status) = (name.to_owned(), numbered.and_then(status));
-    Page { message: words.into(), name: name.into(), status }
+    HtmlPage { message: words.into(), name: name.into(), status }
 }
 
 fn status(word: &str) -> Option<u16> {

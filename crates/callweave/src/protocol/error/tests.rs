@@ -6,7 +6,7 @@ use ErrorClass::{
     Server, Transport,
 };
 
-struct Row {
+struct ErrorRow {
     who: &'static str,
     status: Option<u16>,
     body: &'static str,
@@ -22,12 +22,12 @@ const fn row(
     class: ErrorClass,
     code: Option<&'static str>,
     message: &'static str,
-) -> Row {
-    Row { who, status, body, class, code, message }
+) -> ErrorRow {
+    ErrorRow { who, status, body, class, code, message }
 }
 
 #[rustfmt::skip]
-const ROWS: &[Row] = &[
+const ROWS: &[ErrorRow] = &[
     row("OpenAI, a wrong key", Some(401),
         r#"{"error":{"message":"Incorrect API key provided: sk-x.","type":"invalid_request_error","param":null,"code":"invalid_api_key"}}"#,
         Authentication, Some("invalid_api_key"), "Incorrect API key provided: sk-x."),
@@ -173,7 +173,7 @@ const ROWS: &[Row] = &[
 
 #[test]
 fn every_shape_of_a_body_is_read() {
-    for Row { who, status, body, class, code, message } in ROWS {
+    for ErrorRow { who, status, body, class, code, message } in ROWS {
         let read = read_error(*status, [("content-type", "text/plain")], body.as_bytes());
         assert_eq!((read.class, read.code.as_deref(), &*read.message), (*class, *code, *message), "{who}");
         assert!(read.status >= *status, "{who}: {:?}", read.status);
@@ -187,7 +187,7 @@ fn every_shape_of_a_body_is_read() {
 #[test]
 fn a_decoder_reads_the_same() {
     let mut unknown = Vec::new();
-    for Row { who, body, .. } in ROWS {
+    for ErrorRow { who, body, .. } in ROWS {
         let alone = read_error(None, [("server", "")], body.as_bytes());
         match crate::pipeline::decode(body.as_bytes()) {
             Ok(message) => {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::Words;
+use super::ErrorClassNames;
 use crate::protocol::TABLE;
 use crate::upstream::ErrorClass;
 
@@ -173,7 +173,7 @@ const TEXTS: &[(ErrorClass, &[&str])] = &[
 
 /// What a code amounts to: in the words of its own protocol, of the others (servers pass on what those they ask
 /// have said), or of many.
-pub(super) fn by_code(own: &Words, code: &str) -> Option<ErrorClass> {
+pub(super) fn by_code(own: &ErrorClassNames, code: &str) -> Option<ErrorClass> {
     let folded = fold(code);
     let all = TABLE.iter().flat_map(|protocol| protocol.errors);
     if let Some((_, class)) = own.iter().chain(all).find(|(word, _)| fold(word) == folded) {
@@ -222,7 +222,11 @@ pub(super) fn by_status(status: u16) -> Option<ErrorClass> {
 }
 
 /// What a code amounts to beside a status that says more: who may not see a model is told that there is none.
-pub(super) fn by_code_and_status(own: &Words, code: &str, status: Option<u16>) -> Option<ErrorClass> {
+pub(super) fn by_code_and_status(
+    own: &ErrorClassNames,
+    code: &str,
+    status: Option<u16>,
+) -> Option<ErrorClass> {
     let class = by_code(own, code)?;
     let is_hidden = class == ErrorClass::NotFound && status == Some(403) && fold(code).contains("model");
     Some(if is_hidden { ErrorClass::Permission } else { class })

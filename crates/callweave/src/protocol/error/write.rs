@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::words::by_status;
-use super::{Words, is_class};
-use crate::json::{Value, Writer};
+use super::{ErrorClassNames, is_class};
+use crate::json::{JsonWriter, Value};
 use crate::protocol::{Protocol, error_word};
 use crate::upstream::{ErrorClass, UpstreamError};
 
@@ -24,9 +24,9 @@ pub struct WrittenError {
 #[derive(Clone, Copy)]
 pub(crate) struct ErrorCoding {
     /// Writes the body. Where the wire has no word for the class, there is one to be put beside its own.
-    pub(crate) write: fn(&UpstreamError<'_>, Option<&str>, &mut Writer<'_>),
+    pub(crate) write: fn(&UpstreamError<'_>, Option<&str>, &mut JsonWriter<'_>),
     /// The header that has the wire's word for the error, and these words.
-    pub(crate) word: Option<(&'static str, &'static Words)>,
+    pub(crate) word: Option<(&'static str, &'static ErrorClassNames)>,
     /// The header that has the id of the request.
     pub(crate) request_id: &'static str,
     /// Statuses other than the usual ones.
@@ -37,13 +37,13 @@ pub(crate) struct ErrorCoding {
 
 impl ErrorCoding {
     /// What most have in common.
-    pub(crate) const fn new(write: fn(&UpstreamError<'_>, Option<&str>, &mut Writer<'_>)) -> Self {
+    pub(crate) const fn new(write: fn(&UpstreamError<'_>, Option<&str>, &mut JsonWriter<'_>)) -> Self {
         Self { write, word: None, request_id: "x-request-id", statuses: &[], code: |_| None }
     }
 
     fn body(&self, error: &UpstreamError<'_>, class: Option<&str>) -> Vec<u8> {
         let mut text = String::new();
-        (self.write)(error, class, &mut Writer(&mut text));
+        (self.write)(error, class, &mut JsonWriter(&mut text));
         text.into_bytes()
     }
 
@@ -174,7 +174,7 @@ pub(in crate::protocol) fn is_told_by_status(error: &UpstreamError<'_>) -> bool 
 /// The class, where the word for the error is first of all one for another class.
 pub(in crate::protocol) fn error_beside(
     error: &UpstreamError<'_>,
-    words: &'static Words,
+    words: &'static ErrorClassNames,
 ) -> Option<(&'static str, &'static str)> {
     let word = error_word(error, words)?;
     let (_, class) = words.iter().find(|(own, _)| *own == word)?;
@@ -202,9 +202,9 @@ pub(in crate::protocol) fn typed_code(class: ErrorClass) -> Option<&'static str>
 /// Writes `{"message", "type", "param", "code"}`, with a code of these words.
 pub(in crate::protocol) fn write_typed(
     error: &UpstreamError<'_>,
-    words: &Words,
+    words: &ErrorClassNames,
     class: Option<&str>,
-    writer: &mut Writer<'_>,
+    writer: &mut JsonWriter<'_>,
 ) {
     let row = TYPES.iter().find(|(class, ..)| *class == error.class);
     let (word, code) = row.map_or(("server_error", None), |(_, word, code)| (*word, *code));
@@ -225,7 +225,7 @@ pub(in crate::protocol) fn write_typed(
 pub(in crate::protocol) fn write_message(
     error: &UpstreamError<'_>,
     class: Option<(&str, &str)>,
-    writer: &mut Writer<'_>,
+    writer: &mut JsonWriter<'_>,
 ) {
     writer.object();
     writer.text_member("message", &error.message);

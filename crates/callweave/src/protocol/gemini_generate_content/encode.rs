@@ -13,36 +13,39 @@ mod part;
 mod stream;
 
 use self::part::{set_logprobs, write_belongings, write_block, write_text};
-use self::stream::Stream;
+use self::stream::GeminiStream;
 use super::{ERRORS, FINISH, RESPONSE, words};
-use crate::encode::{EncodeOptions, Encoding, Feature, Ids, Mode, Piece, Says, no_logprobs, nothing_hangs};
-use crate::event::{AttachmentKind, CallKind, Counters, FinishReason, NoticeCode};
-use crate::json::{Paths, Tape, Writer, write_members};
-use crate::message::{Attachment, Block, Choice, Content, Message, ToolCall, Usage};
+use crate::encode::{
+    EncodeMode, EncodeOptions, ProtocolEncoding, UniqueCallIds, WireCapabilities, WireFeature, WrittenDelta,
+    no_logprobs, nothing_hangs,
+};
+use crate::event::{AttachmentKind, CallKind, FinishReason, NoticeCode, TokenCounts};
+use crate::json::{JsonWriter, MemberPaths, Tape, write_members};
+use crate::message::{Attachment, Block, BlockContent, Choice, Message, ToolCall, Usage};
 use crate::protocol::error::{is_lost_connection, status_of};
 use crate::protocol::{error_word, finish_word};
 use crate::request::is_marked;
 use crate::upstream::{ErrorClass, UpstreamError};
 
-pub(in crate::protocol) const ENCODING: Encoding =
-    Encoding { stream: Stream::boxed, whole, says: |_, _, _| SAYS, id_prefix: "" };
+pub(in crate::protocol) const ENCODING: ProtocolEncoding =
+    ProtocolEncoding { stream: GeminiStream::boxed, whole, says: |_, _, _| SAYS, id_prefix: "" };
 
-const SAYS: Says = Says {
+const SAYS: WireCapabilities = WireCapabilities {
     own: &[RESPONSE],
     not: &[
-        Feature::Builtin,
-        Feature::Result,
-        Feature::Opaque,
-        Feature::Unnamed,
-        Feature::Refusal,
-        Feature::Summary,
-        Feature::Custom,
-        Feature::CacheWrite,
-        Feature::OddThoughtTokens,
-        Feature::CutOff,
-        Feature::NamesOfFailure,
-        Feature::Correction,
-        Feature::LateId,
+        WireFeature::Builtin,
+        WireFeature::Result,
+        WireFeature::Opaque,
+        WireFeature::Unnamed,
+        WireFeature::Refusal,
+        WireFeature::Summary,
+        WireFeature::Custom,
+        WireFeature::CacheWrite,
+        WireFeature::OddThoughtTokens,
+        WireFeature::CutOff,
+        WireFeature::NamesOfFailure,
+        WireFeature::Correction,
+        WireFeature::LateId,
     ],
     hangs: nothing_hangs,
     logprobs: no_logprobs,
@@ -58,7 +61,7 @@ const SAYS: Says = Says {
 };
 
 /// The names of an answer: its model and its id.
-fn write_names(names: [&str; 2], writer: &mut Writer<'_>) {
+fn write_names(names: [&str; 2], writer: &mut JsonWriter<'_>) {
     for (key, name) in ["modelVersion", "responseId"].into_iter().zip(names) {
         if !name.is_empty() {
             writer.text_member(key, name);
@@ -85,10 +88,10 @@ fn block_reason(path: &str, feedback: &str) -> Option<String> {
 /// A candidate: the parts that `parts` writes, and its members; those of its content begin with `content.`.
 fn write_candidate(
     number: u32,
-    members: &Paths,
+    members: &MemberPaths,
     finish: Option<&str>,
-    writer: &mut Writer<'_>,
-    parts: impl FnOnce(&mut Writer<'_>),
+    writer: &mut JsonWriter<'_>,
+    parts: impl FnOnce(&mut JsonWriter<'_>),
 ) {
     let (inside, beside): (Vec<_>, Vec<_>) =
         members.iter().partition(|(path, _)| path.starts_with("content."));
@@ -125,7 +128,7 @@ fn write_candidate(
 }
 
 /// Token counts in this wire's words. It counts thoughts apart from what was said.
-fn write_usage(counters: &Counters, writer: &mut Writer<'_>) {
+fn write_usage(counters: &TokenCounts, writer: &mut JsonWriter<'_>) {
     let output = counters.output_tokens;
     let thoughts = counters.reasoning_tokens.map(|thoughts| thoughts.min(output.unwrap_or(thoughts)));
     let spoken = output.map(|output| output - thoughts.unwrap_or(0));
@@ -147,21 +150,21 @@ fn write_usage(counters: &Counters, writer: &mut Writer<'_>) {
 
 /// The provider's own object, if clients can read it: one that spells otherwise was not read from the wire.
 /// Nothing, if nothing was counted.
-fn tell_usage(own: &Usage, keeps: bool, mode: Mode, out: &mut String) {
-    let is_spelt = mode == Mode::Faithful || own.raw.as_str().contains("TokenCount");
+fn tell_usage(own: &Usage, keeps: bool, mode: EncodeMode, out: &mut String) {
+    let is_spelt = mode == EncodeMode::Faithful || own.raw.as_str().contains("TokenCount");
     out.clear();
     match keeps && is_spelt {
         true => out.push_str(own.raw.as_str()),
-        false => write_usage(&own.counters(), &mut Writer(out)),
+        false => write_usage(&own.counters(), &mut JsonWriter(out)),
     }
     if out == "{}" {
         out.clear();
     }
 }
 
-fn write_error(error: &UpstreamError<'_>, mode: Mode, writer: &mut Writer<'_>) {
+fn write_error(error: &UpstreamError<'_>, mode: EncodeMode, writer: &mut JsonWriter<'_>) {
     let is_own = Tape::new().parse(error.raw.as_str()).is_ok_and(super::is_error_object);
-    if mode == Mode::Faithful || is_own {
+    if mode == EncodeMode::Faithful || is_own {
         return writer.raw_member("error", error.raw.as_str());
     }
     let is_beside = error.class == ErrorClass::ContextTooLong || is_lost_connection(error);
@@ -171,14 +174,14 @@ fn write_error(error: &UpstreamError<'_>, mode: Mode, writer: &mut Writer<'_>) {
 }
 
 /// The body of a failed request.
-pub(super) fn write_failure(error: &UpstreamError<'_>, class: Option<&str>, writer: &mut Writer<'_>) {
+pub(super) fn write_failure(error: &UpstreamError<'_>, class: Option<&str>, writer: &mut JsonWriter<'_>) {
     writer.object();
     writer.key("error");
     write_status(error, class, writer);
     writer.end_object();
 }
 
-fn write_status(error: &UpstreamError<'_>, class: Option<&str>, writer: &mut Writer<'_>) {
+fn write_status(error: &UpstreamError<'_>, class: Option<&str>, writer: &mut JsonWriter<'_>) {
     let of_word = match error.class {
         ErrorClass::ContextTooLong => ErrorClass::InvalidRequest,
         class => class,
@@ -212,9 +215,9 @@ fn write_status(error: &UpstreamError<'_>, class: Option<&str>, writer: &mut Wri
 /// Writes the whole body.
 fn whole(message: &Message, options: &EncodeOptions, out: &mut Vec<u8>) {
     let mode = options.mode;
-    let keeps = message.word == RESPONSE || mode == Mode::Faithful;
+    let keeps = message.word == RESPONSE || mode == EncodeMode::Faithful;
     let mut text = String::new();
-    let mut writer = Writer(&mut text);
+    let mut writer = JsonWriter(&mut text);
     writer.object();
     let blocked = message.foreign.iter().find_map(|(path, value)| block_reason(path, value.as_str()));
     let is_told = |choice: &&Choice| {
@@ -227,7 +230,7 @@ fn whole(message: &Message, options: &EncodeOptions, out: &mut Vec<u8>) {
     };
     let is_answer = message.choices.iter().any(|choice| is_told(&choice));
     if is_answer {
-        let mut ids = Ids::default();
+        let mut ids = UniqueCallIds::default();
         writer.key("candidates");
         writer.list();
         for choice in message.choices.iter().filter(is_told) {
@@ -235,7 +238,7 @@ fn whole(message: &Message, options: &EncodeOptions, out: &mut Vec<u8>) {
         }
         writer.end_list();
     }
-    let mut answer = Paths::default();
+    let mut answer = MemberPaths::default();
     if keeps {
         message.foreign.iter().for_each(|(path, value)| answer.set(path, value.as_str()));
     }
@@ -265,15 +268,15 @@ fn whole(message: &Message, options: &EncodeOptions, out: &mut Vec<u8>) {
 fn whole_candidate(
     choice: &Choice,
     message: &Message,
-    mode: Mode,
+    mode: EncodeMode,
     keeps: bool,
-    ids: &mut Ids,
-    writer: &mut Writer<'_>,
+    ids: &mut UniqueCallIds,
+    writer: &mut JsonWriter<'_>,
 ) {
-    let mut members = Paths::default();
+    let mut members = MemberPaths::default();
     if keeps {
         for (path, value) in choice.foreign.iter() {
-            if path != "content.role" || mode == Mode::Faithful {
+            if path != "content.role" || mode == EncodeMode::Faithful {
                 members.set(path, value.as_str());
             }
         }
@@ -290,12 +293,12 @@ fn whole_candidate(
     }
     let is_truncated = message.notices.iter().any(|notice| notice.code == NoticeCode::Truncated);
     let finish = choice.finish.as_ref().and_then(|finish| match (mode, finish.raw.as_deref()) {
-        (Mode::Faithful, raw) => raw,
-        (Mode::Mended, _) if !message.errors.is_empty() => None,
-        (Mode::Mended, _) if is_truncated && finish.reason == FinishReason::Other => None,
-        (Mode::Mended, raw) => Some(word_for(finish.reason, raw)),
+        (EncodeMode::Faithful, raw) => raw,
+        (EncodeMode::Mended, _) if !message.errors.is_empty() => None,
+        (EncodeMode::Mended, _) if is_truncated && finish.reason == FinishReason::Other => None,
+        (EncodeMode::Mended, raw) => Some(word_for(finish.reason, raw)),
     });
-    if mode == Mode::Mended && finish.is_some() {
+    if mode == EncodeMode::Mended && finish.is_some() {
         // Clients walk the parts of every answer.
         members.set("content.role", "\"model\"");
     }
@@ -303,18 +306,20 @@ fn whole_candidate(
         for block in &choice.blocks {
             let has_members = keeps && !(block.attachments.is_empty() && block.foreign.is_empty());
             let (text, is_thought) = match &block.content {
-                Content::Text(text) | Content::Refusal(text) => (text, false),
-                Content::Reasoning { text, .. } => (text, true),
-                Content::ToolCall(call)
-                    if mode == Mode::Mended && (keeps || call.kind != CallKind::Builtin) =>
+                BlockContent::Text(text) | BlockContent::Refusal(text) => (text, false),
+                BlockContent::Reasoning { text, .. } => (text, true),
+                BlockContent::ToolCall(call)
+                    if mode == EncodeMode::Mended && (keeps || call.kind != CallKind::Builtin) =>
                 {
                     let call = ToolCall { id: ids.claim(&call.id), ..call.clone() };
-                    let block = Block { content: Content::ToolCall(call), ..block.clone() };
+                    let block = Block { content: BlockContent::ToolCall(call), ..block.clone() };
                     write_block(&block, mode, keeps, writer);
                     continue;
                 }
-                Content::Opaque(_) if mode == Mode::Mended && block.word == words::PARTS => continue,
-                Content::ToolCall(_) | Content::ToolResult(_) | Content::Opaque(_) => {
+                BlockContent::Opaque(_) if mode == EncodeMode::Mended && block.word == words::PARTS => {
+                    continue;
+                }
+                BlockContent::ToolCall(_) | BlockContent::ToolResult(_) | BlockContent::Opaque(_) => {
                     if keeps {
                         write_block(block, mode, keeps, writer);
                     }
@@ -323,7 +328,7 @@ fn whole_candidate(
             };
             let marked = block.attachments.iter().rfind(|own| !keeps && is_marked(&own.value));
             if !text.is_empty() || has_members || marked.is_some() {
-                write_text(&mut Piece::new(text), is_thought, writer, |writer| {
+                write_text(&mut WrittenDelta::new(text), is_thought, writer, |writer| {
                     if has_members {
                         write_belongings(block, |_| true, writer);
                     }

@@ -6,14 +6,15 @@ use super::PROTOCOL;
 use crate::error::Result;
 use crate::json::{Object, Value};
 use crate::request::{
-    Arguments, Body, Call, CallKind, CallResult, Content, Format, Kept, Limits, Media, MediaKind, Members,
-    Message, Part, Request, RequestCoding, Role, Seal, Source, Thinking, Thought, Tool, ToolChoice, ToolKind,
-    WEB_SEARCH, kind_of,
+    CallArguments, CallKind, CallResult, ContentPart, Media, MediaKind, MediaSource, MessageContent,
+    OutputFormat, PartKind, ProviderLimits, ProviderSeal, ReasoningMode, Request, RequestCall, RequestCoding,
+    RequestMembers, RequestMessage, RequestReasoning, RequestTool, RetainedFields, Role, ToolChoice,
+    ToolKind, WEB_SEARCH, kind_of,
 };
 use write::write;
 
 pub(super) const CODING: RequestCoding =
-    RequestCoding { read, write, model: "model", limits: &Limits::GEMINI };
+    RequestCoding { read, write, model: "model", limits: &ProviderLimits::GEMINI };
 
 const NAME: &str = PROTOCOL.name;
 
@@ -33,16 +34,16 @@ const MODALITIES: &[&str] = &["TEXT", "IMAGE", "AUDIO"];
 const ROLES: &[(&str, Role)] = &[("user", Role::User), ("model", Role::Assistant)];
 
 fn read(body: Object) -> Result<Request> {
-    let mut body = Members::any_case(body);
+    let mut body = RequestMembers::any_case(body);
     let mut request = Request { protocol: Some(NAME), ..Request::default() };
     request.model = body.string("model");
     if let Some(parts) = body.objects("systemInstruction.parts") {
-        request.instructions = Content::list(parts.into_iter().map(read_part).collect());
+        request.instructions = MessageContent::list(parts.into_iter().map(read_part).collect());
     } else if let Some(part) = body.string("systemInstruction.parts.text") {
         body.note_alone("systemInstruction.parts");
-        request.instructions = Content::list(vec![Part::text(part)]);
+        request.instructions = MessageContent::list(vec![ContentPart::text(part)]);
     } else if let Some(text) = body.string("systemInstruction") {
-        request.instructions = Content::text(text);
+        request.instructions = MessageContent::text(text);
     }
     request.messages = body.objects("contents").unwrap_or_default().into_iter().map(read_content).collect();
     request.tools = body.objects("tools").unwrap_or_default().into_iter().map(read_tools).collect();
@@ -64,7 +65,7 @@ fn read(body: Object) -> Result<Request> {
     match body.peek(BUDGET).and_then(Value::as_i64) {
         // As long as the model likes.
         Some(-1) => {
-            reasoning.mode = Some(Thinking::Adaptive);
+            reasoning.mode = Some(ReasoningMode::Adaptive);
             body.number(BUDGET);
         }
         _ => reasoning.budget = body.number(BUDGET),
@@ -90,7 +91,7 @@ fn read(body: Object) -> Result<Request> {
 }
 
 /// Words in capitals; others stay.
-fn read_modalities(body: &mut Members) -> Vec<String> {
+fn read_modalities(body: &mut RequestMembers) -> Vec<String> {
     const PATH: &str = "generationConfig.responseModalities";
     let words = body.peek(PATH).and_then(Value::as_array).into_iter().flatten().map(Value::as_str);
     let is_usual = |word: &&str| MODALITIES.contains(word);
@@ -102,72 +103,73 @@ fn read_modalities(body: &mut Members) -> Vec<String> {
     words
 }
 
-fn read_content(content: Object) -> Message {
-    let mut content = Members::any_case(content);
+fn read_content(content: Object) -> RequestMessage {
+    let mut content = RequestMembers::any_case(content);
     let role = content.role(ROLES).unwrap_or(Role::User);
     let parts = content.objects("parts");
-    let message_content = parts
-        .map_or_else(Content::default, |parts| Content::list(parts.into_iter().map(read_part).collect()));
-    Message { kept: content.rest(NAME), ..Message::new(role, message_content) }
+    let message_content = parts.map_or_else(MessageContent::default, |parts| {
+        MessageContent::list(parts.into_iter().map(read_part).collect())
+    });
+    RequestMessage { kept: content.rest(NAME), ..RequestMessage::new(role, message_content) }
 }
 
-fn read_part(part: Object) -> Part {
-    let mut part = Members::any_case(part);
+fn read_part(part: Object) -> ContentPart {
+    let mut part = RequestMembers::any_case(part);
     let is_thought = part.peek("thought").is_some_and(|thought| *thought == true);
     let body = if let Some(text) = part.string("text") {
         if is_thought {
             part.truth("thought");
-            Some(Body::from(Thought { text: Some(text), ..Thought::default() }))
+            Some(PartKind::from(RequestReasoning { text: Some(text), ..RequestReasoning::default() }))
         } else {
-            Some(Body::Text(text))
+            Some(PartKind::Text(text))
         }
     } else if part.peek_str("functionCall.name").is_some() {
         read_call(&mut part)
     } else if part.peek("functionResponse").is_some_and(Value::is_object) {
         Some(read_result(&mut part))
     } else {
-        read_media(&mut part).map(Body::from)
+        read_media(&mut part).map(PartKind::from)
     };
     let Some(body) = body else {
         let word = part.keys().next().unwrap_or_default().to_owned();
-        return Part { kept: part.rest(NAME), ..Part::new(Body::Opaque(word)) };
+        return ContentPart { kept: part.rest(NAME), ..ContentPart::new(PartKind::Opaque(word)) };
     };
-    let signature = part.string("thoughtSignature").map(|data| Seal::new(ISSUER, data));
-    Part { signature, kept: part.rest(NAME), ..Part::new(body) }
+    let signature = part.string("thoughtSignature").map(|data| ProviderSeal::new(ISSUER, data));
+    ContentPart { signature, kept: part.rest(NAME), ..ContentPart::new(body) }
 }
 
-fn read_media(part: &mut Members) -> Option<Media> {
+fn read_media(part: &mut RequestMembers) -> Option<Media> {
     let (source, media_type) = if let Some(data) = part.string("inlineData.data") {
-        (Source::Data(data), part.string("inlineData.mimeType"))
+        (MediaSource::Data(data), part.string("inlineData.mimeType"))
     } else {
-        (Source::Url(part.string("fileData.fileUri")?), part.string("fileData.mimeType"))
+        (MediaSource::Url(part.string("fileData.fileUri")?), part.string("fileData.mimeType"))
     };
     let kind = media_type.as_deref().map_or(MediaKind::File, kind_of);
     let name = part.string("inlineData.displayName").or_else(|| part.string("fileData.displayName"));
     Some(Media { media_type, name, ..Media::new(kind, source) })
 }
 
-fn read_call(part: &mut Members) -> Option<Body> {
+fn read_call(part: &mut RequestMembers) -> Option<PartKind> {
     let name = part.string("functionCall.name")?;
     let id = part.string("functionCall.id");
     part.note_absence("functionCall.args");
     let arguments = part.object("functionCall.args").unwrap_or_default();
-    let arguments = Arguments::Json(arguments.into());
-    Some(Body::from(Call { id, name, namespace: None, arguments, kind: CallKind::Function }))
+    let arguments = CallArguments::Json(arguments.into());
+    Some(PartKind::from(RequestCall { id, name, namespace: None, arguments, kind: CallKind::Function }))
 }
 
-fn read_result(part: &mut Members) -> Body {
+fn read_result(part: &mut RequestMembers) -> PartKind {
     let id = part.string("functionResponse.id");
     let name = part.string("functionResponse.name");
     let value = part.object("functionResponse.response");
     let is_error =
         value.as_ref().filter(|value| value.len() == 1 && value.contains_key("error")).map(|_| true);
     let parts = part.objects("functionResponse.parts");
-    let content = parts.map_or_else(Content::default, |parts| {
+    let content = parts.map_or_else(MessageContent::default, |parts| {
         // One level: a result in a result is opaque.
-        Content::list(parts.into_iter().map(read_inner).collect())
+        MessageContent::list(parts.into_iter().map(read_inner).collect())
     });
-    Body::from(CallResult {
+    PartKind::from(CallResult {
         id,
         name,
         content,
@@ -177,32 +179,34 @@ fn read_result(part: &mut Members) -> Body {
     })
 }
 
-fn read_inner(part: Object) -> Part {
-    let mut part = Members::any_case(part);
+fn read_inner(part: Object) -> ContentPart {
+    let mut part = RequestMembers::any_case(part);
     match read_media(&mut part) {
-        Some(media) => Part { kept: part.rest(NAME), ..Part::new(media) },
-        None => Part { kept: part.rest(NAME), ..Part::new(Body::Opaque("part".to_owned())) },
+        Some(media) => ContentPart { kept: part.rest(NAME), ..ContentPart::new(media) },
+        None => {
+            ContentPart { kept: part.rest(NAME), ..ContentPart::new(PartKind::Opaque("part".to_owned())) }
+        }
     }
 }
 
 /// One element of the list of tools: functions, or tools that the provider runs. Functions are a group without a name.
-fn read_tools(tool: Object) -> Tool {
-    let mut tool = Members::any_case(tool);
+fn read_tools(tool: Object) -> RequestTool {
+    let mut tool = RequestMembers::any_case(tool);
     if let Some(functions) = tool.objects("functionDeclarations") {
         let functions = functions.into_iter().map(read_function).collect();
-        return Tool { kept: tool.rest(NAME), ..Tool::new("", ToolKind::Group(functions)) };
+        return RequestTool { kept: tool.rest(NAME), ..RequestTool::new("", ToolKind::Group(functions)) };
     }
     let word = tool.keys().next().unwrap_or_default().to_owned();
     let word =
         if matches!(word.as_str(), "googleSearch" | "google_search") { WEB_SEARCH.to_owned() } else { word };
-    Tool {
-        kept: Kept::whole(NAME, tool.into_object().into()),
-        ..Tool::new(word.clone(), ToolKind::Builtin(word))
+    RequestTool {
+        kept: RetainedFields::whole(NAME, tool.into_object().into()),
+        ..RequestTool::new(word.clone(), ToolKind::Builtin(word))
     }
 }
 
-fn read_function(function: Object) -> Tool {
-    let mut function = Members::any_case(function);
+fn read_function(function: Object) -> RequestTool {
+    let mut function = RequestMembers::any_case(function);
     let name = function.string("name").unwrap_or_else(|| {
         function.note_absence("name");
         String::new()
@@ -217,10 +221,10 @@ fn read_function(function: Object) -> Tool {
     };
     let kind = ToolKind::Function { schema: schema.map(Value::from) };
     let description = function.string("description");
-    Tool { description, kept: function.rest(NAME), ..Tool::new(name, kind) }
+    RequestTool { description, kept: function.rest(NAME), ..RequestTool::new(name, kind) }
 }
 
-fn read_choice(body: &mut Members) -> Option<ToolChoice> {
+fn read_choice(body: &mut RequestMembers) -> Option<ToolChoice> {
     const MODE: &str = "toolConfig.functionCallingConfig.mode";
     const NAMES: &str = "toolConfig.functionCallingConfig.allowedFunctionNames";
     let is_required = match body.peek_str(MODE)? {
@@ -243,14 +247,14 @@ fn read_choice(body: &mut Members) -> Option<ToolChoice> {
     }
 }
 
-fn read_format(body: &mut Members) -> Option<Format> {
+fn read_format(body: &mut RequestMembers) -> Option<OutputFormat> {
     const TYPE: &str = "generationConfig.responseMimeType";
     const SCHEMA: &str = "generationConfig.responseSchema";
     match body.peek_str(TYPE) {
         Some("application/json") => {}
         Some("text/plain") => {
             body.string(TYPE);
-            return Some(Format::Text);
+            return Some(OutputFormat::Text);
         }
         _ => return None,
     }
@@ -258,7 +262,9 @@ fn read_format(body: &mut Members) -> Option<Format> {
     body.rename(SCHEMA, "responseJsonSchema");
     body.rename(SCHEMA, "response_json_schema");
     Some(match body.object(SCHEMA) {
-        Some(schema) => Format::Schema { name: None, description: None, schema: schema.into(), strict: None },
-        None => Format::Json,
+        Some(schema) => {
+            OutputFormat::Schema { name: None, description: None, schema: schema.into(), strict: None }
+        }
+        None => OutputFormat::Json,
     })
 }

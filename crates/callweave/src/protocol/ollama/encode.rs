@@ -14,43 +14,44 @@ use std::mem::take;
 use super::{CHAT, FINISH, GENERATE};
 use crate::encode::objects::{self, is_object};
 use crate::encode::{
-    Encode, EncodeOptions, Encoding, Feature, Held, Ids, InTurns, Manner, Mode, Piece, Reading, Says, Stamps,
-    count, no_logprobs, nothing_hangs,
+    BufferedBlocks, ClientReading, DeltaTemplates, EncodeContext, EncodeMode, EncodeOptions,
+    ProtocolEncoding, SerializingEncoder, StreamEncoder, UniqueCallIds, WireCapabilities, WireFeature,
+    WrittenDelta, count, no_logprobs, nothing_hangs,
 };
 use crate::event::{
-    AttachmentKind, BlockId, BlockKind, Body, CallKind, Counters, Event, FinishReason, Json, NoticeCode,
-    Scope,
+    AttachmentKind, BlockId, BlockKind, CallKind, Event, EventKind, EventScope, FinishReason, JsonText,
+    NoticeCode, TokenCounts,
 };
-use crate::json::{Paths, Writer, each_member, write_members};
-use crate::message::{Block, Choice, Content, Message, ToolCall, Usage};
+use crate::json::{JsonWriter, MemberPaths, each_member, write_members};
+use crate::message::{Block, BlockContent, Choice, Message, ToolCall, Usage};
 use crate::protocol::error::is_told_by_status;
 use crate::protocol::finish_word;
 use crate::upstream::UpstreamError;
 
-pub(in crate::protocol) const ENCODING: Encoding =
-    Encoding { stream, whole, says: |_, _, _| SAYS, id_prefix: "" };
+pub(in crate::protocol) const ENCODING: ProtocolEncoding =
+    ProtocolEncoding { stream, whole, says: |_, _, _| SAYS, id_prefix: "" };
 
-const SAYS: Says = Says {
+const SAYS: WireCapabilities = WireCapabilities {
     own: &[CHAT, GENERATE],
     not: &[
-        Feature::Id,
-        Feature::OtherChoices,
-        Feature::Builtin,
-        Feature::Result,
-        Feature::Opaque,
-        Feature::Unnamed,
-        Feature::Refusal,
-        Feature::Summary,
-        Feature::Custom,
-        Feature::Cut,
-        Feature::Total,
-        Feature::Cached,
-        Feature::CacheWrite,
-        Feature::ThoughtTokens,
-        Feature::CutOff,
-        Feature::NamesOfFailure,
-        Feature::Correction,
-        Feature::LateId,
+        WireFeature::Id,
+        WireFeature::OtherChoices,
+        WireFeature::Builtin,
+        WireFeature::Result,
+        WireFeature::Opaque,
+        WireFeature::Unnamed,
+        WireFeature::Refusal,
+        WireFeature::Summary,
+        WireFeature::Custom,
+        WireFeature::Cut,
+        WireFeature::Total,
+        WireFeature::Cached,
+        WireFeature::CacheWrite,
+        WireFeature::ThoughtTokens,
+        WireFeature::CutOff,
+        WireFeature::NamesOfFailure,
+        WireFeature::Correction,
+        WireFeature::LateId,
     ],
     hangs: nothing_hangs,
     logprobs: no_logprobs,
@@ -68,44 +69,48 @@ const SAYS: Says = Says {
 /// Where a role other than the usual one stands.
 const ROLE: &str = "message.role";
 
-fn stream(options: &EncodeOptions) -> Box<dyn Encode> {
+fn stream(options: &EncodeOptions) -> Box<dyn StreamEncoder> {
     // Pieces are told one after the other.
-    InTurns::boxed(options, Reading::Block, Stream { manner: Manner::new(options), ..Stream::default() })
+    SerializingEncoder::boxed(
+        options,
+        ClientReading::Block,
+        OllamaStream { manner: EncodeContext::new(options), ..OllamaStream::default() },
+    )
 }
 
 /// Streams lines.
 #[derive(Default)]
-struct Stream {
-    manner: Manner,
+struct OllamaStream {
+    manner: EncodeContext,
     is_generate: bool,
     /// The beginning of every line: the model and the time.
     envelope: String,
     /// What waits for the next line: of the answer, and of its message.
-    answer: Paths,
-    message: Paths,
+    answer: MemberPaths,
+    message: MemberPaths,
     total: Option<Usage>,
     /// The counters that wait for the last line, where clients look for them.
-    counted: Paths,
+    counted: MemberPaths,
     /// Texts that are being written, and whether each is a thought.
     texts: Vec<(BlockId, bool)>,
-    held: Held,
+    held: BufferedBlocks,
     /// How many calls there were.
     calls: usize,
     error: Option<UpstreamError<'static>>,
     has_failed: bool,
     has_written: bool,
-    ids: Ids,
-    stamps: Stamps,
+    ids: UniqueCallIds,
+    stamps: DeltaTemplates,
     frame: String,
 }
 
-impl Encode for Stream {
+impl StreamEncoder for OllamaStream {
     fn encode(&mut self, event: &Event<'_>, out: &mut Vec<u8>) {
         if self.stamps.repeat(event, out) {
             return;
         }
         match &event.body {
-            Body::Start { model, word, members, .. } => {
+            EventKind::Start { model, word, members, .. } => {
                 let manner = self.manner.of_next(is_own(word));
                 *self = Self { manner, frame: take(&mut self.frame), ..Self::default() };
                 self.is_generate = is_generate(word, &self.manner.options);
@@ -114,11 +119,11 @@ impl Encode for Stream {
                     each_member(members.as_ref(), |path, value| self.answer.set(path, value));
                 }
             }
-            Body::BlockStart { block, kind, .. } => self.block_start(*block, kind, event),
-            Body::Delta { block, text, .. } => match self.thought(*block) {
+            EventKind::BlockStart { block, kind, .. } => self.block_start(*block, kind, event),
+            EventKind::Delta { block, text, .. } => match self.thought(*block) {
                 Some(is_thought) => {
                     let is_plain = self.answer.is_empty() && self.message.is_empty();
-                    let mut piece = Piece::new(text);
+                    let mut piece = WrittenDelta::new(text);
                     self.write(out, |is_generate, writer| {
                         write_text(&mut piece, is_thought, is_generate, writer);
                     });
@@ -128,16 +133,16 @@ impl Encode for Stream {
                 }
                 None => self.held.take(event),
             },
-            Body::BlockEnd { block, .. } => self.block_end(*block, event, out),
-            Body::Identity { scope: Scope::Answer, model: Some(model), .. } => {
+            EventKind::BlockEnd { block, .. } => self.block_end(*block, event, out),
+            EventKind::Identity { scope: EventScope::Answer, model: Some(model), .. } => {
                 self.flush(out);
                 self.render(Some(model));
             }
-            Body::Identity { .. } | Body::Correction { .. } => self.held.take(event),
-            Body::Attachment { kind: AttachmentKind::Logprobs, value, .. } if self.manner.keeps() => {
+            EventKind::Identity { .. } | EventKind::Correction { .. } => self.held.take(event),
+            EventKind::Attachment { kind: AttachmentKind::Logprobs, value, .. } if self.manner.keeps() => {
                 self.answer.extend("logprobs", value.as_str());
             }
-            Body::Usage { counters, raw, .. } => {
+            EventKind::Usage { counters, raw, .. } => {
                 // The next line, or the last one, has them.
                 self.stamps.forget();
                 count(&mut self.total, counters, raw);
@@ -150,19 +155,19 @@ impl Encode for Stream {
                     _ => each_member(Some(raw), |path, value| own.set(path, value)),
                 }
             }
-            Body::Foreign { scope, path, value } if self.manner.keeps() => {
+            EventKind::Foreign { scope, path, value } if self.manner.keeps() => {
                 self.foreign(*scope, path, value.as_str(), event, out);
             }
-            Body::Finish { reason, raw } => self.finish(*reason, raw.as_deref(), out),
-            Body::Error(error) => {
+            EventKind::Finish { reason, raw } => self.finish(*reason, raw.as_deref(), out),
+            EventKind::Error(error) => {
                 self.has_failed = true;
                 self.error.get_or_insert_with(|| error.clone().into_owned());
                 if !self.manner.is_mended() {
                     self.write_error(out);
                 }
             }
-            Body::Notice(notice) => self.manner.notice(notice),
-            Body::End => {
+            EventKind::Notice(notice) => self.manner.notice(notice),
+            EventKind::End => {
                 // What is held comes before it.
                 self.write_error(out);
                 self.take_counters();
@@ -171,22 +176,22 @@ impl Encode for Stream {
                 }
                 self.manner.is_truncated = false;
             }
-            Body::Attachment { .. }
-            | Body::Foreign { .. }
-            | Body::ChoiceStart
-            | Body::ItemStart { .. }
-            | Body::ItemEnd { .. }
-            | Body::Progress { .. }
-            | Body::Markup { .. } => {}
+            EventKind::Attachment { .. }
+            | EventKind::Foreign { .. }
+            | EventKind::ChoiceStart
+            | EventKind::ItemStart { .. }
+            | EventKind::ItemEnd { .. }
+            | EventKind::Progress { .. }
+            | EventKind::Markup { .. } => {}
         }
     }
 }
 
-impl Stream {
+impl OllamaStream {
     /// Renders the beginning of every line.
     fn render(&mut self, model: Option<&str>) {
         self.envelope.clear();
-        let mut writer = Writer(&mut self.envelope);
+        let mut writer = JsonWriter(&mut self.envelope);
         writer.object();
         write_names(model, &self.manner.options, &mut writer);
     }
@@ -213,7 +218,7 @@ impl Stream {
         self.held.take(event);
         let Some(block) = self.held.remove(block) else { return };
         match &block.content {
-            Content::ToolCall(call) => {
+            BlockContent::ToolCall(call) => {
                 let call = written(call, self.manner.mode(), &mut self.ids);
                 let (mode, keeps, ordinal) = (self.manner.mode(), self.manner.keeps(), self.calls);
                 self.calls += 1;
@@ -225,7 +230,7 @@ impl Stream {
                     writer.end_list();
                 });
             }
-            Content::Opaque(value) => self.write(out, |is_generate, writer| {
+            BlockContent::Opaque(value) => self.write(out, |is_generate, writer| {
                 write_content("", is_generate, writer);
                 writer.key(&block.word);
                 writer.list();
@@ -236,24 +241,24 @@ impl Stream {
         }
     }
 
-    fn foreign(&mut self, scope: Scope, path: &str, value: &str, event: &Event<'_>, out: &mut Vec<u8>) {
+    fn foreign(&mut self, scope: EventScope, path: &str, value: &str, event: &Event<'_>, out: &mut Vec<u8>) {
         match scope {
-            Scope::Answer => {
+            EventScope::Answer => {
                 if self.answer.get(path).is_some() {
                     self.flush(out);
                 }
                 self.answer.set(path, value);
             }
             // The client knows of no other role.
-            Scope::Choice if path == ROLE && self.manner.is_mended() => {}
-            Scope::Choice | Scope::Item(_) => {
+            EventScope::Choice if path == ROLE && self.manner.is_mended() => {}
+            EventScope::Choice | EventScope::Item(_) => {
                 let path = path.strip_prefix("message.").unwrap_or(path);
                 if self.message.get(path).is_some() {
                     self.flush(out);
                 }
                 self.message.set(path, value);
             }
-            Scope::Block(_) => self.held.take(event),
+            EventScope::Block(_) => self.held.take(event),
         }
     }
 
@@ -267,7 +272,7 @@ impl Stream {
         let word = if is_mended { Some(word_for(reason, raw)) } else { raw };
         self.take_counters();
         let mut frame = self.begin_frame();
-        let mut writer = Writer(&mut frame);
+        let mut writer = JsonWriter(&mut frame);
         write_message(self.is_generate, &self.message, &mut writer, |is_generate, writer| {
             write_content("", is_generate, writer);
         });
@@ -288,9 +293,9 @@ impl Stream {
     }
 
     /// Writes a line whose message holds what `content` writes.
-    fn write(&mut self, out: &mut Vec<u8>, content: impl FnOnce(bool, &mut Writer<'_>)) {
+    fn write(&mut self, out: &mut Vec<u8>, content: impl FnOnce(bool, &mut JsonWriter<'_>)) {
         let mut frame = self.begin_frame();
-        let mut writer = Writer(&mut frame);
+        let mut writer = JsonWriter(&mut frame);
         write_message(self.is_generate, &self.message, &mut writer, content);
         writer.raw_member("done", "false");
         self.end_frame(frame, out);
@@ -301,7 +306,7 @@ impl Stream {
         self.take_counters();
         let mut frame = take(&mut self.frame);
         frame.clear();
-        let mut writer = Writer(&mut frame);
+        let mut writer = JsonWriter(&mut frame);
         writer.object();
         write_error(&error, self.manner.mode(), &mut self.answer, &mut writer);
         self.answer.write(&mut writer);
@@ -317,7 +322,7 @@ impl Stream {
     }
 
     fn end_frame(&mut self, mut frame: String, out: &mut Vec<u8>) {
-        self.answer.write(&mut Writer(&mut frame));
+        self.answer.write(&mut JsonWriter(&mut frame));
         self.answer.clear();
         self.message.clear();
         self.put(frame, out);
@@ -341,10 +346,10 @@ fn is_generate(word: &str, options: &EncodeOptions) -> bool {
 }
 
 /// The call as it is written.
-fn written(call: &ToolCall, mode: Mode, ids: &mut Ids) -> ToolCall {
+fn written(call: &ToolCall, mode: EncodeMode, ids: &mut UniqueCallIds) -> ToolCall {
     match mode {
-        Mode::Faithful => call.clone(),
-        Mode::Mended => ToolCall { id: ids.claim(&call.id), ..call.clone() },
+        EncodeMode::Faithful => call.clone(),
+        EncodeMode::Mended => ToolCall { id: ids.claim(&call.id), ..call.clone() },
     }
 }
 
@@ -355,7 +360,7 @@ fn word_for(reason: FinishReason, said: Option<&str>) -> &str {
     finish_word(reason, said.filter(|said| !said.is_empty()), FINISH).unwrap_or("unknown")
 }
 
-fn write_names(model: Option<&str>, options: &EncodeOptions, writer: &mut Writer<'_>) {
+fn write_names(model: Option<&str>, options: &EncodeOptions, writer: &mut JsonWriter<'_>) {
     if let Some(model) = model.or(options.model.as_deref()) {
         writer.text_member("model", model);
     }
@@ -382,9 +387,9 @@ fn write_time(seconds: u64, out: &mut String) {
 /// The message, or what stands for it in an answer to `/api/generate`.
 fn write_message(
     is_generate: bool,
-    members: &Paths,
-    writer: &mut Writer<'_>,
-    content: impl FnOnce(bool, &mut Writer<'_>),
+    members: &MemberPaths,
+    writer: &mut JsonWriter<'_>,
+    content: impl FnOnce(bool, &mut JsonWriter<'_>),
 ) {
     if is_generate {
         return content(is_generate, writer);
@@ -404,11 +409,16 @@ fn content_word(is_generate: bool) -> &'static str {
     if is_generate { "response" } else { "content" }
 }
 
-fn write_content(text: &str, is_generate: bool, writer: &mut Writer<'_>) {
+fn write_content(text: &str, is_generate: bool, writer: &mut JsonWriter<'_>) {
     writer.text_member(content_word(is_generate), text);
 }
 
-fn write_text(piece: &mut Piece<'_>, is_thought: bool, is_generate: bool, writer: &mut Writer<'_>) {
+fn write_text(
+    piece: &mut WrittenDelta<'_>,
+    is_thought: bool,
+    is_generate: bool,
+    writer: &mut JsonWriter<'_>,
+) {
     match is_thought {
         true => {
             write_content("", is_generate, writer);
@@ -418,7 +428,13 @@ fn write_text(piece: &mut Piece<'_>, is_thought: bool, is_generate: bool, writer
     }
 }
 
-fn write_call(call: &ToolCall, block: Option<&Block>, ordinal: usize, mode: Mode, writer: &mut Writer<'_>) {
+fn write_call(
+    call: &ToolCall,
+    block: Option<&Block>,
+    ordinal: usize,
+    mode: EncodeMode,
+    writer: &mut JsonWriter<'_>,
+) {
     let members: Vec<_> = block
         .into_iter()
         .flat_map(|block| block.foreign.iter())
@@ -428,7 +444,7 @@ fn write_call(call: &ToolCall, block: Option<&Block>, ordinal: usize, mode: Mode
         members.into_iter().partition(|(path, _)| path.starts_with("function."));
     let inside: Vec<_> = inside.iter().map(|(path, value)| (&path["function.".len()..], *value)).collect();
     writer.object();
-    if mode == Mode::Mended || !call.has_made_id {
+    if mode == EncodeMode::Mended || !call.has_made_id {
         writer.text_member("id", &call.id);
     }
     writer.key("function");
@@ -438,10 +454,10 @@ fn write_call(call: &ToolCall, block: Option<&Block>, ordinal: usize, mode: Mode
     writer.text_member("name", &call.name);
     writer.key("arguments");
     match mode {
-        Mode::Mended => writer.raw(&objects::arguments(call)),
-        Mode::Faithful if is_object(call.arguments()) => writer.raw(call.arguments()),
+        EncodeMode::Mended => writer.raw(&objects::arguments(call)),
+        EncodeMode::Faithful if is_object(call.arguments()) => writer.raw(call.arguments()),
         // What is no object was a text.
-        Mode::Faithful => writer.string(call.arguments()),
+        EncodeMode::Faithful => writer.string(call.arguments()),
     }
     write_members(&inside, writer);
     writer.end_object();
@@ -449,7 +465,7 @@ fn write_call(call: &ToolCall, block: Option<&Block>, ordinal: usize, mode: Mode
     writer.end_object();
 }
 
-fn write_done(word: Option<&str>, writer: &mut Writer<'_>) {
+fn write_done(word: Option<&str>, writer: &mut JsonWriter<'_>) {
     writer.raw_member("done", "true");
     if let Some(word) = word {
         writer.text_member("done_reason", word);
@@ -457,23 +473,28 @@ fn write_done(word: Option<&str>, writer: &mut Writer<'_>) {
 }
 
 /// Errors are sentences here.
-fn write_error(error: &UpstreamError<'_>, mode: Mode, beside: &mut Paths, writer: &mut Writer<'_>) {
+fn write_error(
+    error: &UpstreamError<'_>,
+    mode: EncodeMode,
+    beside: &mut MemberPaths,
+    writer: &mut JsonWriter<'_>,
+) {
     match mode {
-        Mode::Faithful => writer.raw_member("error", error.raw.as_str()),
-        Mode::Mended => {
+        EncodeMode::Faithful => writer.raw_member("error", error.raw.as_str()),
+        EncodeMode::Mended => {
             writer.text_member("error", &error.message);
             if let Some(status) = error.status {
                 beside.set("status", &status.to_string());
             }
             if !is_told_by_status(error) {
-                beside.set("code", Json::from_text(error.class.name()).as_str());
+                beside.set("code", JsonText::from_text(error.class.name()).as_str());
             }
         }
     }
 }
 
 /// Token counts in this wire's words.
-fn set_usage(counters: &Counters, answer: &mut Paths) {
+fn set_usage(counters: &TokenCounts, answer: &mut MemberPaths) {
     for (key, count) in [("prompt_eval_count", counters.input_tokens), ("eval_count", counters.output_tokens)]
     {
         if let Some(count) = count {
@@ -485,10 +506,10 @@ fn set_usage(counters: &Counters, answer: &mut Paths) {
 /// Writes the whole body.
 fn whole(message: &Message, options: &EncodeOptions, out: &mut Vec<u8>) {
     let mode = options.mode;
-    let keeps = is_own(&message.word) || mode == Mode::Faithful;
+    let keeps = is_own(&message.word) || mode == EncodeMode::Faithful;
     let mut text = String::new();
-    let mut writer = Writer(&mut text);
-    let mut answer = Paths::default();
+    let mut writer = JsonWriter(&mut text);
+    let mut answer = MemberPaths::default();
     if keeps {
         message.foreign.iter().for_each(|(path, value)| answer.set(path, value.as_str()));
     }
@@ -518,13 +539,15 @@ fn whole(message: &Message, options: &EncodeOptions, out: &mut Vec<u8>) {
     }
     let is_truncated = message.notices.iter().any(|notice| notice.code == NoticeCode::Truncated);
     if let Some(finish) = choice.and_then(|choice| choice.finish.as_ref()) {
-        let is_unsaid = mode == Mode::Mended || finish.raw.is_none();
+        let is_unsaid = mode == EncodeMode::Mended || finish.raw.is_none();
         let is_open = is_truncated && finish.reason == FinishReason::Other && is_unsaid;
         match mode {
             _ if is_open => writer.raw_member("done", "false"),
-            _ if !message.errors.is_empty() && (mode == Mode::Mended || finish.raw.is_none()) => {}
-            Mode::Mended => write_done(Some(word_for(finish.reason, finish.raw.as_deref())), &mut writer),
-            Mode::Faithful => write_done(finish.raw.as_deref(), &mut writer),
+            _ if !message.errors.is_empty() && (mode == EncodeMode::Mended || finish.raw.is_none()) => {}
+            EncodeMode::Mended => {
+                write_done(Some(word_for(finish.reason, finish.raw.as_deref())), &mut writer)
+            }
+            EncodeMode::Faithful => write_done(finish.raw.as_deref(), &mut writer),
         }
     }
     answer.write(&mut writer);
@@ -532,28 +555,35 @@ fn whole(message: &Message, options: &EncodeOptions, out: &mut Vec<u8>) {
     out.extend_from_slice(text.as_bytes());
 }
 
-fn whole_message(choice: &Choice, is_generate: bool, keeps: bool, mode: Mode, writer: &mut Writer<'_>) {
+fn whole_message(
+    choice: &Choice,
+    is_generate: bool,
+    keeps: bool,
+    mode: EncodeMode,
+    writer: &mut JsonWriter<'_>,
+) {
     let (mut text, mut thinking) = (String::new(), String::new());
-    let (mut members, mut calls, mut ids) = (Paths::default(), String::new(), Ids::default());
+    let (mut members, mut calls, mut ids) = (MemberPaths::default(), String::new(), UniqueCallIds::default());
     if keeps {
-        for (path, value) in choice.foreign.iter().filter(|(path, _)| *path != ROLE || mode == Mode::Faithful)
+        for (path, value) in
+            choice.foreign.iter().filter(|(path, _)| *path != ROLE || mode == EncodeMode::Faithful)
         {
             members.set(path.strip_prefix("message.").unwrap_or(path), value.as_str());
         }
     }
-    let mut list = Writer(&mut calls);
+    let mut list = JsonWriter(&mut calls);
     list.list();
     let mut ordinal = 0;
     for block in &choice.blocks {
         match &block.content {
-            Content::Text(own) | Content::Refusal(own) => text.push_str(own),
-            Content::Reasoning { text: own, .. } => thinking.push_str(own),
-            Content::ToolCall(call) if call.kind != CallKind::Builtin => {
+            BlockContent::Text(own) | BlockContent::Refusal(own) => text.push_str(own),
+            BlockContent::Reasoning { text: own, .. } => thinking.push_str(own),
+            BlockContent::ToolCall(call) if call.kind != CallKind::Builtin => {
                 write_call(&written(call, mode, &mut ids), keeps.then_some(block), ordinal, mode, &mut list);
                 ordinal += 1;
             }
-            Content::Opaque(value) if keeps => members.extend(&block.word, value.as_str()),
-            Content::ToolCall(_) | Content::ToolResult(_) | Content::Opaque(_) => {}
+            BlockContent::Opaque(value) if keeps => members.extend(&block.word, value.as_str()),
+            BlockContent::ToolCall(_) | BlockContent::ToolResult(_) | BlockContent::Opaque(_) => {}
         }
     }
     list.end_list();

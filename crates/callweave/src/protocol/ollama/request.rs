@@ -6,13 +6,14 @@ use crate::error::Result;
 use crate::error::{Error, ErrorKind};
 use crate::json::{Object, Value};
 use crate::request::{
-    Arguments, Body, Call, CallKind, CallResult, Content, Format, Limits, Media, MediaKind, Members, Message,
-    Part, Request, RequestCoding, Role, Source, Thinking, Thought, ToolChoice, Writing, put,
+    CallArguments, CallKind, CallResult, ContentPart, Media, MediaKind, MediaSource, MessageContent,
+    OutputFormat, PartKind, ProviderLimits, ReasoningMode, Request, RequestCall, RequestCoding,
+    RequestMembers, RequestMessage, RequestReasoning, RequestWriting, Role, ToolChoice, put,
     read_plain_tools, write_plain_tool,
 };
 
 pub(super) const CODING: RequestCoding =
-    RequestCoding { read, write, model: "model", limits: &Limits::OLLAMA };
+    RequestCoding { read, write, model: "model", limits: &ProviderLimits::OLLAMA };
 
 const NAME: &str = PROTOCOL.name;
 
@@ -20,7 +21,7 @@ const ROLES: &[(&str, Role)] =
     &[("system", Role::System), ("user", Role::User), ("assistant", Role::Assistant), ("tool", Role::Tool)];
 
 fn read(body: Object) -> Result<Request> {
-    let mut body = Members::new(body);
+    let mut body = RequestMembers::new(body);
     let mut request = Request { protocol: Some(NAME), ..Request::default() };
     request.model = body.string("model");
     request.messages = body.objects("messages").unwrap_or_default().into_iter().map(read_message).collect();
@@ -39,13 +40,13 @@ fn read(body: Object) -> Result<Request> {
     sampling.logprobs = body.truth("logprobs");
     sampling.top_logprobs = body.number("top_logprobs");
     request.format = match body.take_if("format", |format| *format == "json" || format.is_object()) {
-        Some(Value::String(_)) => Some(Format::Json),
-        Some(schema) => Some(Format::Schema { name: None, description: None, schema, strict: None }),
+        Some(Value::String(_)) => Some(OutputFormat::Json),
+        Some(schema) => Some(OutputFormat::Schema { name: None, description: None, schema, strict: None }),
         None => None,
     };
     match body.take_if("think", |think| think.is_boolean() || think.is_string()) {
         Some(Value::Bool(is_on)) => {
-            request.reasoning.mode = Some(if is_on { Thinking::On } else { Thinking::Off });
+            request.reasoning.mode = Some(if is_on { ReasoningMode::On } else { ReasoningMode::Off });
         }
         Some(Value::String(level)) => request.reasoning.effort = Some(level),
         _ => {}
@@ -97,18 +98,23 @@ const REFUSED: &[(&str, &str)] = &[
     ("context", "send the conversation to /api/chat instead"),
 ];
 
-fn read_message(message: Object) -> Message {
-    let mut message = Members::new(message);
+fn read_message(message: Object) -> RequestMessage {
+    let mut message = RequestMembers::new(message);
     let role = message.role(ROLES).unwrap_or(Role::User);
-    let mut content = Content::default();
+    let mut content = MessageContent::default();
     if let Some(text) = message.string("thinking") {
-        content.parts.push(Part::new(Body::from(Thought { text: Some(text), ..Thought::default() })));
+        content.parts.push(ContentPart::new(PartKind::from(RequestReasoning {
+            text: Some(text),
+            ..RequestReasoning::default()
+        })));
     }
     if let Some(text) = message.string("content") {
-        content.parts.push(Part::text(text));
+        content.parts.push(ContentPart::text(text));
     }
     for data in message.strings("images").unwrap_or_default() {
-        content.parts.push(Part::new(Body::from(Media::new(MediaKind::Image, Source::Data(data)))));
+        content
+            .parts
+            .push(ContentPart::new(PartKind::from(Media::new(MediaKind::Image, MediaSource::Data(data)))));
     }
     if role == Role::Tool {
         let result = CallResult {
@@ -120,29 +126,29 @@ fn read_message(message: Object) -> Message {
             kind: CallKind::Function,
         };
         let kept = message.rest(NAME);
-        return Message { kept, ..Message::of(role, Part::new(result)) };
+        return RequestMessage { kept, ..RequestMessage::of(role, ContentPart::new(result)) };
     }
     content.parts.extend(message.objects("tool_calls").unwrap_or_default().into_iter().map(read_call));
-    Message { kept: message.rest(NAME), ..Message::new(role, content) }
+    RequestMessage { kept: message.rest(NAME), ..RequestMessage::new(role, content) }
 }
 
-fn read_call(call: Object) -> Part {
-    let mut call = Members::new(call);
+fn read_call(call: Object) -> ContentPart {
+    let mut call = RequestMembers::new(call);
     let Some(name) = call.string("function.name") else {
-        return Part::opaque(NAME, "tool_call", call.into_object().into());
+        return ContentPart::opaque(NAME, "tool_call", call.into_object().into());
     };
     call.note_absence("function.arguments");
     let arguments = match call.take_if("function.arguments", |value| value.is_object() || value.is_string()) {
-        Some(Value::String(text)) => Arguments::Text(text),
-        Some(value) => Arguments::Json(value),
-        None => Arguments::Json(Object::new().into()),
+        Some(Value::String(text)) => CallArguments::Text(text),
+        Some(value) => CallArguments::Json(value),
+        None => CallArguments::Json(Object::new().into()),
     };
     let id = call.string("id");
-    let body = Body::from(Call { id, name, namespace: None, arguments, kind: CallKind::Function });
-    Part { kept: call.rest(NAME), ..Part::new(body) }
+    let body = PartKind::from(RequestCall { id, name, namespace: None, arguments, kind: CallKind::Function });
+    ContentPart { kept: call.rest(NAME), ..ContentPart::new(body) }
 }
 
-fn write(request: &mut Request, writing: &mut Writing<'_>) -> Object {
+fn write(request: &mut Request, writing: &mut RequestWriting<'_>) -> Object {
     let mut body = Object::new();
     put(&mut body, "model", request.model.take());
     writing.put_messages(request, &mut body, write_message);
@@ -168,9 +174,9 @@ fn write(request: &mut Request, writing: &mut Writing<'_>) -> Object {
     put(&mut body, "logprobs", sampling.logprobs.take());
     put(&mut body, "top_logprobs", sampling.top_logprobs.take());
     match request.format.take() {
-        Some(Format::Json) => put(&mut body, "format", Some("json")),
-        Some(Format::Schema { schema, .. }) => put(&mut body, "format", Some(schema)),
-        Some(Format::Text) | None => {}
+        Some(OutputFormat::Json) => put(&mut body, "format", Some("json")),
+        Some(OutputFormat::Schema { schema, .. }) => put(&mut body, "format", Some(schema)),
+        Some(OutputFormat::Text) | None => {}
     }
     put(&mut body, "think", write_think(request, writing));
     // Without a word the answer would be streamed.
@@ -180,7 +186,7 @@ fn write(request: &mut Request, writing: &mut Writing<'_>) -> Object {
     body
 }
 
-fn write_think(request: &mut Request, writing: &Writing<'_>) -> Option<Value> {
+fn write_think(request: &mut Request, writing: &RequestWriting<'_>) -> Option<Value> {
     let reasoning = &mut request.reasoning;
     if let Some(effort) = reasoning.effort.take() {
         reasoning.mode = None;
@@ -202,15 +208,15 @@ fn write_think(request: &mut Request, writing: &Writing<'_>) -> Option<Value> {
         return Some(false.into());
     }
     let mode = reasoning.mode.take();
-    mode.map(|mode| (mode != Thinking::Off).into())
+    mode.map(|mode| (mode != ReasoningMode::Off).into())
         .or_else(|| reasoning.budget.is_some().then(|| true.into()))
 }
 
-fn write_message(mut message: Message, out: &mut Vec<Value>, writing: &mut Writing<'_>) {
+fn write_message(mut message: RequestMessage, out: &mut Vec<Value>, writing: &mut RequestWriting<'_>) {
     let role = ROLES.iter().find(|(_, role)| *role == message.role).map_or("system", |(word, _)| word);
     if message.role == Role::Tool {
         for mut part in std::mem::take(&mut message.content.parts) {
-            let Body::Result(ref mut result) = part.body else {
+            let PartKind::Result(ref mut result) = part.body else {
                 message.content.parts.push(part);
                 continue;
             };
@@ -241,39 +247,43 @@ fn write_message(mut message: Message, out: &mut Vec<Value>, writing: &mut Writi
 }
 
 /// Writes one text and the images beside it; gives the calls back.
-fn write_content(content: Content, object: &mut Object, writing: &mut Writing<'_>) -> Vec<Value> {
+fn write_content(
+    content: MessageContent,
+    object: &mut Object,
+    writing: &mut RequestWriting<'_>,
+) -> Vec<Value> {
     let (mut text, mut thoughts): (Option<String>, Option<String>) = (None, None);
     let (mut images, mut calls) = (Vec::new(), Vec::new());
     for mut part in content.parts {
-        match std::mem::replace(&mut part.body, Body::Opaque(String::new())).document_as_text() {
-            Body::Text(own) | Body::Refusal(own) => text.get_or_insert_default().push_str(&own),
-            Body::Thought(thought) => {
+        match std::mem::replace(&mut part.body, PartKind::Opaque(String::new())).document_as_text() {
+            PartKind::Text(own) | PartKind::Refusal(own) => text.get_or_insert_default().push_str(&own),
+            PartKind::Thought(thought) => {
                 let own = thought.into_text();
                 match own.filter(|own| writing.is_faithful || !own.is_empty()) {
                     Some(own) => thoughts.get_or_insert_default().push_str(&own),
                     None => writing.losses.put("encrypted reasoning"),
                 }
             }
-            Body::Call(call) => {
+            PartKind::Call(call) => {
                 calls.push(write_call(*call, &mut part, writing));
             }
-            Body::Opaque(word) if part.kept.protocol() == Some(NAME) && word == "tool_call" => {
+            PartKind::Opaque(word) if part.kept.protocol() == Some(NAME) && word == "tool_call" => {
                 calls.extend(std::mem::take(&mut part.kept).into_whole(NAME));
             }
-            Body::Media(media) => match media.source {
-                Source::Data(data) if media.kind == MediaKind::Image => {
+            PartKind::Media(media) => match media.source {
+                MediaSource::Data(data) if media.kind == MediaKind::Image => {
                     if media.detail.is_some() {
                         writing.losses.put("detail of an image");
                     }
                     images.push(data);
                 }
                 source => {
-                    let way = if matches!(source, Source::Url(_)) { "by url" } else { "" };
+                    let way = if matches!(source, MediaSource::Url(_)) { "by url" } else { "" };
                     writing.losses.put(format!("{:?} {way}", media.kind).trim().to_lowercase());
                 }
             },
             body => {
-                writing.losses.message(NAME, &Message::of(Role::User, Part { body, ..part }));
+                writing.losses.message(NAME, &RequestMessage::of(Role::User, ContentPart { body, ..part }));
                 continue;
             }
         }
@@ -285,12 +295,12 @@ fn write_content(content: Content, object: &mut Object, writing: &mut Writing<'_
     calls
 }
 
-fn write_call(call: Call, part: &mut Part, writing: &mut Writing<'_>) -> Value {
+fn write_call(call: RequestCall, part: &mut ContentPart, writing: &mut RequestWriting<'_>) -> Value {
     let mut object = Object::new();
     put(&mut object, "id", call.id);
     put(&mut object, "function.name", Some(call.name));
     let arguments: Value = match call.arguments {
-        Arguments::Text(text) if writing.is_faithful => text.into(),
+        CallArguments::Text(text) if writing.is_faithful => text.into(),
         arguments => writing.object_of(arguments).into(),
     };
     put(&mut object, "function.arguments", Some(arguments));

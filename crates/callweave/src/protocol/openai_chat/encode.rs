@@ -6,38 +6,39 @@
 use std::borrow::Cow;
 use std::mem::take;
 
-use super::{CHAT, CHAT_CHUNK, ERRORS, REASONING, ReasoningWord, TEXT_COMPLETION, words};
+use super::{CHAT, CHAT_CHUNK, ERRORS, REASONING, ReasoningMember, TEXT_COMPLETION, words};
 use crate::encode::objects::{self, INVALID_JSON};
 use crate::encode::{
-    Encode, EncodeOptions, Encoding, Feature, Ids, InTurns, Manner, Piece, Reading, Says, Stamps, count,
-    nothing_hangs, put_event,
+    ClientReading, DeltaTemplates, EncodeContext, EncodeOptions, ProtocolEncoding, SerializingEncoder,
+    StreamEncoder, UniqueCallIds, WireCapabilities, WireFeature, WrittenDelta, count, nothing_hangs,
+    put_event,
 };
 use crate::event::{
-    AttachmentKind, BlockId, BlockKind, Body, CallKind, Completion, Counters, Event, FinishReason, Json,
-    Scope,
+    AttachmentKind, BlockCompletion, BlockId, BlockKind, CallKind, Event, EventKind, EventScope,
+    FinishReason, JsonText, TokenCounts,
 };
-use crate::json::{Kind, Node, Paths, Tape, Writer, each_member};
-use crate::message::{Block, Choice, Content, Foreign, Message, Usage};
+use crate::json::{JsonKind, JsonWriter, MemberPaths, Tape, TapeNode, each_member};
+use crate::message::{Block, BlockContent, Choice, ExtraFields, Message, Usage};
 use crate::protocol::error::write_typed;
 use crate::request::is_marked;
 use crate::upstream::UpstreamError;
 
-pub(super) const ENCODING: Encoding =
-    Encoding { stream, whole, says: |_, _, _| SAYS, id_prefix: "chatcmpl-" };
+pub(super) const ENCODING: ProtocolEncoding =
+    ProtocolEncoding { stream, whole, says: |_, _, _| SAYS, id_prefix: "chatcmpl-" };
 
-const SAYS: Says = Says {
+const SAYS: WireCapabilities = WireCapabilities {
     own: &[],
     not: &[
-        Feature::Builtin,
-        Feature::Result,
-        Feature::Opaque,
-        Feature::Unnamed,
-        Feature::Summary,
-        Feature::Cut,
-        Feature::CacheWrite,
-        Feature::CutOff,
-        Feature::Correction,
-        Feature::LateId,
+        WireFeature::Builtin,
+        WireFeature::Result,
+        WireFeature::Opaque,
+        WireFeature::Unnamed,
+        WireFeature::Summary,
+        WireFeature::Cut,
+        WireFeature::CacheWrite,
+        WireFeature::CutOff,
+        WireFeature::Correction,
+        WireFeature::LateId,
     ],
     hangs: nothing_hangs,
     logprobs: is_logprob,
@@ -45,8 +46,12 @@ const SAYS: Says = Says {
     errors: ERRORS,
 };
 
-fn stream(options: &EncodeOptions) -> Box<dyn Encode> {
-    InTurns::boxed(options, Reading::TextOfEach, Stream { manner: Manner::new(options), ..Stream::default() })
+fn stream(options: &EncodeOptions) -> Box<dyn StreamEncoder> {
+    SerializingEncoder::boxed(
+        options,
+        ClientReading::TextOfEach,
+        ChatStream { manner: EncodeContext::new(options), ..ChatStream::default() },
+    )
 }
 
 /// The id of an answer to clients that want one, where neither the answer nor the caller has any.
@@ -56,52 +61,52 @@ const STICKY: &[&str] = &["object", "created", "system_fingerprint", "service_ti
 
 /// Streams chunks.
 #[derive(Default)]
-struct Stream {
-    manner: Manner,
+struct ChatStream {
+    manner: EncodeContext,
     id: String,
     model: String,
     word: String,
-    sticky: Paths,
+    sticky: MemberPaths,
     /// The beginning of every chunk, rendered from the names above.
     envelope: String,
     /// What waits for the next chunk: of the answer, and where usage stands.
-    answer: Paths,
-    usage: Paths,
+    answer: MemberPaths,
+    usage: MemberPaths,
     /// The names changed, and no chunk has said so.
     has_news: bool,
-    choices: Vec<Open>,
+    choices: Vec<OpenChatChoice>,
     /// All token counts so far.
     counts: Option<Usage>,
     has_failed: bool,
-    stamps: Stamps,
+    stamps: DeltaTemplates,
     frame: String,
 }
 
 /// A choice that is being written.
 #[derive(Default)]
-struct Open {
+struct OpenChatChoice {
     number: u32,
     has_role: bool,
     is_finished: bool,
     /// What waits for the next chunk of this choice; what belongs to its message begins with `message.`.
-    pending: Paths,
-    blocks: Vec<Running>,
+    pending: MemberPaths,
+    blocks: Vec<RunningBlock>,
     calls: u32,
-    ids: Ids,
+    ids: UniqueCallIds,
 }
 
 /// A block that is being written.
-struct Running {
+struct RunningBlock {
     block: BlockId,
     word: String,
     index: Option<i64>,
     /// What waits for the next chunk of this block.
-    members: Paths,
-    call: Option<Call>,
+    members: MemberPaths,
+    call: Option<OpenChatCall>,
 }
 
 /// A call that is being written.
-struct Call {
+struct OpenChatCall {
     id: String,
     name: String,
     kind: CallKind,
@@ -114,7 +119,7 @@ struct Call {
     whole: String,
 }
 
-impl Running {
+impl RunningBlock {
     /// Whether its next chunk says nothing but text.
     fn is_plain(&self) -> bool {
         let is_told = self.call.as_ref().is_none_or(|call| call.is_named);
@@ -122,49 +127,49 @@ impl Running {
     }
 }
 
-impl Call {
+impl OpenChatCall {
     /// What clients must get of a call that has ended without arguments.
-    fn rest(&self, completion: Completion) -> Cow<'static, str> {
+    fn rest(&self, completion: BlockCompletion) -> Cow<'static, str> {
         match (completion, self.kind) {
             _ if self.has_arguments => "".into(),
             // What has not even begun must not pass for a call without arguments.
             (_, CallKind::Custom) => "".into(),
-            (Completion::Cut | Completion::AfterDamage, CallKind::Function | CallKind::Builtin) => {
+            (BlockCompletion::Cut | BlockCompletion::AfterDamage, CallKind::Function | CallKind::Builtin) => {
                 objects::under(INVALID_JSON, "")
             }
-            (Completion::Whole, CallKind::Function | CallKind::Builtin) => "{}".into(),
+            (BlockCompletion::Whole, CallKind::Function | CallKind::Builtin) => "{}".into(),
         }
     }
 }
 
-impl Encode for Stream {
+impl StreamEncoder for ChatStream {
     fn encode(&mut self, event: &Event<'_>, out: &mut Vec<u8>) {
         if self.stamps.repeat(event, out) {
             return;
         }
         let number = event.choice;
         match &event.body {
-            Body::Start { id, model, word, members } => {
+            EventKind::Start { id, model, word, members } => {
                 // Nothing of its own is passed on to clients.
                 let manner = self.manner.of_next(false);
                 *self = Self { manner, frame: take(&mut self.frame), ..Self::default() };
                 self.start(id.as_deref(), model.as_deref(), word, members.as_ref());
             }
-            Body::ChoiceStart => {
-                self.choices.push(Open { number, ..Open::default() });
+            EventKind::ChoiceStart => {
+                self.choices.push(OpenChatChoice { number, ..OpenChatChoice::default() });
                 // Of an answer that failed before it began there is no choice.
                 if !self.is_completion() && !self.has_failed {
                     self.write_delta(number, out, |_| {});
                 }
             }
-            Body::BlockStart { .. } => self.block_start(number, &event.body, out),
-            Body::Delta { block, text, .. } => self.delta(number, *block, text, out),
-            Body::BlockEnd { block, completion } => self.block_end(number, *block, *completion, out),
-            Body::Attachment { scope, kind, word, value } => {
+            EventKind::BlockStart { .. } => self.block_start(number, &event.body, out),
+            EventKind::Delta { block, text, .. } => self.delta(number, *block, text, out),
+            EventKind::BlockEnd { block, completion } => self.block_end(number, *block, *completion, out),
+            EventKind::Attachment { scope, kind, word, value } => {
                 self.attach(number, *scope, *kind, word, value, out);
             }
-            Body::Identity { scope: Scope::Answer, .. } if self.manner.is_mended() => {}
-            Body::Identity { scope: Scope::Answer, id, model } => {
+            EventKind::Identity { scope: EventScope::Answer, .. } if self.manner.is_mended() => {}
+            EventKind::Identity { scope: EventScope::Answer, id, model } => {
                 self.flush_news(out);
                 if let Some(id) = id {
                     self.id = id.to_string();
@@ -175,15 +180,15 @@ impl Encode for Stream {
                 self.render();
             }
             // Clients would take the second for a part of the first.
-            Body::Identity { scope: Scope::Block(_), .. } if self.manner.is_mended() => {}
-            Body::Identity { scope: Scope::Block(block), id: Some(id), .. } => {
+            EventKind::Identity { scope: EventScope::Block(_), .. } if self.manner.is_mended() => {}
+            EventKind::Identity { scope: EventScope::Block(block), id: Some(id), .. } => {
                 if let Some(call) = self.running(number, *block).and_then(|running| running.call.as_mut()) {
                     call.id = id.to_string();
                     call.is_named = false;
                     self.flush_block(number, *block, out);
                 }
             }
-            Body::Usage { word, counters, raw } => {
+            EventKind::Usage { word, counters, raw } => {
                 if self.usage.get(word).is_some() && !self.manner.is_mended() {
                     self.flush_news(out);
                 }
@@ -198,33 +203,33 @@ impl Encode for Stream {
                     self.usage.set(word, raw.as_str());
                 }
             }
-            Body::Finish { reason, raw } => self.finish(number, *reason, raw.as_deref(), out),
-            Body::Error(error) => self.error(error, out),
-            Body::Notice(notice) => self.manner.notice(notice),
-            Body::Foreign { scope, path, value } => {
+            EventKind::Finish { reason, raw } => self.finish(number, *reason, raw.as_deref(), out),
+            EventKind::Error(error) => self.error(error, out),
+            EventKind::Notice(notice) => self.manner.notice(notice),
+            EventKind::Foreign { scope, path, value } => {
                 if !self.manner.is_mended() {
                     self.flush_before(number, *scope, path, out);
                     self.foreign(number, *scope, path, value.as_str());
                 }
             }
-            Body::End => self.end(out),
-            Body::Identity { .. }
-            | Body::ItemStart { .. }
-            | Body::ItemEnd { .. }
-            | Body::Progress { .. }
-            | Body::Markup { .. }
+            EventKind::End => self.end(out),
+            EventKind::Identity { .. }
+            | EventKind::ItemStart { .. }
+            | EventKind::ItemEnd { .. }
+            | EventKind::Progress { .. }
+            | EventKind::Markup { .. }
             // The wire has no word for it.
-            | Body::Correction { .. } => {}
+            | EventKind::Correction { .. } => {}
         }
     }
 }
 
-impl Stream {
+impl ChatStream {
     fn is_completion(&self) -> bool {
         self.word == TEXT_COMPLETION
     }
 
-    fn start(&mut self, id: Option<&str>, model: Option<&str>, word: &str, members: Option<&Json<'_>>) {
+    fn start(&mut self, id: Option<&str>, model: Option<&str>, word: &str, members: Option<&JsonText<'_>>) {
         let is_mended = self.manner.is_mended();
         let made = if is_mended { MADE_ID } else { "" };
         self.id = id.or(self.manner.options.id.as_deref()).unwrap_or(made).to_owned();
@@ -239,7 +244,7 @@ impl Stream {
             });
             self.sticky.set(CREATED, &created);
         } else {
-            each_member(members, |path, value| self.foreign(0, Scope::Answer, path, value));
+            each_member(members, |path, value| self.foreign(0, EventScope::Answer, path, value));
         }
         self.render();
     }
@@ -248,7 +253,7 @@ impl Stream {
     fn render(&mut self) {
         self.has_news = true;
         self.envelope.clear();
-        let mut writer = Writer(&mut self.envelope);
+        let mut writer = JsonWriter(&mut self.envelope);
         writer.object();
         if !self.id.is_empty() {
             writer.text_member("id", &self.id);
@@ -262,11 +267,11 @@ impl Stream {
         self.sticky.write(&mut writer);
     }
 
-    fn choice(&mut self, number: u32) -> Option<&mut Open> {
+    fn choice(&mut self, number: u32) -> Option<&mut OpenChatChoice> {
         self.choices.iter_mut().find(|choice| choice.number == number)
     }
 
-    fn running(&mut self, number: u32, block: BlockId) -> Option<&mut Running> {
+    fn running(&mut self, number: u32, block: BlockId) -> Option<&mut RunningBlock> {
         self.choice(number)?.blocks.iter_mut().rev().find(|running| running.block == block)
     }
 
@@ -274,7 +279,7 @@ impl Stream {
     fn flush_news(&mut self, out: &mut Vec<u8>) {
         if !self.usage.is_empty() || !self.answer.is_empty() || self.has_news {
             let mut frame = self.begin_frame();
-            let mut writer = Writer(&mut frame);
+            let mut writer = JsonWriter(&mut frame);
             writer.key("choices");
             writer.list();
             writer.end_list();
@@ -283,17 +288,19 @@ impl Stream {
     }
 
     /// Writes what waits where a value is about to be replaced that nobody has seen.
-    fn flush_before(&mut self, number: u32, scope: Scope, path: &str, out: &mut Vec<u8>) {
+    fn flush_before(&mut self, number: u32, scope: EventScope, path: &str, out: &mut Vec<u8>) {
         match scope {
-            Scope::Answer if self.answer.get(path).is_some() || self.has_news && STICKY.contains(&path) => {
+            EventScope::Answer
+                if self.answer.get(path).is_some() || self.has_news && STICKY.contains(&path) =>
+            {
                 self.flush_news(out);
             }
-            Scope::Choice | Scope::Item(_)
+            EventScope::Choice | EventScope::Item(_)
                 if self.choice(number).is_some_and(|choice| choice.pending.get(path).is_some()) =>
             {
                 self.write_delta(number, out, |_| {});
             }
-            Scope::Block(block)
+            EventScope::Block(block)
                 if self.running(number, block).is_some_and(|running| running.members.get(path).is_some()) =>
             {
                 self.flush_block(number, block, out);
@@ -302,19 +309,19 @@ impl Stream {
         }
     }
 
-    fn foreign(&mut self, number: u32, scope: Scope, path: &str, value: &str) {
+    fn foreign(&mut self, number: u32, scope: EventScope, path: &str, value: &str) {
         match scope {
-            Scope::Answer if STICKY.contains(&path) => {
+            EventScope::Answer if STICKY.contains(&path) => {
                 self.sticky.set(path, value);
                 self.render();
             }
-            Scope::Answer => self.answer.set(path, value),
-            Scope::Choice | Scope::Item(_) => {
+            EventScope::Answer => self.answer.set(path, value),
+            EventScope::Choice | EventScope::Item(_) => {
                 if let Some(choice) = self.choice(number) {
                     choice.pending.set(path, value);
                 }
             }
-            Scope::Block(block) => {
+            EventScope::Block(block) => {
                 if let Some(running) = self.running(number, block) {
                     running.members.set(path, value);
                 }
@@ -325,10 +332,10 @@ impl Stream {
     fn attach(
         &mut self,
         number: u32,
-        scope: Scope,
+        scope: EventScope,
         kind: AttachmentKind,
         word: &str,
-        value: &Json<'_>,
+        value: &JsonText<'_>,
         out: &mut Vec<u8>,
     ) {
         if self.manner.is_mended() {
@@ -336,11 +343,11 @@ impl Stream {
                 self.extend_pending(number, &format!("logprobs.{}", logprobs_word(word)), value);
             }
             let is_reasoning = match scope {
-                Scope::Block(block) => {
+                EventScope::Block(block) => {
                     self.running(number, block).is_some_and(|own| own.word == REASONING_CONTENT)
                 }
-                Scope::Item(_) => kind == AttachmentKind::Encrypted,
-                Scope::Answer | Scope::Choice => false,
+                EventScope::Item(_) => kind == AttachmentKind::Encrypted,
+                EventScope::Answer | EventScope::Choice => false,
             };
             if is_reasoning && is_marked(value) {
                 self.write_delta(number, out, |writer| {
@@ -353,8 +360,8 @@ impl Stream {
             return;
         }
         match (scope, kind) {
-            (Scope::Answer, _) => self.answer.extend(word, value.as_str()),
-            (Scope::Block(block), _) => {
+            (EventScope::Answer, _) => self.answer.extend(word, value.as_str()),
+            (EventScope::Block(block), _) => {
                 let Some(running) = self.running(number, block) else { return };
                 if running.word.starts_with("reasoning.") {
                     running.members.set(word, value.as_str());
@@ -381,22 +388,22 @@ impl Stream {
         }
     }
 
-    fn set_pending(&mut self, number: u32, path: &str, value: &Json<'_>) {
+    fn set_pending(&mut self, number: u32, path: &str, value: &JsonText<'_>) {
         if let Some(choice) = self.choice(number) {
             choice.pending.set(path, value.as_str());
         }
     }
 
-    fn extend_pending(&mut self, number: u32, path: &str, value: &Json<'_>) {
+    fn extend_pending(&mut self, number: u32, path: &str, value: &JsonText<'_>) {
         if let Some(choice) = self.choice(number) {
             choice.pending.extend(path, value.as_str());
         }
     }
 
-    fn block_start(&mut self, number: u32, start: &Body<'_>, out: &mut Vec<u8>) {
-        let Body::BlockStart { block, kind, word, index, members, .. } = start else { return };
+    fn block_start(&mut self, number: u32, start: &EventKind<'_>, out: &mut Vec<u8>) {
+        let EventKind::BlockStart { block, kind, word, index, members, .. } = start else { return };
         let is_mended = self.manner.is_mended();
-        let mut paths = Paths::default();
+        let mut paths = MemberPaths::default();
         if !is_mended {
             each_member(members.as_ref(), |path, value| paths.set(path, value));
         }
@@ -414,7 +421,7 @@ impl Stream {
                 let ordinal = choice.calls;
                 choice.calls += 1;
                 let id = id.as_deref().filter(|_| is_mended || !is_made).unwrap_or_default();
-                Some(Call {
+                Some(OpenChatCall {
                     id: if is_mended { choice.ids.claim(id) } else { id.to_owned() },
                     name: name.to_string(),
                     kind: *call,
@@ -443,7 +450,13 @@ impl Stream {
         };
         let index = if is_mended { call.as_ref().map(|call| i64::from(call.ordinal)) } else { *index };
         let is_announced = is_mended && call.is_some();
-        choice.blocks.push(Running { block: *block, word: word.to_owned(), index, members: paths, call });
+        choice.blocks.push(RunningBlock {
+            block: *block,
+            word: word.to_owned(),
+            index,
+            members: paths,
+            call,
+        });
         // Clients see whom a call is for before its arguments come.
         if is_announced {
             self.write(number, Some((*block, "")), out, |_| {});
@@ -454,7 +467,7 @@ impl Stream {
         let Some(choice) = self.choices.iter_mut().find(|choice| choice.number == number) else { return };
         let Some(at) = choice.blocks.iter().rposition(|running| running.block == block) else { return };
         // These are told whole.
-        if let Running { word, call: Some(call), .. } = &mut choice.blocks[at]
+        if let RunningBlock { word, call: Some(call), .. } = &mut choice.blocks[at]
             && word == words::EXECUTED_TOOLS
         {
             call.whole.push_str(text);
@@ -468,7 +481,7 @@ impl Stream {
     fn name_calls(&mut self, number: u32, except: Option<BlockId>, out: &mut Vec<u8>) {
         loop {
             let Some(choice) = self.choice(number) else { return };
-            let is_unnamed = |running: &&Running| {
+            let is_unnamed = |running: &&RunningBlock| {
                 Some(running.block) != except && running.call.as_ref().is_some_and(|call| !call.is_named)
             };
             let Some(block) = choice.blocks.iter().find(is_unnamed).map(|running| running.block) else {
@@ -483,7 +496,7 @@ impl Stream {
         self.write(number, Some((block, "")), out, |_| {});
     }
 
-    fn block_end(&mut self, number: u32, block: BlockId, completion: Completion, out: &mut Vec<u8>) {
+    fn block_end(&mut self, number: u32, block: BlockId, completion: BlockCompletion, out: &mut Vec<u8>) {
         let is_mended = self.manner.is_mended();
         let Some(running) = self.running(number, block) else { return };
         let is_due = match &running.call {
@@ -500,7 +513,7 @@ impl Stream {
     }
 
     /// Writes a chunk whose delta holds what `content` writes.
-    fn write_delta(&mut self, number: u32, out: &mut Vec<u8>, content: impl FnOnce(&mut Writer<'_>)) {
+    fn write_delta(&mut self, number: u32, out: &mut Vec<u8>, content: impl FnOnce(&mut JsonWriter<'_>)) {
         self.write(number, None, out, content);
     }
 
@@ -510,13 +523,13 @@ impl Stream {
         number: u32,
         piece: Option<(BlockId, &str)>,
         out: &mut Vec<u8>,
-        content: impl FnOnce(&mut Writer<'_>),
+        content: impl FnOnce(&mut JsonWriter<'_>),
     ) {
         let is_completion = self.is_completion();
         let mut is_plain = self.answer.is_empty() && self.usage.is_empty();
         let mut frame = self.begin_frame();
-        let mut writer = Writer(&mut frame);
-        let mut piece = piece.map(|(block, text)| (block, Piece::new(text)));
+        let mut writer = JsonWriter(&mut frame);
+        let mut piece = piece.map(|(block, text)| (block, WrittenDelta::new(text)));
         writer.key("choices");
         writer.list();
         writer.object();
@@ -575,7 +588,7 @@ impl Stream {
         // Nobody may have said that an answer begins.
         frame.push_str(if self.envelope.is_empty() { "{" } else { &self.envelope });
         self.has_news = false;
-        let mut writer = Writer(&mut frame);
+        let mut writer = JsonWriter(&mut frame);
         if !self.usage.is_empty() {
             // Usage may stand beside other members of the same object.
             for (path, value) in self.usage.iter() {
@@ -607,7 +620,7 @@ impl Stream {
         let is_completion = self.is_completion();
         let mut frame = self.begin_frame();
         self.usage = usage;
-        let mut writer = Writer(&mut frame);
+        let mut writer = JsonWriter(&mut frame);
         writer.key("choices");
         writer.list();
         writer.object();
@@ -638,7 +651,7 @@ impl Stream {
         self.flush_choices(out);
         self.has_failed = true;
         let mut frame = self.begin_frame();
-        write_error(error, self.manner.is_mended(), &mut Writer(&mut frame));
+        write_error(error, self.manner.is_mended(), &mut JsonWriter(&mut frame));
         self.end_frame(frame, out);
     }
 
@@ -688,18 +701,20 @@ fn logprobs_word(channel: &str) -> &'static str {
 }
 
 /// Whether all entries are what clients read; other protocols have others.
-fn is_logprob(entries: &Json<'_>) -> bool {
+fn is_logprob(entries: &JsonText<'_>) -> bool {
     entries.clone().entries().iter().all(|entry| {
         let mut tape = Tape::new();
         let entry = tape.parse(entry.as_str()).ok();
         let has =
             |key, kind| entry.and_then(|entry| entry.get(key)).is_some_and(|value| value.kind() == kind);
-        has("token", Kind::String) && has("logprob", Kind::Number) && has("top_logprobs", Kind::Array)
+        has("token", JsonKind::String)
+            && has("logprob", JsonKind::Number)
+            && has("top_logprobs", JsonKind::Array)
     })
 }
 
 /// A list of one value under the first key of `word`.
-fn write_list(word: &str, value: &str, writer: &mut Writer<'_>) {
+fn write_list(word: &str, value: &str, writer: &mut JsonWriter<'_>) {
     writer.key(word.split('[').next().unwrap_or(word));
     writer.list();
     writer.raw(value);
@@ -707,7 +722,7 @@ fn write_list(word: &str, value: &str, writer: &mut Writer<'_>) {
 }
 
 /// Content that only chat knows.
-fn write_opaque(word: &str, value: &str, writer: &mut Writer<'_>) {
+fn write_opaque(word: &str, value: &str, writer: &mut JsonWriter<'_>) {
     match word {
         "audio" => writer.raw_member(word, value),
         words::CONTENT_THINKING_LIST => {
@@ -724,8 +739,8 @@ fn write_opaque(word: &str, value: &str, writer: &mut Writer<'_>) {
 }
 
 /// A piece of a block, as a member of a delta.
-fn write_block(running: &mut Running, piece: &mut Piece<'_>, writer: &mut Writer<'_>) {
-    let Running { word, index, members, call, .. } = running;
+fn write_block(running: &mut RunningBlock, piece: &mut WrittenDelta<'_>, writer: &mut JsonWriter<'_>) {
+    let RunningBlock { word, index, members, call, .. } = running;
     match call {
         Some(call) => write_call(word, *index, members, call, piece, writer),
         None => write_text(word, *index, members, piece, writer),
@@ -736,10 +751,10 @@ fn write_block(running: &mut Running, piece: &mut Piece<'_>, writer: &mut Writer
 fn write_call(
     word: &str,
     index: Option<i64>,
-    members: &Paths,
-    call: &mut Call,
-    piece: &mut Piece<'_>,
-    writer: &mut Writer<'_>,
+    members: &MemberPaths,
+    call: &mut OpenChatCall,
+    piece: &mut WrittenDelta<'_>,
+    writer: &mut JsonWriter<'_>,
 ) {
     call.has_arguments |= !piece.text.is_empty();
     match word {
@@ -810,9 +825,9 @@ fn write_function<'p>(
     kind: &str,
     member: &str,
     name: Option<&String>,
-    piece: &mut Piece<'_>,
+    piece: &mut WrittenDelta<'_>,
     members: impl Iterator<Item = (&'p str, &'p str)>,
-    writer: &mut Writer<'_>,
+    writer: &mut JsonWriter<'_>,
 ) {
     let (inside, beside): (Vec<_>, Vec<_>) = members.partition(|(path, _)| path.starts_with("function."));
     let inside: Vec<_> = inside.iter().map(|(path, value)| (&path["function.".len()..], *value)).collect();
@@ -830,11 +845,11 @@ fn write_function<'p>(
 fn write_text(
     word: &str,
     index: Option<i64>,
-    members: &Paths,
-    piece: &mut Piece<'_>,
-    writer: &mut Writer<'_>,
+    members: &MemberPaths,
+    piece: &mut WrittenDelta<'_>,
+    writer: &mut JsonWriter<'_>,
 ) {
-    let part = |kind: &str, writer: &mut Writer<'_>, write: &mut dyn FnMut(&mut Writer<'_>)| {
+    let part = |kind: &str, writer: &mut JsonWriter<'_>, write: &mut dyn FnMut(&mut JsonWriter<'_>)| {
         writer.key("content");
         writer.list();
         writer.object();
@@ -864,7 +879,7 @@ fn write_text(
     }
 }
 
-fn write_typed_text(piece: &mut Piece<'_>, writer: &mut Writer<'_>) {
+fn write_typed_text(piece: &mut WrittenDelta<'_>, writer: &mut JsonWriter<'_>) {
     writer.object();
     writer.text_member("type", "text");
     piece.write("text", writer);
@@ -872,11 +887,11 @@ fn write_typed_text(piece: &mut Piece<'_>, writer: &mut Writer<'_>) {
 }
 
 fn write_reasoning(
-    row: &ReasoningWord,
+    row: &ReasoningMember,
     index: Option<i64>,
-    members: &Paths,
-    piece: &mut Piece<'_>,
-    writer: &mut Writer<'_>,
+    members: &MemberPaths,
+    piece: &mut WrittenDelta<'_>,
+    writer: &mut JsonWriter<'_>,
 ) {
     if !piece.text.is_empty() {
         if row.has_reasoning_content {
@@ -895,9 +910,9 @@ fn write_reasoning(
 fn write_detail(
     kind: &str,
     index: Option<i64>,
-    members: &Paths,
-    piece: &mut Piece<'_>,
-    writer: &mut Writer<'_>,
+    members: &MemberPaths,
+    piece: &mut WrittenDelta<'_>,
+    writer: &mut JsonWriter<'_>,
 ) {
     writer.key("reasoning_details");
     writer.list();
@@ -909,8 +924,8 @@ fn write_detail_entry<'p>(
     kind: &str,
     index: Option<i64>,
     members: impl Iterator<Item = (&'p str, &'p str)>,
-    piece: &mut Piece<'_>,
-    writer: &mut Writer<'_>,
+    piece: &mut WrittenDelta<'_>,
+    writer: &mut JsonWriter<'_>,
 ) {
     writer.object();
     writer.text_member("type", kind);
@@ -926,9 +941,9 @@ fn write_detail_entry<'p>(
 }
 
 /// Token counts in chat's words.
-fn usage(counters: &Counters) -> String {
+fn usage(counters: &TokenCounts) -> String {
     let mut text = String::new();
-    let mut writer = Writer(&mut text);
+    let mut writer = JsonWriter(&mut text);
     let input = counters.input_tokens.unwrap_or(0);
     let output = counters.output_tokens.unwrap_or(0);
     writer.object();
@@ -968,7 +983,7 @@ fn is_time(path: &str, value: &str) -> bool {
 fn whole(message: &Message, options: &EncodeOptions, out: &mut Vec<u8>) {
     let is_mended = options.is_mended();
     let mut text = String::new();
-    let mut writer = Writer(&mut text);
+    let mut writer = JsonWriter(&mut text);
     writer.object();
     let made = |made| is_mended.then_some(made);
     if let Some(id) = message.id.as_deref().or(options.id.as_deref()).or(made(MADE_ID)) {
@@ -989,7 +1004,7 @@ fn whole(message: &Message, options: &EncodeOptions, out: &mut Vec<u8>) {
             None => writer.number(options.created.unwrap_or(0)),
         }
     }
-    let mut answer = Paths::default();
+    let mut answer = MemberPaths::default();
     if !is_mended {
         message.foreign.iter().for_each(|(path, value)| answer.set(path, value.as_str()));
         for note in &message.attachments {
@@ -1020,8 +1035,8 @@ fn whole(message: &Message, options: &EncodeOptions, out: &mut Vec<u8>) {
 }
 
 /// Writes an error as it came, or else as clients know it.
-fn write_error(error: &UpstreamError<'_>, is_mended: bool, writer: &mut Writer<'_>) {
-    let is_own = |raw: Node<'_>| {
+fn write_error(error: &UpstreamError<'_>, is_mended: bool, writer: &mut JsonWriter<'_>) {
+    let is_own = |raw: TapeNode<'_>| {
         let has = |key| raw.get(key).is_some();
         raw.get("message").is_some_and(|it| it.str().is_some())
             && has("type")
@@ -1039,13 +1054,13 @@ fn is_bare(message: &Message) -> bool {
     message.choices.iter().all(|choice| choice.blocks.is_empty() && choice.foreign.is_empty())
 }
 
-fn whole_choice(choice: &Choice, message: &Message, options: &EncodeOptions, writer: &mut Writer<'_>) {
+fn whole_choice(choice: &Choice, message: &Message, options: &EncodeOptions, writer: &mut JsonWriter<'_>) {
     let is_mended = options.is_mended();
     writer.object();
     writer.key("index");
     writer.number(choice.number);
-    let mut paths = Paths::default();
-    let mut inside = Paths::default();
+    let mut paths = MemberPaths::default();
+    let mut inside = MemberPaths::default();
     if !is_mended {
         for (path, value) in choice.foreign.iter() {
             match path.strip_prefix("message.") {
@@ -1093,7 +1108,12 @@ fn whole_choice(choice: &Choice, message: &Message, options: &EncodeOptions, wri
 }
 
 /// The members of a message, each from the blocks that are called by it.
-fn whole_message(choice: &Choice, options: &EncodeOptions, inside: &mut Paths, writer: &mut Writer<'_>) {
+fn whole_message(
+    choice: &Choice,
+    options: &EncodeOptions,
+    inside: &mut MemberPaths,
+    writer: &mut JsonWriter<'_>,
+) {
     let is_mended = options.is_mended();
     let is_list = |block: &&Block| block.word.starts_with(words::CONTENT_PART);
     let references = choice.attachments.iter().any(|note| note.word == words::CONTENT_REFERENCE);
@@ -1108,7 +1128,7 @@ fn whole_message(choice: &Choice, options: &EncodeOptions, inside: &mut Paths, w
     let refusals = choice.blocks.iter().filter(|block| is_mended || block.word == words::REFUSAL);
     let refusal: String = refusals
         .filter_map(|block| match &block.content {
-            Content::Refusal(text) => Some(text.as_str()),
+            BlockContent::Refusal(text) => Some(text.as_str()),
             _ => None,
         })
         .collect();
@@ -1123,9 +1143,9 @@ fn whole_message(choice: &Choice, options: &EncodeOptions, inside: &mut Paths, w
     if !is_mended {
         for block in &choice.blocks {
             match &block.content {
-                Content::Opaque(value) if block.word == "audio" => inside.set("audio", value.as_str()),
-                Content::Opaque(value) if !is_list(&block) => inside.extend(&block.word, value.as_str()),
-                Content::ToolResult(result) => inside.extend(&block.word, result.value.as_str()),
+                BlockContent::Opaque(value) if block.word == "audio" => inside.set("audio", value.as_str()),
+                BlockContent::Opaque(value) if !is_list(&block) => inside.extend(&block.word, value.as_str()),
+                BlockContent::ToolResult(result) => inside.extend(&block.word, result.value.as_str()),
                 _ => {}
             }
         }
@@ -1133,18 +1153,18 @@ fn whole_message(choice: &Choice, options: &EncodeOptions, inside: &mut Paths, w
 }
 
 /// Content as a list of parts.
-fn whole_parts(choice: &Choice, writer: &mut Writer<'_>) {
+fn whole_parts(choice: &Choice, writer: &mut JsonWriter<'_>) {
     writer.key("content");
     writer.list();
     for block in &choice.blocks {
         let members: Vec<_> = members(&block.foreign).collect();
         let (kind, text) = match &block.content {
-            Content::Text(text) => ("text", text),
-            Content::Refusal(text) if block.word == words::CONTENT_REFUSAL => ("refusal", text),
-            Content::Reasoning { text, .. } if block.word.starts_with(words::CONTENT_PART) => {
+            BlockContent::Text(text) => ("text", text),
+            BlockContent::Refusal(text) if block.word == words::CONTENT_REFUSAL => ("refusal", text),
+            BlockContent::Reasoning { text, .. } if block.word.starts_with(words::CONTENT_PART) => {
                 ("thinking", text)
             }
-            Content::Opaque(value) if block.word == words::CONTENT_PART => {
+            BlockContent::Opaque(value) if block.word == words::CONTENT_PART => {
                 writer.raw(value.as_str());
                 continue;
             }
@@ -1155,7 +1175,7 @@ fn whole_parts(choice: &Choice, writer: &mut Writer<'_>) {
         if block.word == words::CONTENT_THINKING_LIST {
             writer.key("thinking");
             writer.list();
-            write_typed_text(&mut Piece::new(text), writer);
+            write_typed_text(&mut WrittenDelta::new(text), writer);
             writer.end_list();
         } else {
             writer.text_member(kind, text);
@@ -1169,7 +1189,7 @@ fn whole_parts(choice: &Choice, writer: &mut Writer<'_>) {
     writer.end_list();
 }
 
-fn members(foreign: &Foreign) -> impl Iterator<Item = (&str, &str)> {
+fn members(foreign: &ExtraFields) -> impl Iterator<Item = (&str, &str)> {
     foreign.iter().map(|(path, value)| (path, value.as_str()))
 }
 
@@ -1180,7 +1200,7 @@ const DETAILS: &str = "reasoning_details";
 const REASONING_CONTENT: &str = "reasoning_content";
 
 /// A seal of another provider's. The words that it seals stand elsewhere, once.
-fn write_seal(kind: AttachmentKind, value: &Json<'_>, writer: &mut Writer<'_>) {
+fn write_seal(kind: AttachmentKind, value: &JsonText<'_>, writer: &mut JsonWriter<'_>) {
     let (word, key) = match kind {
         AttachmentKind::Signature => ("reasoning.text", "signature"),
         _ => ("reasoning.encrypted", "data"),
@@ -1192,12 +1212,12 @@ fn write_seal(kind: AttachmentKind, value: &Json<'_>, writer: &mut Writer<'_>) {
     writer.end_object();
 }
 
-fn whole_reasoning(choice: &Choice, is_mended: bool, inside: &mut Paths, writer: &mut Writer<'_>) {
+fn whole_reasoning(choice: &Choice, is_mended: bool, inside: &mut MemberPaths, writer: &mut JsonWriter<'_>) {
     let (mut content, mut plain, mut details) = (String::new(), String::new(), String::new());
-    let mut entries = Writer(&mut details);
+    let mut entries = JsonWriter(&mut details);
     entries.list();
     for block in &choice.blocks {
-        let Content::Reasoning { text, .. } = &block.content else { continue };
+        let BlockContent::Reasoning { text, .. } = &block.content else { continue };
         if is_mended {
             content.push_str(text);
             for own in block.attachments.iter().filter(|own| is_marked(&own.value)) {
@@ -1216,7 +1236,7 @@ fn whole_reasoning(choice: &Choice, is_mended: bool, inside: &mut Paths, writer:
         if detail.starts_with("reasoning.") {
             let hung = block.attachments.iter().map(|hung| (hung.word.as_str(), hung.value.as_str()));
             let members = members(&block.foreign).chain(hung);
-            write_detail_entry(detail, block.index, members, &mut Piece::new(text), &mut entries);
+            write_detail_entry(detail, block.index, members, &mut WrittenDelta::new(text), &mut entries);
         } else {
             for hung in &block.attachments {
                 inside.set(&hung.word, hung.value.as_str());
@@ -1241,9 +1261,9 @@ fn whole_reasoning(choice: &Choice, is_mended: bool, inside: &mut Paths, writer:
 }
 
 /// The first call of the client's tools, in the form that has only one.
-fn older_call(choice: &Choice, writer: &mut Writer<'_>) {
+fn older_call(choice: &Choice, writer: &mut JsonWriter<'_>) {
     let call = choice.blocks.iter().find_map(|block| match &block.content {
-        Content::ToolCall(call) if call.kind != CallKind::Builtin => Some(call),
+        BlockContent::ToolCall(call) if call.kind != CallKind::Builtin => Some(call),
         _ => None,
     });
     if let Some(call) = call {
@@ -1255,15 +1275,15 @@ fn older_call(choice: &Choice, writer: &mut Writer<'_>) {
     }
 }
 
-fn whole_calls(choice: &Choice, is_mended: bool, writer: &mut Writer<'_>) {
+fn whole_calls(choice: &Choice, is_mended: bool, writer: &mut JsonWriter<'_>) {
     let calls = |word: &'static str| {
         choice.blocks.iter().filter_map(move |block| match &block.content {
-            Content::ToolCall(call) if is_mended && call.kind == CallKind::Builtin => None,
-            Content::ToolCall(call) if is_mended || block.word == word => Some((block, call)),
+            BlockContent::ToolCall(call) if is_mended && call.kind == CallKind::Builtin => None,
+            BlockContent::ToolCall(call) if is_mended || block.word == word => Some((block, call)),
             _ => None,
         })
     };
-    let mut ids = Ids::default();
+    let mut ids = UniqueCallIds::default();
     if calls(words::TOOL_CALLS).next().is_some() {
         writer.key("tool_calls");
         writer.list();
@@ -1282,7 +1302,14 @@ fn whole_calls(choice: &Choice, is_mended: bool, writer: &mut Writer<'_>) {
             }
             writer.text_member("type", kind);
             let beside = members(&block.foreign).filter(|_| !is_mended);
-            write_function(kind, member, Some(&call.name), &mut Piece::new(&arguments), beside, writer);
+            write_function(
+                kind,
+                member,
+                Some(&call.name),
+                &mut WrittenDelta::new(&arguments),
+                beside,
+                writer,
+            );
             writer.end_object();
         }
         writer.end_list();

@@ -6,14 +6,15 @@ use super::PROTOCOL;
 use crate::error::Result;
 use crate::json::{Object, Value};
 use crate::request::{
-    Arguments, Body, CacheMark, Call, CallKind, CallResult, Content, Format, Grammar, Kept, Limits, Media,
-    MediaKind, Members, Message, Part, Request, RequestCoding, Role, Seal, Source, Thinking, Thought, Tool,
-    ToolChoice, ToolKind, WEB_SEARCH, parse_data_url, type_of_name,
+    CacheMark, CallArguments, CallKind, CallResult, ContentPart, Media, MediaKind, MediaSource,
+    MessageContent, OutputFormat, PartKind, ProviderLimits, ProviderSeal, ReasoningMode, Request,
+    RequestCall, RequestCoding, RequestMembers, RequestMessage, RequestReasoning, RequestTool,
+    RetainedFields, Role, TextGrammar, ToolChoice, ToolKind, WEB_SEARCH, parse_data_url, type_of_name,
 };
 use write::{write, write_choice};
 
 pub(super) const CODING: RequestCoding =
-    RequestCoding { read, write, model: "model", limits: &Limits::UNKNOWN_CHAT };
+    RequestCoding { read, write, model: "model", limits: &ProviderLimits::UNKNOWN_CHAT };
 
 const NAME: &str = PROTOCOL.name;
 
@@ -36,7 +37,7 @@ const GOOGLE_SIGNATURE: &str = "extra_content.google.thought_signature";
 const SUMMARIES: &[(&str, &str)] = &[("summarized", "auto"), ("omitted", "none")];
 
 fn read(body: Object) -> Result<Request> {
-    let mut body = Members::new(body);
+    let mut body = RequestMembers::new(body);
     body.rename("max_completion_tokens", "max_tokens");
     body.rename("seed", "random_seed");
     let mut request = Request { protocol: Some(NAME), ..Request::default() };
@@ -49,8 +50,8 @@ fn read(body: Object) -> Result<Request> {
     }
     // Searching the web is a tool everywhere else. The options stay.
     if body.peek("web_search_options").is_some_and(Value::is_object) {
-        let search = Tool::new(WEB_SEARCH, ToolKind::Builtin(WEB_SEARCH.to_owned()));
-        request.tools.push(Tool { kept: Kept::whole(NAME, Value::Null), ..search });
+        let search = RequestTool::new(WEB_SEARCH, ToolKind::Builtin(WEB_SEARCH.to_owned()));
+        request.tools.push(RequestTool { kept: RetainedFields::whole(NAME, Value::Null), ..search });
         body.note_read("web_search_options");
     }
     let is_legacy = body.peek("functions").is_some() || body.peek("function_call").is_some();
@@ -75,7 +76,7 @@ fn read(body: Object) -> Result<Request> {
     sampling.top_logprobs = body.number("top_logprobs");
     request.format = read_format(&mut body);
     request.reasoning.effort = body.string("reasoning_effort");
-    request.reasoning.mode = Thinking::read(&mut body, "thinking.type");
+    request.reasoning.mode = ReasoningMode::read(&mut body, "thinking.type");
     if request.reasoning.mode.is_some() {
         request.reasoning.budget = body.number("thinking.budget_tokens");
         request.reasoning.summary = body.word("thinking.display", SUMMARIES);
@@ -95,8 +96,8 @@ fn read(body: Object) -> Result<Request> {
     Ok(request)
 }
 
-fn read_message(message: Object) -> Message {
-    let mut message = Members::new(message);
+fn read_message(message: Object) -> RequestMessage {
+    let mut message = RequestMembers::new(message);
     let is_result = matches!(message.peek_str("role"), Some("tool" | "function"));
     let role = message.role(ROLES).unwrap_or(if is_result { Role::Tool } else { Role::User });
     if is_result {
@@ -108,8 +109,8 @@ fn read_message(message: Object) -> Message {
             is_error: None,
             kind: CallKind::Function,
         };
-        let part = Part { cache: read_cache(&mut message), ..Part::new(result) };
-        return Message { kept: message.rest(NAME), ..Message::of(role, part) };
+        let part = ContentPart { cache: read_cache(&mut message), ..ContentPart::new(result) };
+        return RequestMessage { kept: message.rest(NAME), ..RequestMessage::of(role, part) };
     }
     let name = message.string("name");
     let mut parts = Vec::new();
@@ -119,16 +120,17 @@ fn read_message(message: Object) -> Message {
     {
         message.rename("reasoning_content", word);
         let text = message.string("reasoning_content");
-        parts.push(Part::new(Body::from(Thought { text, ..Thought::default() })));
+        parts
+            .push(ContentPart::new(PartKind::from(RequestReasoning { text, ..RequestReasoning::default() })));
     }
     let mut content = read_content(&mut message);
-    if !content.parts.iter().any(|part| matches!(part.body, Body::Thought(_))) {
+    if !content.parts.iter().any(|part| matches!(part.body, PartKind::Thought(_))) {
         let blocks = message.peek("thinking_blocks").and_then(Value::as_array);
         parts.extend(blocks.into_iter().flatten().filter_map(Value::as_object).map(read_block));
         message.note_read("thinking_blocks");
         read_marked(&mut message, &mut parts);
         let details = message.peek("reasoning_details").and_then(Value::as_array);
-        let details: Vec<Part> =
+        let details: Vec<ContentPart> =
             details.into_iter().flatten().filter_map(Value::as_object).filter_map(read_detail).collect();
         if !details.is_empty() {
             parts.extend(details);
@@ -138,65 +140,68 @@ fn read_message(message: Object) -> Message {
     parts.append(&mut content.parts);
     // Beside the content, where it stays.
     if let Some(text) = message.peek_str("refusal").filter(|text| !text.is_empty()).map(str::to_owned) {
-        parts.push(Part { kept: Kept::whole(NAME, Value::Null), ..Part::new(Body::Refusal(text)) });
+        parts.push(ContentPart {
+            kept: RetainedFields::whole(NAME, Value::Null),
+            ..ContentPart::new(PartKind::Refusal(text))
+        });
         message.note_read("refusal");
     }
     let calls = message.objects("tool_calls").unwrap_or_default();
     parts.extend(calls.into_iter().map(read_call));
     parts.extend(read_legacy_call(&mut message));
-    let content = Content { parts, form: content.form };
-    Message { role, content, name, kept: message.rest(NAME) }
+    let content = MessageContent { parts, form: content.form };
+    RequestMessage { role, content, name, kept: message.rest(NAME) }
 }
 
-fn read_content(message: &mut Members) -> Content {
+fn read_content(message: &mut RequestMembers) -> MessageContent {
     if let Some(text) = message.string("content") {
-        return Content::text(text);
+        return MessageContent::text(text);
     }
     match message.array("content") {
-        Some(parts) => Content::list(parts.into_iter().map(read_part).collect()),
-        None => Content::default(),
+        Some(parts) => MessageContent::list(parts.into_iter().map(read_part).collect()),
+        None => MessageContent::default(),
     }
 }
 
-fn read_cache(members: &mut Members) -> Option<Box<CacheMark>> {
+fn read_cache(members: &mut RequestMembers) -> Option<Box<CacheMark>> {
     members
         .constant("cache_control.type", "ephemeral")
         .then(|| Box::new(CacheMark { ttl: members.string("cache_control.ttl") }))
 }
 
-fn read_part(part: Value) -> Part {
+fn read_part(part: Value) -> ContentPart {
     let part = match part {
         Value::Object(part) => part,
-        other => return Part::opaque(NAME, "", other),
+        other => return ContentPart::opaque(NAME, "", other),
     };
-    let mut part = Members::new(part);
+    let mut part = RequestMembers::new(part);
     let word = part.peek_str("type").unwrap_or_default().to_owned();
     let body = match word.as_str() {
-        "text" => part.string("text").map(Body::Text),
-        "refusal" => part.string("refusal").map(Body::Refusal),
-        "image_url" => read_image(&mut part).map(Body::from),
+        "text" => part.string("text").map(PartKind::Text),
+        "refusal" => part.string("refusal").map(PartKind::Refusal),
+        "image_url" => read_image(&mut part).map(PartKind::from),
         "input_audio" => part.string("input_audio.data").map(|data| {
             let format = part.peek_str("input_audio.format").and_then(type_of_name);
             let media_type = format.map(str::to_owned);
             if media_type.is_some() {
                 part.string("input_audio.format");
             }
-            Body::from(Media { media_type, ..Media::new(MediaKind::Audio, Source::Data(data)) })
+            PartKind::from(Media { media_type, ..Media::new(MediaKind::Audio, MediaSource::Data(data)) })
         }),
-        "file" => read_file(&mut part).map(Body::from),
+        "file" => read_file(&mut part).map(PartKind::from),
         "thinking" | "redacted_thinking" => return read_thought(part.into_object()),
         _ => None,
     };
     let Some(body) = body else {
-        return Part::opaque(NAME, &word, part.into_object().into());
+        return ContentPart::opaque(NAME, &word, part.into_object().into());
     };
     part.string("type");
     let cache = read_cache(&mut part);
-    Part { cache, kept: part.rest(NAME), ..Part::new(body) }
+    ContentPart { cache, kept: part.rest(NAME), ..ContentPart::new(body) }
 }
 
 /// Thoughts among the content, as gateways before Claude write them. They are kept whole.
-fn read_thought(part: Object) -> Part {
+fn read_thought(part: Object) -> ContentPart {
     let own = |keys: [&str; 2]| keys.iter().find_map(|key| part[*key].as_str().map(str::to_owned));
     // Mistral has a list of texts.
     let listed = || {
@@ -204,24 +209,24 @@ fn read_thought(part: Object) -> Part {
         texts.collect::<Option<String>>()
     };
     let text = own(["text", "thinking"]).or_else(listed);
-    let encrypted = own(["redactedContent", "data"]).map(Seal::found);
-    let signature = part["signature"].as_str().map(Seal::found);
-    let body = Body::from(Thought { text, summary: None, encrypted });
-    Part { signature, kept: Kept::whole(NAME, part.into()), ..Part::new(body) }
+    let encrypted = own(["redactedContent", "data"]).map(ProviderSeal::found);
+    let signature = part["signature"].as_str().map(ProviderSeal::found);
+    let body = PartKind::from(RequestReasoning { text, summary: None, encrypted });
+    ContentPart { signature, kept: RetainedFields::whole(NAME, part.into()), ..ContentPart::new(body) }
 }
 
 /// Thoughts beside the content, as other gateways write them. The list stays with the message.
-fn read_block(block: &Object) -> Part {
+fn read_block(block: &Object) -> ContentPart {
     let mut part = read_thought(block.clone());
-    part.kept = Kept::whole(NAME, Value::Null);
+    part.kept = RetainedFields::whole(NAME, Value::Null);
     part
 }
 
 /// Seals of other providers among the details. They are taken out, so that nobody else is sent them.
-fn read_marked(message: &mut Members, parts: &mut Vec<Part>) {
+fn read_marked(message: &mut RequestMembers, parts: &mut Vec<ContentPart>) {
     let seal_of = |detail: &Value| {
         let own = |key: &str| {
-            Some(Seal::new("", detail.get(key)?.as_str()?)).filter(|seal| !seal.issuer.is_empty())
+            Some(ProviderSeal::new("", detail.get(key)?.as_str()?)).filter(|seal| !seal.issuer.is_empty())
         };
         Some((own("signature"), own("data"))).filter(|seals| *seals != (None, None))
     };
@@ -234,16 +239,20 @@ fn read_marked(message: &mut Members, parts: &mut Vec<Part>) {
         match seal_of(&detail) {
             Some((signature, encrypted)) => {
                 signatures.extend(signature);
-                parts.extend(
-                    encrypted.map(|seal| Part::new(Thought { encrypted: Some(seal), ..Thought::default() })),
-                );
+                parts.extend(encrypted.map(|seal| {
+                    ContentPart::new(RequestReasoning {
+                        encrypted: Some(seal),
+                        ..RequestReasoning::default()
+                    })
+                }));
             }
             None => rest.push(detail),
         }
     }
     message.put("reasoning_details", Some(rest).filter(|rest| !rest.is_empty()));
     // The words of several thoughts are one here, and no signature is of all of them.
-    let is_told = |part: &&mut Part| matches!(&part.body, Body::Thought(thought) if thought.text.is_some());
+    let is_told =
+        |part: &&mut ContentPart| matches!(&part.body, PartKind::Thought(thought) if thought.text.is_some());
     if let (Some(thought), [_]) = (parts.iter_mut().find(is_told), &*signatures) {
         thought.signature = signatures.pop();
     }
@@ -253,14 +262,17 @@ fn read_marked(message: &mut Members, parts: &mut Vec<Part>) {
 const FORMATS: &[(&str, &str)] = &[("anthropic-", "anthropic"), ("openai-", "openai"), ("google-", "google")];
 
 /// Thoughts beside the content, as OpenRouter writes them. The list stays with the message.
-fn read_detail(detail: &Object) -> Option<Part> {
+fn read_detail(detail: &Object) -> Option<ContentPart> {
     let format = detail["format"].as_str().unwrap_or_default();
     let issuer = FORMATS.iter().find(|(start, _)| format.starts_with(start)).map(|(_, issuer)| *issuer);
     let own = |key: &str| detail[key].as_str().map(str::to_owned);
     let sealed = |data: String| {
-        issuer.map_or_else(|| Seal::found(data.as_str()), |issuer| Seal::new(issuer, data.as_str()))
+        issuer.map_or_else(
+            || ProviderSeal::found(data.as_str()),
+            |issuer| ProviderSeal::new(issuer, data.as_str()),
+        )
     };
-    let mut thought = Thought::default();
+    let mut thought = RequestReasoning::default();
     match detail["type"].as_str()? {
         "reasoning.text" => thought.text = Some(own("text")?),
         "reasoning.summary" => thought.summary = Some(vec![own("summary")?]),
@@ -268,10 +280,14 @@ fn read_detail(detail: &Object) -> Option<Part> {
         _ => return None,
     }
     let signature = own("signature").map(sealed);
-    Some(Part { signature, kept: Kept::whole(NAME, Value::Null), ..Part::new(thought) })
+    Some(ContentPart {
+        signature,
+        kept: RetainedFields::whole(NAME, Value::Null),
+        ..ContentPart::new(thought)
+    })
 }
 
-fn read_image(part: &mut Members) -> Option<Media> {
+fn read_image(part: &mut RequestMembers) -> Option<Media> {
     // Mistral takes the URL itself for the object. It is kept as it is, and looked at.
     let url = match part.peek_str("image_url").map(str::to_owned) {
         Some(url) => {
@@ -287,15 +303,15 @@ fn read_image(part: &mut Members) -> Option<Media> {
     Some(Media { detail, ..Media::at(MediaKind::Image, url) })
 }
 
-fn read_file(part: &mut Members) -> Option<Media> {
+fn read_file(part: &mut RequestMembers) -> Option<Media> {
     let name = part.string("file.filename");
     let media = if let Some(data) = part.string("file.file_data") {
         match parse_data_url(&data) {
             Some(_) => Media::at(MediaKind::File, data),
-            None => Media::new(MediaKind::File, Source::Data(data)),
+            None => Media::new(MediaKind::File, MediaSource::Data(data)),
         }
     } else if let Some(id) = part.string("file.file_id") {
-        Media::new(MediaKind::File, Source::Id(id))
+        Media::new(MediaKind::File, MediaSource::Id(id))
     } else {
         part.put("file.filename", name);
         return None;
@@ -303,58 +319,59 @@ fn read_file(part: &mut Members) -> Option<Media> {
     Some(Media { name, ..media })
 }
 
-fn read_call(call: Object) -> Part {
-    let mut call = Members::new(call);
+fn read_call(call: Object) -> ContentPart {
+    let mut call = RequestMembers::new(call);
     call.note_absence("type");
     let is_custom = call.peek_str("type") == Some("custom");
     let (base, kind) =
         if is_custom { ("custom", CallKind::Custom) } else { ("function", CallKind::Function) };
     let Some(name) = call.string(&format!("{base}.name")) else {
-        return Part::opaque(NAME, "tool_call", call.into_object().into());
+        return ContentPart::opaque(NAME, "tool_call", call.into_object().into());
     };
     let arguments = if is_custom { "custom.input" } else { "function.arguments" };
     let arguments = match call.take_if(arguments, |value| value.is_string() || value.is_object()) {
-        Some(Value::String(text)) => Arguments::Text(text),
-        Some(value) => Arguments::Json(value),
+        Some(Value::String(text)) => CallArguments::Text(text),
+        Some(value) => CallArguments::Json(value),
         None => {
             call.note_absence(arguments);
-            Arguments::Text(String::new())
+            CallArguments::Text(String::new())
         }
     };
     call.constant("type", base);
     let id = call.string("id");
     let cache = read_cache(&mut call);
     // Where Google's own server of this protocol puts it. It stays.
-    let signature = call.peek_str(GOOGLE_SIGNATURE).map(|data| Seal::new("google", data));
+    let signature = call.peek_str(GOOGLE_SIGNATURE).map(|data| ProviderSeal::new("google", data));
     if signature.is_some() {
         call.note_read("extra_content");
     }
-    let body = Body::from(Call { id, name, namespace: None, arguments, kind });
-    Part { body, cache, signature, kept: call.rest(NAME) }
+    let body = PartKind::from(RequestCall { id, name, namespace: None, arguments, kind });
+    ContentPart { body, cache, signature, kept: call.rest(NAME) }
 }
 
 /// The only call, in the older form, which has no id. It stays.
-fn read_legacy_call(message: &mut Members) -> Option<Part> {
+fn read_legacy_call(message: &mut RequestMembers) -> Option<ContentPart> {
     let call = message.peek("function_call")?;
     let name = call["name"].as_str()?.to_owned();
-    let arguments = Arguments::Text(call["arguments"].as_str().unwrap_or_default().to_owned());
+    let arguments = CallArguments::Text(call["arguments"].as_str().unwrap_or_default().to_owned());
     message.note_read("function_call");
-    let body = Body::from(Call { id: None, name, namespace: None, arguments, kind: CallKind::Function });
-    Some(Part { kept: Kept::whole(NAME, Value::Null), ..Part::new(body) })
+    let body =
+        PartKind::from(RequestCall { id: None, name, namespace: None, arguments, kind: CallKind::Function });
+    Some(ContentPart { kept: RetainedFields::whole(NAME, Value::Null), ..ContentPart::new(body) })
 }
 
 /// Tools in the older form. They stay.
-fn read_legacy_tools(body: &mut Members, request: &mut Request) {
-    let tools: Vec<Tool> = body
+fn read_legacy_tools(body: &mut RequestMembers, request: &mut Request) {
+    let tools: Vec<RequestTool> = body
         .peek("functions")
         .and_then(Value::as_array)
         .into_iter()
         .flatten()
         .filter_map(|function| {
             let kind = ToolKind::Function { schema: function.get("parameters").cloned() };
-            let mut tool = Tool::new(function["name"].as_str()?, kind);
+            let mut tool = RequestTool::new(function["name"].as_str()?, kind);
             tool.description = function["description"].as_str().map(str::to_owned);
-            tool.kept = Kept::whole(NAME, Value::Null);
+            tool.kept = RetainedFields::whole(NAME, Value::Null);
             Some(tool)
         })
         .collect();
@@ -374,12 +391,12 @@ fn read_legacy_tools(body: &mut Members, request: &mut Request) {
 }
 
 /// Whether something is a copy of what stays elsewhere in the older form.
-fn is_copy(kept: &Kept) -> bool {
+fn is_copy(kept: &RetainedFields) -> bool {
     kept.members(NAME).is_some_and(|members| members.contains_key(""))
 }
 
-fn read_tool(tool: Object) -> Tool {
-    let mut tool = Members::new(tool);
+fn read_tool(tool: Object) -> RequestTool {
+    let mut tool = RequestMembers::new(tool);
     tool.note_absence("type");
     let word = tool.peek_str("type").unwrap_or("function").to_owned();
     let name = match word.as_str() {
@@ -388,8 +405,8 @@ fn read_tool(tool: Object) -> Tool {
         _ => None,
     };
     let Some(name) = name else {
-        let whole = Kept::whole(NAME, tool.into_object().into());
-        return Tool { kept: whole, ..Tool::new(word.clone(), ToolKind::Builtin(word)) };
+        let whole = RetainedFields::whole(NAME, tool.into_object().into());
+        return RequestTool { kept: whole, ..RequestTool::new(word.clone(), ToolKind::Builtin(word)) };
     };
     tool.constant("type", &word);
     let kind = match word.as_str() {
@@ -404,22 +421,22 @@ fn read_tool(tool: Object) -> Tool {
     // Some write it into the function, where it stays.
     let inner = tool.peek_str("function.cache_control.type") == Some("ephemeral");
     let cache = read_cache(&mut tool).or_else(|| inner.then(Box::default));
-    Tool { description, strict, cache, kept: tool.rest(NAME), ..Tool::new(name, kind) }
+    RequestTool { description, strict, cache, kept: tool.rest(NAME), ..RequestTool::new(name, kind) }
 }
 
-fn read_grammar(tool: &mut Members) -> Option<Grammar> {
+fn read_grammar(tool: &mut RequestMembers) -> Option<TextGrammar> {
     if tool.constant("custom.format.type", "text") {
-        return Some(Grammar { syntax: "text".to_owned(), definition: String::new() });
+        return Some(TextGrammar { syntax: "text".to_owned(), definition: String::new() });
     }
     tool.peek_str("custom.format.grammar.syntax")?;
     tool.peek_str("custom.format.grammar.definition")?;
     tool.constant("custom.format.type", "grammar");
     let syntax = tool.string("custom.format.grammar.syntax")?;
     let definition = tool.string("custom.format.grammar.definition")?;
-    Some(Grammar { syntax, definition })
+    Some(TextGrammar { syntax, definition })
 }
 
-fn read_choice(body: &mut Members) -> Option<ToolChoice> {
+fn read_choice(body: &mut RequestMembers) -> Option<ToolChoice> {
     let choice = body.peek("tool_choice")?;
     let named = |base: &str, kind| {
         let name = choice.get(base)?.get("name")?.as_str()?.to_owned();
@@ -452,11 +469,11 @@ fn read_choice(body: &mut Members) -> Option<ToolChoice> {
     Some(read)
 }
 
-fn read_format(body: &mut Members) -> Option<Format> {
+fn read_format(body: &mut RequestMembers) -> Option<OutputFormat> {
     let format = match body.peek_str("response_format.type") {
-        Some("text") => Format::Text,
-        Some("json_object") => Format::Json,
-        Some("json_schema") => Format::Schema {
+        Some("text") => OutputFormat::Text,
+        Some("json_object") => OutputFormat::Json,
+        Some("json_schema") => OutputFormat::Schema {
             schema: body.object("response_format.json_schema.schema")?.into(),
             name: body.string("response_format.json_schema.name"),
             description: body.string("response_format.json_schema.description"),

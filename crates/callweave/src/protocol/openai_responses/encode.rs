@@ -1,8 +1,8 @@
 //! Events and messages → OpenAI Responses.
 //!
-//! Both modes write the same objects ([`body`]) from the message as it has grown so far, and both keep a [`Plan`]:
-//! the items of the output and which blocks stand in each. They differ in what they follow. [`Faithful`] follows the
-//! events: each is written as the event that would tell it again. [`Mended`] follows the plan: one item and one part at
+//! Both modes write the same objects ([`body`]) from the message as it has grown so far, and both keep a [`OutputPlan`]:
+//! the items of the output and which blocks stand in each. They differ in what they follow. [`LosslessEncoder`] follows the
+//! events: each is written as the event that would tell it again. [`NormalizedEncoder`] follows the plan: one item and one part at
 //! a time, each written as far as the message has grown, the next when the one before is over.
 //!
 //! A whole body is the response object that closes such a stream.
@@ -14,33 +14,35 @@ mod plan;
 
 use std::ops::Range;
 
-use self::body::{Closing, Response};
-use self::faithful::Faithful;
-use self::mended::Mended;
-use self::plan::Plan;
+use self::body::{ResponseClosing, ResponseObject};
+use self::faithful::LosslessEncoder;
+use self::mended::NormalizedEncoder;
+use self::plan::OutputPlan;
 use super::{ERRORS, RESPONSE};
 use crate::encode::{
-    Encode, EncodeOptions, Encoding, Feature, Piece, Says, Stamps, no_logprobs, nothing_hangs,
+    DeltaTemplates, EncodeOptions, ProtocolEncoding, StreamEncoder, WireCapabilities, WireFeature,
+    WrittenDelta, no_logprobs, nothing_hangs,
 };
 use crate::event::{BlockId, Event, FinishReason};
-use crate::json::Writer;
+use crate::json::JsonWriter;
 use crate::message::Message;
 
-pub(super) const ENCODING: Encoding = Encoding { stream, whole, says: |_, _, _| SAYS, id_prefix: "resp_" };
+pub(super) const ENCODING: ProtocolEncoding =
+    ProtocolEncoding { stream, whole, says: |_, _, _| SAYS, id_prefix: "resp_" };
 
-const SAYS: Says = Says {
+const SAYS: WireCapabilities = WireCapabilities {
     own: &[RESPONSE],
     not: &[
-        Feature::OtherChoices,
-        Feature::Builtin,
-        Feature::Result,
-        Feature::Opaque,
-        Feature::Unnamed,
-        Feature::RawReasoning,
-        Feature::Cut,
-        Feature::CutOff,
-        Feature::Correction,
-        Feature::LateId,
+        WireFeature::OtherChoices,
+        WireFeature::Builtin,
+        WireFeature::Result,
+        WireFeature::Opaque,
+        WireFeature::Unnamed,
+        WireFeature::RawReasoning,
+        WireFeature::Cut,
+        WireFeature::CutOff,
+        WireFeature::Correction,
+        WireFeature::LateId,
     ],
     hangs: nothing_hangs,
     logprobs: no_logprobs,
@@ -54,13 +56,17 @@ const SAYS: Says = Says {
     errors: ERRORS,
 };
 
-fn stream(options: &EncodeOptions) -> Box<dyn Encode> {
-    if options.is_mended() { Box::new(Mended::new(options)) } else { Box::new(Faithful::new(options)) }
+fn stream(options: &EncodeOptions) -> Box<dyn StreamEncoder> {
+    if options.is_mended() {
+        Box::new(NormalizedEncoder::new(options))
+    } else {
+        Box::new(LosslessEncoder::new(options))
+    }
 }
 
 fn whole(message: &Message, options: &EncodeOptions, out: &mut Vec<u8>) {
     let mut text = String::new();
-    let mut writer = Writer(&mut text);
+    let mut writer = JsonWriter(&mut text);
     let is_mended = options.is_mended();
     match message.errors.first() {
         // The body of a failed request: nothing was answered.
@@ -68,9 +74,9 @@ fn whole(message: &Message, options: &EncodeOptions, out: &mut Vec<u8>) {
             body::failure(error, &message.foreign, &mut writer)
         }
         _ => {
-            let mut plan = Plan::of(message, is_mended);
-            let response = Response::new(message, [&message.id, &message.model], options);
-            let closing = Closing::of(message, is_mended);
+            let mut plan = OutputPlan::of(message, is_mended);
+            let response = ResponseObject::new(message, [&message.id, &message.model], options);
+            let closing = ResponseClosing::of(message, is_mended);
             plan.close(message, &closing, &response.made_id());
             response.write(&closing, Some(&plan), &mut writer);
         }
@@ -80,22 +86,22 @@ fn whole(message: &Message, options: &EncodeOptions, out: &mut Vec<u8>) {
 
 /// The events of the wire: numbered, each in one server-sent event.
 #[derive(Default)]
-struct Frames {
+struct NumberedFrames {
     sequence: u64,
     /// Where the number of the last event stands.
     number: Range<usize>,
-    stamps: Stamps,
+    stamps: DeltaTemplates,
     scratch: String,
 }
 
-impl Frames {
+impl NumberedFrames {
     /// Writes one event; `members` adds to its object.
-    fn put(&mut self, name: &str, out: &mut Vec<u8>, members: impl FnOnce(&mut Writer<'_>)) {
+    fn put(&mut self, name: &str, out: &mut Vec<u8>, members: impl FnOnce(&mut JsonWriter<'_>)) {
         self.scratch.clear();
         self.scratch.push_str("event: ");
         self.scratch.push_str(name);
         self.scratch.push_str("\ndata: ");
-        let mut writer = Writer(&mut self.scratch);
+        let mut writer = JsonWriter(&mut self.scratch);
         writer.object();
         writer.text_member("type", name);
         writer.key("sequence_number");
@@ -110,7 +116,7 @@ impl Frames {
     }
 
     /// Keeps the event that was written last, which told a delta of the block and nothing else.
-    fn keep(&mut self, block: BlockId, piece: &Piece<'_>) {
+    fn keep(&mut self, block: BlockId, piece: &WrittenDelta<'_>) {
         self.stamps.keep_numbered(block, self.scratch.as_bytes(), piece, Some(self.number.clone()));
     }
 

@@ -9,14 +9,15 @@ use super::PROTOCOL;
 use crate::error::Result;
 use crate::json::{Object, Value};
 use crate::request::{
-    Arguments, Body, Call, CallKind, CallResult, Compaction, Content, Format, Grammar, Kept, Limits, Media,
-    MediaKind, Members, Message, Part, Request, RequestCoding, Role, Seal, Source, Thought, Tool, ToolChoice,
-    ToolKind, WEB_SEARCH, parse_data_url,
+    CallArguments, CallKind, CallResult, CompactionSettings, ContentPart, Media, MediaKind, MediaSource,
+    MessageContent, OutputFormat, PartKind, ProviderLimits, ProviderSeal, Request, RequestCall,
+    RequestCoding, RequestMembers, RequestMessage, RequestReasoning, RequestTool, RetainedFields, Role,
+    TextGrammar, ToolChoice, ToolKind, WEB_SEARCH, parse_data_url,
 };
 use write::{write, write_choice};
 
 pub(super) const CODING: RequestCoding =
-    RequestCoding { read, write, model: "model", limits: &Limits::OPENAI_RESPONSES };
+    RequestCoding { read, write, model: "model", limits: &ProviderLimits::OPENAI_RESPONSES };
 
 const NAME: &str = PROTOCOL.name;
 
@@ -31,19 +32,19 @@ const ROLES: &[(&str, Role)] = &[
 ];
 
 fn read(body: Object) -> Result<Request> {
-    let mut body = Members::new(body);
+    let mut body = RequestMembers::new(body);
     let mut request = Request { protocol: Some(NAME), ..Request::default() };
     request.model = body.string("model");
     if let Some(text) = body.string("instructions") {
-        request.instructions = Content::text(text);
+        request.instructions = MessageContent::text(text);
     }
     if let Some(text) = body.string("input") {
         // A message of nothing but a text: see `write_input`.
-        let mut bare = Members::new(Object::new());
+        let mut bare = RequestMembers::new(Object::new());
         bare.note_absence("type");
         bare.note_absence("role");
-        let message = Message::new(Role::User, Content::text(text));
-        request.messages.push(Message { kept: bare.rest(NAME), ..message });
+        let message = RequestMessage::new(Role::User, MessageContent::text(text));
+        request.messages.push(RequestMessage { kept: bare.rest(NAME), ..message });
     } else if let Some(items) = body.objects("input") {
         request.messages = items.into_iter().map(read_item).collect();
     }
@@ -51,7 +52,7 @@ fn read(body: Object) -> Result<Request> {
         .objects("tools")
         .unwrap_or_default()
         .into_iter()
-        .map(|tool| read_tool(tool, Depth::Outer))
+        .map(|tool| read_tool(tool, ToolDepth::Outer))
         .collect();
     request.tool_choice = read_choice(&mut body);
     if request.tool_choice.is_none() && body.peek("tool_choice").is_some_and(Value::is_number) {
@@ -83,14 +84,14 @@ fn read(body: Object) -> Result<Request> {
 }
 
 /// It stays.
-fn read_compaction(body: &Members) -> Option<Compaction> {
+fn read_compaction(body: &RequestMembers) -> Option<CompactionSettings> {
     let all = body.peek("context_management")?.as_array()?;
     let one = all.iter().find(|one| one["type"] == "compaction")?;
-    Some(Compaction { threshold: one["compact_threshold"].as_number().cloned() })
+    Some(CompactionSettings { threshold: one["compact_threshold"].as_number().cloned() })
 }
 
-fn read_item(item: Object) -> Message {
-    let mut item = Members::new(item);
+fn read_item(item: Object) -> RequestMessage {
+    let mut item = RequestMembers::new(item);
     let word = item.peek_str("type").unwrap_or("message").to_owned();
     match word.as_str() {
         "message" => return read_message(item),
@@ -103,37 +104,39 @@ fn read_item(item: Object) -> Message {
         }
         "reasoning" => Some((Role::Assistant, read_thought(&mut item))),
         "additional_tools" => item.objects("tools").map(|tools| {
-            let tools = tools.into_iter().map(|tool| read_tool(tool, Depth::Outer)).collect();
-            (Role::Developer, Body::Tools(tools))
+            let tools = tools.into_iter().map(|tool| read_tool(tool, ToolDepth::Outer)).collect();
+            (Role::Developer, PartKind::Tools(tools))
         }),
         _ => None,
     }
     .map_or_else(
         || None,
         |(role, body)| {
-            let mut item = std::mem::replace(&mut item, Members::new(Object::new()));
+            let mut item = std::mem::replace(&mut item, RequestMembers::new(Object::new()));
             item.constant("type", &word);
-            Some(Message::of(role, Part { kept: item.rest(NAME), ..Part::new(body) }))
+            Some(RequestMessage::of(role, ContentPart { kept: item.rest(NAME), ..ContentPart::new(body) }))
         },
     )
-    .unwrap_or_else(|| Message::of(Role::Assistant, Part::opaque(NAME, &word, item.into_object().into())))
+    .unwrap_or_else(|| {
+        RequestMessage::of(Role::Assistant, ContentPart::opaque(NAME, &word, item.into_object().into()))
+    })
 }
 
-fn read_message(mut item: Members) -> Message {
+fn read_message(mut item: RequestMembers) -> RequestMessage {
     let role = item.role(ROLES).unwrap_or(Role::User);
     item.note_absence("type");
     item.constant("type", "message");
     let content = read_content(&mut item, "content", role);
-    Message { role, content, name: None, kept: item.rest(NAME) }
+    RequestMessage { role, content, name: None, kept: item.rest(NAME) }
 }
 
-fn read_content(members: &mut Members, path: &str, role: Role) -> Content {
+fn read_content(members: &mut RequestMembers, path: &str, role: Role) -> MessageContent {
     if let Some(text) = members.string(path) {
-        return Content::text(text);
+        return MessageContent::text(text);
     }
     match members.array(path) {
-        Some(parts) => Content::list(parts.into_iter().map(|part| read_part(part, role)).collect()),
-        None => Content::default(),
+        Some(parts) => MessageContent::list(parts.into_iter().map(|part| read_part(part, role)).collect()),
+        None => MessageContent::default(),
     }
 }
 
@@ -141,77 +144,77 @@ fn text_word(role: Role) -> &'static str {
     if role == Role::Assistant { "output_text" } else { "input_text" }
 }
 
-fn read_part(part: Value, role: Role) -> Part {
+fn read_part(part: Value, role: Role) -> ContentPart {
     let part = match part {
         Value::Object(part) => part,
-        other => return Part::opaque(NAME, "", other),
+        other => return ContentPart::opaque(NAME, "", other),
     };
-    let mut part = Members::new(part);
+    let mut part = RequestMembers::new(part);
     let word = part.peek_str("type").unwrap_or_default().to_owned();
     let (usual, body) = match word.as_str() {
-        "input_text" | "output_text" | "text" => (text_word(role), part.string("text").map(Body::Text)),
-        "refusal" => ("refusal", part.string("refusal").map(Body::Refusal)),
-        "input_image" => ("input_image", read_image(&mut part).map(Body::from)),
-        "input_file" => ("input_file", read_file(&mut part).map(Body::from)),
+        "input_text" | "output_text" | "text" => (text_word(role), part.string("text").map(PartKind::Text)),
+        "refusal" => ("refusal", part.string("refusal").map(PartKind::Refusal)),
+        "input_image" => ("input_image", read_image(&mut part).map(PartKind::from)),
+        "input_file" => ("input_file", read_file(&mut part).map(PartKind::from)),
         _ => ("", None),
     };
     let Some(body) = body else {
-        return Part::opaque(NAME, &word, part.into_object().into());
+        return ContentPart::opaque(NAME, &word, part.into_object().into());
     };
     // A text with the word of another role stays what it is.
     part.constant("type", usual);
-    Part { kept: part.rest(NAME), ..Part::new(body) }
+    ContentPart { kept: part.rest(NAME), ..ContentPart::new(body) }
 }
 
-fn read_image(part: &mut Members) -> Option<Media> {
+fn read_image(part: &mut RequestMembers) -> Option<Media> {
     let media = match part.string("image_url") {
         Some(url) => Media::at(MediaKind::Image, url),
-        None => Media::new(MediaKind::Image, Source::Id(part.string("file_id")?)),
+        None => Media::new(MediaKind::Image, MediaSource::Id(part.string("file_id")?)),
     };
     Some(Media { detail: part.string("detail"), ..media })
 }
 
-fn read_file(part: &mut Members) -> Option<Media> {
+fn read_file(part: &mut RequestMembers) -> Option<Media> {
     let media = if let Some(data) = part.string("file_data") {
         match parse_data_url(&data) {
             Some(_) => Media::at(MediaKind::File, data),
-            None => Media::new(MediaKind::File, Source::Data(data)),
+            None => Media::new(MediaKind::File, MediaSource::Data(data)),
         }
     } else if let Some(id) = part.string("file_id") {
-        Media::new(MediaKind::File, Source::Id(id))
+        Media::new(MediaKind::File, MediaSource::Id(id))
     } else {
-        Media::new(MediaKind::File, Source::Url(part.string("file_url")?))
+        Media::new(MediaKind::File, MediaSource::Url(part.string("file_url")?))
     };
     Some(Media { name: part.string("filename"), detail: part.string("detail"), ..media })
 }
 
-fn read_call(item: &mut Members, is_custom: bool) -> Option<Body> {
+fn read_call(item: &mut RequestMembers, is_custom: bool) -> Option<PartKind> {
     let (path, kind) =
         if is_custom { ("input", CallKind::Custom) } else { ("arguments", CallKind::Function) };
     let name = item.string("name")?;
     item.note_absence(path);
-    let arguments = Arguments::Text(item.string(path).unwrap_or_default());
+    let arguments = CallArguments::Text(item.string(path).unwrap_or_default());
     let id = item.string("call_id");
     let namespace = item.string("namespace");
-    Some(Body::from(Call { id, name, namespace, arguments, kind }))
+    Some(PartKind::from(RequestCall { id, name, namespace, arguments, kind }))
 }
 
-fn read_output(item: &mut Members, kind: CallKind) -> Body {
+fn read_output(item: &mut RequestMembers, kind: CallKind) -> PartKind {
     let id = item.string("call_id");
     let content = read_content(item, "output", Role::Tool);
-    Body::from(CallResult { id, name: None, content, value: None, is_error: None, kind })
+    PartKind::from(CallResult { id, name: None, content, value: None, is_error: None, kind })
 }
 
-fn read_thought(item: &mut Members) -> Body {
-    Body::from(Thought {
+fn read_thought(item: &mut RequestMembers) -> PartKind {
+    PartKind::from(RequestReasoning {
         text: read_texts(item, "content", "reasoning_text").map(|texts| texts.join("\n\n")),
         summary: read_texts(item, "summary", "summary_text"),
-        encrypted: item.string("encrypted_content").map(|data| Seal::new(ISSUER, data)),
+        encrypted: item.string("encrypted_content").map(|data| ProviderSeal::new(ISSUER, data)),
     })
 }
 
 /// Texts in a list of parts. What is not written again just so stays as well.
-fn read_texts(item: &mut Members, path: &str, word: &str) -> Option<Vec<String>> {
+fn read_texts(item: &mut RequestMembers, path: &str, word: &str) -> Option<Vec<String>> {
     let list = item.peek(path)?.as_array()?;
     let texts: Vec<String> =
         list.iter().filter_map(|part| part["text"].as_str().map(str::to_owned)).collect();
@@ -232,13 +235,13 @@ fn write_texts(texts: &[String], word: &str) -> Value {
 
 /// Groups stand among the tools, not inside groups.
 #[derive(Clone, Copy, PartialEq)]
-enum Depth {
+enum ToolDepth {
     Outer,
     Inner,
 }
 
-fn read_tool(tool: Object, depth: Depth) -> Tool {
-    let mut tool = Members::new(tool);
+fn read_tool(tool: Object, depth: ToolDepth) -> RequestTool {
+    let mut tool = RequestMembers::new(tool);
     let word = tool.peek_str("type").unwrap_or_default().to_owned();
     let name = tool.peek_str("name").map(str::to_owned);
     let kind = match (word.as_str(), &name) {
@@ -246,34 +249,34 @@ fn read_tool(tool: Object, depth: Depth) -> Tool {
             Some(ToolKind::Function { schema: tool.object("parameters").map(Value::from) })
         }
         ("custom", Some(_)) => Some(ToolKind::Custom { grammar: read_grammar(&mut tool) }),
-        ("namespace", Some(_)) if depth == Depth::Outer => tool.objects("tools").map(|tools| {
-            ToolKind::Group(tools.into_iter().map(|tool| read_tool(tool, Depth::Inner)).collect())
+        ("namespace", Some(_)) if depth == ToolDepth::Outer => tool.objects("tools").map(|tools| {
+            ToolKind::Group(tools.into_iter().map(|tool| read_tool(tool, ToolDepth::Inner)).collect())
         }),
         _ => None,
     };
     let (Some(kind), Some(name)) = (kind, name) else {
-        let kept = Kept::whole(NAME, tool.into_object().into());
+        let kept = RetainedFields::whole(NAME, tool.into_object().into());
         let word = if word.starts_with("web_search") { WEB_SEARCH.to_owned() } else { word };
-        return Tool { kept, ..Tool::new(word.clone(), ToolKind::Builtin(word)) };
+        return RequestTool { kept, ..RequestTool::new(word.clone(), ToolKind::Builtin(word)) };
     };
     tool.string("type");
     tool.string("name");
     let description = tool.string("description");
     let strict = tool.truth("strict");
-    Tool { description, strict, kept: tool.rest(NAME), ..Tool::new(name, kind) }
+    RequestTool { description, strict, kept: tool.rest(NAME), ..RequestTool::new(name, kind) }
 }
 
-fn read_grammar(tool: &mut Members) -> Option<Grammar> {
+fn read_grammar(tool: &mut RequestMembers) -> Option<TextGrammar> {
     if tool.constant("format.type", "text") {
-        return Some(Grammar { syntax: "text".to_owned(), definition: String::new() });
+        return Some(TextGrammar { syntax: "text".to_owned(), definition: String::new() });
     }
     tool.peek_str("format.syntax")?;
     tool.peek_str("format.definition")?;
     tool.constant("format.type", "grammar");
-    Some(Grammar { syntax: tool.string("format.syntax")?, definition: tool.string("format.definition")? })
+    Some(TextGrammar { syntax: tool.string("format.syntax")?, definition: tool.string("format.definition")? })
 }
 
-fn read_choice(body: &mut Members) -> Option<ToolChoice> {
+fn read_choice(body: &mut RequestMembers) -> Option<ToolChoice> {
     let choice = body.peek("tool_choice")?;
     let named = |kind| Some(ToolChoice::Tool { name: choice.get("name")?.as_str()?.to_owned(), kind });
     let read = match (choice.as_str(), choice.get("type").and_then(Value::as_str)) {
@@ -296,11 +299,11 @@ fn read_choice(body: &mut Members) -> Option<ToolChoice> {
     Some(read)
 }
 
-fn read_format(body: &mut Members) -> Option<Format> {
+fn read_format(body: &mut RequestMembers) -> Option<OutputFormat> {
     let format = match body.peek_str("text.format.type") {
-        Some("text") => Format::Text,
-        Some("json_object") => Format::Json,
-        Some("json_schema") => Format::Schema {
+        Some("text") => OutputFormat::Text,
+        Some("json_object") => OutputFormat::Json,
+        Some("json_schema") => OutputFormat::Schema {
             schema: body.object("text.format.schema")?.into(),
             name: body.string("text.format.name"),
             description: body.string("text.format.description"),

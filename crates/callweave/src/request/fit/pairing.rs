@@ -3,9 +3,10 @@
 use std::collections::{HashMap, HashSet, VecDeque};
 
 use super::calls_mut;
-use crate::request::limits::Teller;
+use crate::request::limits::ResultRole;
 use crate::request::{
-    Arguments, Body, Call, CallKind, CallResult, Content, Form, Limits, Losses, Message, Part, Request, Role,
+    CallArguments, CallKind, CallResult, ContentForm, ContentPart, LossList, MessageContent, PartKind,
+    ProviderLimits, Request, RequestCall, RequestMessage, Role,
 };
 
 /// What is said of a call that nobody answered.
@@ -15,29 +16,29 @@ const NO_RESULT: &str = "no result was recorded";
 const UNKNOWN_TOOL: &str = "unknown_tool";
 
 /// What came of the calls of a message.
-struct Asked {
+struct CallsOfMessage {
     /// The number of the message.
     turn: usize,
-    results: Vec<Option<Part>>,
+    results: Vec<Option<ContentPart>>,
     is_answered: bool,
 }
 
 /// What was said so far, and what came of it: most messages have no calls.
-struct Turns {
+struct PairedTurns {
     /// Messages that were not seen yet, and behind them, in the same memory, what was said so far.
-    messages: VecDeque<Message>,
+    messages: VecDeque<RequestMessage>,
     unseen: usize,
     /// In the order of their messages.
-    asked: Vec<Asked>,
+    asked: Vec<CallsOfMessage>,
 }
 
-impl Turns {
-    fn next(&mut self) -> Option<Message> {
+impl PairedTurns {
+    fn next(&mut self) -> Option<RequestMessage> {
         self.unseen = self.unseen.checked_sub(1)?;
         self.messages.pop_front()
     }
 
-    fn push(&mut self, message: Message) {
+    fn push(&mut self, message: RequestMessage) {
         self.messages.push_back(message);
     }
 
@@ -46,7 +47,7 @@ impl Turns {
         (self.messages.len() - self.unseen).checked_sub(1)
     }
 
-    fn last_mut(&mut self) -> Option<&mut Message> {
+    fn last_mut(&mut self) -> Option<&mut RequestMessage> {
         self.last_turn()?;
         self.messages.back_mut()
     }
@@ -54,20 +55,25 @@ impl Turns {
 
 /// Puts every result right behind its calls, leaves out what nobody asked for, answers what nobody answered, and gives
 /// every call an id of its own.
-pub(super) fn pair_results(request: &mut Request, protocol: &str, limits: &Limits, losses: &mut Losses) {
+pub(super) fn pair_results(
+    request: &mut Request,
+    protocol: &str,
+    limits: &ProviderLimits,
+    losses: &mut LossList,
+) {
     let has_calls = calls_mut(request).next().is_some();
     let may_be_elsewhere = request.previous.is_some() || !has_calls;
     let is_kept = may_be_elsewhere && (limits.may_keep(request, protocol) || !limits.demands_calls);
     if may_be_elsewhere && !is_kept {
         make_calls(request, losses);
     }
-    let mut turns = Turns {
+    let mut turns = PairedTurns {
         unseen: request.messages.len(),
         messages: std::mem::take(&mut request.messages).into(),
         asked: Vec::new(),
     };
     let mut numbers = 0..;
-    let mut open = Open::default();
+    let mut open = OpenCalls::default();
     while let (Some(mut message), Some(number)) = (turns.next(), numbers.next()) {
         losses.at(format_args!("messages[{number}]"));
         let parts = std::mem::take(&mut message.content.parts);
@@ -75,7 +81,7 @@ pub(super) fn pair_results(request: &mut Request, protocol: &str, limits: &Limit
         if message.role == Role::Assistant {
             // Of a tool that the provider ran, the result stands with the call, and the model goes on.
             let (role, form) = (message.role, message.content.form);
-            if !parts.iter().any(|part| matches!(part.body, Body::Result(_))) {
+            if !parts.iter().any(|part| matches!(part.body, PartKind::Result(_))) {
                 message.content.parts = parts;
                 speak(message, false, &mut turns, &mut open, limits);
                 continue;
@@ -83,13 +89,13 @@ pub(super) fn pair_results(request: &mut Request, protocol: &str, limits: &Limit
             let mut said = Vec::new();
             let mut has_results = false;
             for part in parts {
-                if !matches!(part.body, Body::Result(_)) {
+                if !matches!(part.body, PartKind::Result(_)) {
                     said.push(part);
                     continue;
                 }
                 if !said.is_empty() {
                     message.content.parts = std::mem::take(&mut said);
-                    let next = Message::new(role, Content { parts: Vec::new(), form });
+                    let next = RequestMessage::new(role, MessageContent { parts: Vec::new(), form });
                     speak(std::mem::replace(&mut message, next), false, &mut turns, &mut open, limits);
                 }
                 has_results = true;
@@ -107,7 +113,7 @@ pub(super) fn pair_results(request: &mut Request, protocol: &str, limits: &Limit
             message.role = Role::User;
         }
         let mut is_answer = false;
-        if !parts.iter().any(|part| matches!(part.body, Body::Result(_))) {
+        if !parts.iter().any(|part| matches!(part.body, PartKind::Result(_))) {
             message.content.parts = parts;
             if !(message.content.is_empty() && had_parts) {
                 turns.push(message);
@@ -115,7 +121,7 @@ pub(super) fn pair_results(request: &mut Request, protocol: &str, limits: &Limit
             continue;
         }
         for part in parts {
-            if !matches!(part.body, Body::Result(_)) {
+            if !matches!(part.body, PartKind::Result(_)) {
                 message.content.parts.push(part);
                 continue;
             }
@@ -123,14 +129,14 @@ pub(super) fn pair_results(request: &mut Request, protocol: &str, limits: &Limit
             match answer(part, &mut turns, &mut open) {
                 // Its call is with the provider, or nobody asks for it.
                 Some(orphan) if is_kept => {
-                    if limits.results == Teller::Tool && !message.content.is_empty() {
+                    if limits.results == ResultRole::Tool && !message.content.is_empty() {
                         let content = message.content.take();
                         let name = message.name.clone();
-                        turns.push(Message { name, ..Message::new(message.role, content) });
+                        turns.push(RequestMessage { name, ..RequestMessage::new(message.role, content) });
                     }
                     match turns.last_mut().filter(|last| last.role == Role::Tool) {
                         Some(last) => last.content.parts.push(orphan),
-                        None => turns.push(Message::of(Role::Tool, orphan)),
+                        None => turns.push(RequestMessage::of(Role::Tool, orphan)),
                     }
                 }
                 Some(_) => losses.put("result without a call"),
@@ -141,15 +147,15 @@ pub(super) fn pair_results(request: &mut Request, protocol: &str, limits: &Limit
             turns.push(message);
         }
     }
-    let mut ids = Ids::default();
+    let mut ids = PairedIds::default();
     let (mut messages, asked) = (Vec::from(turns.messages), turns.asked);
     let last = messages.len().saturating_sub(1);
     // The results behind each message that has some.
     let mut answers = Vec::with_capacity(asked.len());
-    for Asked { turn, results, is_answered } in asked {
+    for CallsOfMessage { turn, results, is_answered } in asked {
         let Some(message) = messages.get_mut(turn) else { continue };
         let calls = message.content.parts.iter_mut().filter_map(|part| match &mut part.body {
-            Body::Call(call) => Some(call),
+            PartKind::Call(call) => Some(call),
             _ => None,
         });
         let mut told = Vec::new();
@@ -158,7 +164,7 @@ pub(super) fn pair_results(request: &mut Request, protocol: &str, limits: &Limit
             let Some(mut part) = result.or_else(|| (is_answered || turn != last).then(no_result)) else {
                 continue;
             };
-            if let Body::Result(result) = &mut part.body {
+            if let PartKind::Result(result) = &mut part.body {
                 result.id.clone_from(&call.id);
                 result.name = Some(call.name.clone());
                 result.kind = call.kind;
@@ -166,12 +172,15 @@ pub(super) fn pair_results(request: &mut Request, protocol: &str, limits: &Limit
             told.push(part);
         }
         if !told.is_empty() {
-            answers.push((turn, Message::new(Role::Tool, Content { parts: told, form: Form::Any })));
+            answers.push((
+                turn,
+                RequestMessage::new(Role::Tool, MessageContent { parts: told, form: ContentForm::Any }),
+            ));
         }
     }
     for message in messages.iter_mut().filter(|message| message.role == Role::Tool) {
         for part in &mut message.content.parts {
-            let Body::Result(result) = &mut part.body else { continue };
+            let PartKind::Result(result) = &mut part.body else { continue };
             if limits.names_results {
                 result.name.get_or_insert_with(|| UNKNOWN_TOOL.to_owned());
             }
@@ -185,22 +194,23 @@ pub(super) fn pair_results(request: &mut Request, protocol: &str, limits: &Limit
 
 /// Makes calls for results whose own calls are wherever the client left the rest of the conversation: nobody takes a
 /// result without one. What was called with is not known.
-fn make_calls(request: &mut Request, losses: &mut Losses) {
+fn make_calls(request: &mut Request, losses: &mut LossList) {
     let known: HashSet<String> = calls_mut(request).filter_map(|call| call.id.clone()).collect();
     // What has no id, no name and no content is a result of nothing.
-    let is_orphan = |part: &Part| match &part.body {
-        Body::Result(result) => match &result.id {
+    let is_orphan = |part: &ContentPart| match &part.body {
+        PartKind::Result(result) => match &result.id {
             Some(id) => !known.contains(id),
             None => result.name.is_some() || !result.content.is_empty() || result.value.is_some(),
         },
         _ => false,
     };
-    let has_orphans =
-        |message: &Message| message.role != Role::Assistant && message.content.parts.iter().any(is_orphan);
+    let has_orphans = |message: &RequestMessage| {
+        message.role != Role::Assistant && message.content.parts.iter().any(is_orphan)
+    };
     if !request.messages.iter().any(has_orphans) {
         return;
     }
-    let mut messages: Vec<Message> = Vec::with_capacity(request.messages.len() + 1);
+    let mut messages: Vec<RequestMessage> = Vec::with_capacity(request.messages.len() + 1);
     // Where the calls of the results that come in a row stand.
     let mut asked = None;
     for (number, message) in std::mem::take(&mut request.messages).into_iter().enumerate() {
@@ -212,7 +222,10 @@ fn make_calls(request: &mut Request, losses: &mut Losses) {
         losses.at(format_args!("messages[{number}]"));
         losses.put("call of a result");
         let at = *asked.get_or_insert_with(|| {
-            messages.push(Message::new(Role::Assistant, Content { parts: Vec::new(), form: Form::Any }));
+            messages.push(RequestMessage::new(
+                Role::Assistant,
+                MessageContent { parts: Vec::new(), form: ContentForm::Any },
+            ));
             messages.len() - 1
         });
         let orphans = message.content.parts.iter().filter(|part| is_orphan(part));
@@ -222,19 +235,19 @@ fn make_calls(request: &mut Request, losses: &mut Losses) {
     request.messages = messages;
 }
 
-fn made_call(part: &Part) -> Option<Part> {
-    let Body::Result(result) = &part.body else { return None };
-    Some(Part::new(Body::from(Call {
+fn made_call(part: &ContentPart) -> Option<ContentPart> {
+    let PartKind::Result(result) = &part.body else { return None };
+    Some(ContentPart::new(PartKind::from(RequestCall {
         id: result.id.clone(),
         name: result.name.clone().unwrap_or_else(|| UNKNOWN_TOOL.to_owned()),
         namespace: None,
-        arguments: Arguments::Text(if result.kind == CallKind::Custom { "" } else { "{}" }.to_owned()),
+        arguments: CallArguments::Text(if result.kind == CallKind::Custom { "" } else { "{}" }.to_owned()),
         kind: result.kind,
     })))
 }
 
 /// The messages, each with the answer to it behind it.
-fn answered(messages: Vec<Message>, answers: Vec<(usize, Message)>) -> Vec<Message> {
+fn answered(messages: Vec<RequestMessage>, answers: Vec<(usize, RequestMessage)>) -> Vec<RequestMessage> {
     if answers.is_empty() {
         return messages;
     }
@@ -247,16 +260,16 @@ fn answered(messages: Vec<Message>, answers: Vec<(usize, Message)>) -> Vec<Messa
     all
 }
 
-/// Calls that wait for a result: where their message stands in [`Turns::asked`], and their places in it.
+/// Calls that wait for a result: where their message stands in [`PairedTurns::asked`], and their places in it.
 #[derive(Default)]
-struct Open {
+struct OpenCalls {
     by_id: HashMap<String, Vec<(usize, VecDeque<usize>)>>,
     by_name: HashMap<String, Vec<(usize, VecDeque<usize>)>>,
     all: Vec<(usize, VecDeque<usize>)>,
 }
 
-impl Open {
-    fn put(&mut self, call: &Call, turn: usize, place: usize) {
+impl OpenCalls {
+    fn put(&mut self, call: &RequestCall, turn: usize, place: usize) {
         let lists = [
             call.id.as_ref().map(|id| self.by_id.entry(id.clone()).or_default()),
             Some(self.by_name.entry(call.name.clone()).or_default()),
@@ -271,7 +284,7 @@ impl Open {
     }
 
     /// The call that a result answers: of several that of the latest turn, and in it the first.
-    fn take(&mut self, result: &CallResult, asked: &[Asked]) -> Option<(usize, usize)> {
+    fn take(&mut self, result: &CallResult, asked: &[CallsOfMessage]) -> Option<(usize, usize)> {
         let list = match (&result.id, &result.name) {
             (Some(id), _) => self.by_id.get_mut(id)?,
             (None, Some(name)) => self.by_name.get_mut(name)?,
@@ -292,7 +305,13 @@ impl Open {
 }
 
 /// Adds what the model said to its turn, as long as nobody else spoke.
-fn speak(mut message: Message, is_answered: bool, turns: &mut Turns, open: &mut Open, limits: &Limits) {
+fn speak(
+    mut message: RequestMessage,
+    is_answered: bool,
+    turns: &mut PairedTurns,
+    open: &mut OpenCalls,
+    limits: &ProviderLimits,
+) {
     let last = turns.last_turn();
     let is_answered_yet =
         turns.asked.last().is_some_and(|asked| Some(asked.turn) == last && asked.is_answered);
@@ -303,7 +322,7 @@ fn speak(mut message: Message, is_answered: bool, turns: &mut Turns, open: &mut 
         if message.content.is_empty() && is_answered {
             return;
         }
-        let content = Content { form: message.content.form, ..Content::default() };
+        let content = MessageContent { form: message.content.form, ..MessageContent::default() };
         let parts = std::mem::replace(&mut message.content, content).parts;
         turns.push(message);
         return hear(parts, turns, open);
@@ -311,19 +330,19 @@ fn speak(mut message: Message, is_answered: bool, turns: &mut Turns, open: &mut 
     hear(message.content.parts, turns, open);
 }
 
-fn hear(parts: Vec<Part>, turns: &mut Turns, open: &mut Open) {
+fn hear(parts: Vec<ContentPart>, turns: &mut PairedTurns, open: &mut OpenCalls) {
     let Some(turn) = turns.last_turn() else { return };
-    let Some(Message { content, .. }) = turns.messages.back_mut() else { return };
+    let Some(RequestMessage { content, .. }) = turns.messages.back_mut() else { return };
     if !content.is_empty() {
-        content.form = Form::Any;
+        content.form = ContentForm::Any;
     }
     let calls = parts.iter().filter_map(|part| match &part.body {
-        Body::Call(call) => Some(call),
+        PartKind::Call(call) => Some(call),
         _ => None,
     });
     for call in calls {
         if turns.asked.last().is_none_or(|last| last.turn != turn) {
-            turns.asked.push(Asked { turn, results: Vec::new(), is_answered: false });
+            turns.asked.push(CallsOfMessage { turn, results: Vec::new(), is_answered: false });
         }
         let number = turns.asked.len() - 1;
         let results = &mut turns.asked[number].results;
@@ -337,8 +356,8 @@ fn hear(parts: Vec<Part>, turns: &mut Turns, open: &mut Open) {
 }
 
 /// Puts a result to the call it answers; gives back one that answers none.
-fn answer(part: Part, turns: &mut Turns, open: &mut Open) -> Option<Part> {
-    let Body::Result(result) = &part.body else { return Some(part) };
+fn answer(part: ContentPart, turns: &mut PairedTurns, open: &mut OpenCalls) -> Option<ContentPart> {
+    let PartKind::Result(result) = &part.body else { return Some(part) };
     let Some((turn, place)) = open.take(result, &turns.asked) else { return Some(part) };
     if let Some(asked) = turns.asked.get_mut(turn) {
         asked.is_answered = true;
@@ -347,11 +366,11 @@ fn answer(part: Part, turns: &mut Turns, open: &mut Open) -> Option<Part> {
     None
 }
 
-fn no_result() -> Part {
-    Part::new(Body::from(CallResult {
+fn no_result() -> ContentPart {
+    ContentPart::new(PartKind::from(CallResult {
         id: None,
         name: None,
-        content: Content::text(NO_RESULT),
+        content: MessageContent::text(NO_RESULT),
         value: None,
         is_error: Some(true),
         kind: CallKind::Function,
@@ -360,7 +379,7 @@ fn no_result() -> Part {
 
 /// Ids of calls, each once.
 #[derive(Default)]
-struct Ids {
+struct PairedIds {
     taken: HashSet<String>,
     /// How often an id was given another form, so that the next form is not looked for from the start.
     again: HashMap<String, u64>,
@@ -369,8 +388,8 @@ struct Ids {
     numbers: usize,
 }
 
-impl Ids {
-    fn next(&mut self, call: &Call, limits: &Limits) -> Option<String> {
+impl PairedIds {
+    fn next(&mut self, call: &RequestCall, limits: &ProviderLimits) -> Option<String> {
         let id = match &call.id {
             Some(id) if !id.is_empty() => id.clone(),
             _ if !limits.demands_ids => return None,

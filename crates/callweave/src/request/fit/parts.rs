@@ -3,18 +3,24 @@
 use std::collections::VecDeque;
 
 use crate::json::Value;
-use crate::request::limits::{Shows, Thoughts};
+use crate::request::limits::{MediaRoles, ReplayedReasoning};
 use crate::request::{
-    Body, CallKind, CallResult, Content, Form, Kept, Limits, Losses, Media, MediaKind, Message, Part,
-    Request, Role, Seal, Source, Thought, kind_of, parse_data_url, type_of_data, type_of_name,
+    CallKind, CallResult, ContentForm, ContentPart, LossList, Media, MediaKind, MediaSource, MessageContent,
+    PartKind, ProviderLimits, ProviderSeal, Request, RequestMessage, RequestReasoning, RetainedFields, Role,
+    kind_of, parse_data_url, type_of_data, type_of_name,
 };
 
 /// Parts that the provider would refuse.
-pub(super) fn mend_parts(request: &mut Request, protocol: &str, limits: &Limits, losses: &mut Losses) {
+pub(super) fn mend_parts(
+    request: &mut Request,
+    protocol: &str,
+    limits: &ProviderLimits,
+    losses: &mut LossList,
+) {
     // What was seen goes behind what was not, in the same memory.
     let mut messages = VecDeque::from(std::mem::take(&mut request.messages));
     // What the user shows for others, as soon as all results are told.
-    let mut shown: Vec<Part> = Vec::new();
+    let mut shown: Vec<ContentPart> = Vec::new();
     let mut is_blank_left = false;
     for number in 0..messages.len() {
         let Some(mut message) = messages.pop_front() else { break };
@@ -23,7 +29,7 @@ pub(super) fn mend_parts(request: &mut Request, protocol: &str, limits: &Limits,
             show(&mut shown, &mut messages);
         }
         let was_empty = message.content.is_empty();
-        let has_calls = message.content.parts.iter().any(|part| matches!(part.body, Body::Call(_)));
+        let has_calls = message.content.parts.iter().any(|part| matches!(part.body, PartKind::Call(_)));
         if has_calls {
             // Some servers refuse an empty text beside calls, and none needs it.
             message.content.parts.retain(|part| part.as_text() != Some(""));
@@ -32,11 +38,11 @@ pub(super) fn mend_parts(request: &mut Request, protocol: &str, limits: &Limits,
         if let Some(issuer) = limits.signs_calls {
             sign_first_call(&mut message.content.parts, protocol, issuer, limits.unsigned);
         }
-        if let Thoughts::Signed(_) = limits.thoughts {
+        if let ReplayedReasoning::Signed(_) = limits.thoughts {
             think_first(&mut message.content.parts);
         }
         if limits.speaks_first {
-            message.content.parts.sort_by_key(|part| matches!(part.body, Body::Call(_)));
+            message.content.parts.sort_by_key(|part| matches!(part.body, PartKind::Call(_)));
         }
         message.content.parts.retain(|part| can_be_told(part, protocol, limits, losses));
         for part in &mut message.content.parts {
@@ -44,13 +50,13 @@ pub(super) fn mend_parts(request: &mut Request, protocol: &str, limits: &Limits,
             if !limits.takes_documents {
                 tell_document(part, losses);
             }
-            let Body::Result(result) = &mut part.body else { continue };
+            let PartKind::Result(result) = &mut part.body else { continue };
             let is_object = result.value.as_ref().is_some_and(Value::is_object);
             if !limits.takes_object_results || result.kind == CallKind::Builtin || !is_object {
                 tell_value(result);
             }
             result.content.parts.retain(|part| match &part.body {
-                Body::Media(_) => can_be_told(part, protocol, limits, losses),
+                PartKind::Media(_) => can_be_told(part, protocol, limits, losses),
                 _ => true,
             });
             for part in &mut result.content.parts {
@@ -61,7 +67,7 @@ pub(super) fn mend_parts(request: &mut Request, protocol: &str, limits: &Limits,
                 tell_opaque(part, protocol, losses);
             }
             if !limits.takes_rich_results && result.content.parts.iter().any(is_media) {
-                let (others, rich): (Vec<Part>, Vec<Part>) =
+                let (others, rich): (Vec<ContentPart>, Vec<ContentPart>) =
                     std::mem::take(&mut result.content.parts).into_iter().partition(|part| !is_media(part));
                 result.content.parts = others;
                 shown.extend(rich);
@@ -73,16 +79,17 @@ pub(super) fn mend_parts(request: &mut Request, protocol: &str, limits: &Limits,
                 if !limits.takes_blank_text {
                     losses.put("empty result");
                 }
-                result.content = Content::text(if limits.takes_blank_text { "" } else { "(no output)" });
+                result.content =
+                    MessageContent::text(if limits.takes_blank_text { "" } else { "(no output)" });
             }
         }
         let can_show = match message.role {
             Role::User | Role::Tool => true,
-            Role::Assistant => limits.media == Shows::Anyone,
-            Role::System | Role::Developer => limits.media != Shows::User,
+            Role::Assistant => limits.media == MediaRoles::Anyone,
+            Role::System | Role::Developer => limits.media != MediaRoles::User,
         };
         if !can_show && message.content.parts.iter().any(is_media) {
-            let (media, others): (Vec<Part>, Vec<Part>) =
+            let (media, others): (Vec<ContentPart>, Vec<ContentPart>) =
                 std::mem::take(&mut message.content.parts).into_iter().partition(is_media);
             message.content.parts = others;
             losses.put("speaker of an image");
@@ -91,10 +98,10 @@ pub(super) fn mend_parts(request: &mut Request, protocol: &str, limits: &Limits,
         if !limits.takes_blank_text {
             message.content.parts.retain(|part| !is_blank(part));
         }
-        let is_told = |part: &Part| matches!(part.body, Body::Thought(_));
+        let is_told = |part: &ContentPart| matches!(part.body, PartKind::Thought(_));
         if has_calls && limits.fills_thoughts && !message.content.parts.iter().any(is_told) {
-            let thought = Thought { text: Some(" ".to_owned()), ..Thought::default() };
-            message.content.parts.insert(0, Part::new(thought));
+            let thought = RequestReasoning { text: Some(" ".to_owned()), ..RequestReasoning::default() };
+            message.content.parts.insert(0, ContentPart::new(thought));
         }
         if !message.content.is_empty() || was_empty && limits.takes_blank_text {
             messages.push_back(message);
@@ -106,7 +113,7 @@ pub(super) fn mend_parts(request: &mut Request, protocol: &str, limits: &Limits,
     show(&mut shown, &mut messages);
     // A conversation in which nobody says anything would be refused.
     if messages.is_empty() && is_blank_left {
-        messages.push_back(Message::new(Role::User, Content::text("(no text)")));
+        messages.push_back(RequestMessage::new(Role::User, MessageContent::text("(no text)")));
     }
     request.messages = messages.into();
     if !limits.takes_blank_text {
@@ -114,27 +121,32 @@ pub(super) fn mend_parts(request: &mut Request, protocol: &str, limits: &Limits,
     }
 }
 
-fn show(shown: &mut Vec<Part>, messages: &mut VecDeque<Message>) {
+fn show(shown: &mut Vec<ContentPart>, messages: &mut VecDeque<RequestMessage>) {
     if !shown.is_empty() {
         let parts = std::mem::take(shown);
-        messages.push_back(Message::new(Role::User, Content { parts, form: Form::Any }));
+        messages.push_back(RequestMessage::new(Role::User, MessageContent { parts, form: ContentForm::Any }));
     }
 }
 
 /// Whether it is more than text.
-fn is_media(part: &Part) -> bool {
-    matches!(&part.body, Body::Media(media) if !matches!(media.source, Source::Text(_)))
+fn is_media(part: &ContentPart) -> bool {
+    matches!(&part.body, PartKind::Media(media) if !matches!(media.source, MediaSource::Text(_)))
 }
 
 /// Of all calls of a step the first one is signed. Gateways hand the signature on with the thought before it.
-fn sign_first_call(parts: &mut [Part], protocol: &str, issuer: &'static str, unsigned: Option<&'static str>) {
-    let is_loose = |part: &Part| {
-        matches!(part.body, Body::Thought(_))
+fn sign_first_call(
+    parts: &mut [ContentPart],
+    protocol: &str,
+    issuer: &'static str,
+    unsigned: Option<&'static str>,
+) {
+    let is_loose = |part: &ContentPart| {
+        matches!(part.body, PartKind::Thought(_))
             && part.kept.protocol() != Some(protocol)
             && is_kept_whole(part)
             && part.signature.as_ref().is_some_and(|seal| seal.is_of(issuer))
     };
-    let Some(call) = parts.iter().position(|part| matches!(part.body, Body::Call(_))) else { return };
+    let Some(call) = parts.iter().position(|part| matches!(part.body, PartKind::Call(_))) else { return };
     if let Some(thought) = parts.iter().position(is_loose)
         && parts[call].signature.is_none()
     {
@@ -143,29 +155,29 @@ fn sign_first_call(parts: &mut [Part], protocol: &str, issuer: &'static str, uns
     if !parts[call].signature.as_ref().is_some_and(|seal| seal.is_of(issuer))
         && let Some(unsigned) = unsigned
     {
-        parts[call].signature = Some(Seal::new(issuer, unsigned));
+        parts[call].signature = Some(ProviderSeal::new(issuer, unsigned));
     }
 }
 
 /// Thoughts come before whatever they lead to, up to the next call.
-fn think_first(parts: &mut [Part]) {
-    let is_call = |part: &Part| matches!(part.body, Body::Call(_));
+fn think_first(parts: &mut [ContentPart]) {
+    let is_call = |part: &ContentPart| matches!(part.body, PartKind::Call(_));
     for step in parts.split_inclusive_mut(is_call) {
-        step.sort_by_key(|part| !matches!(part.body, Body::Thought(_)));
+        step.sort_by_key(|part| !matches!(part.body, PartKind::Thought(_)));
     }
 }
 
 /// Gateways tell thoughts twice: in words, and with their signatures.
-fn drop_doubled_thoughts(message: &mut Message) {
-    let is_sealed = |part: &Part| match &part.body {
-        Body::Thought(thought) => part.signature.is_some() || thought.encrypted.is_some(),
+fn drop_doubled_thoughts(message: &mut RequestMessage) {
+    let is_sealed = |part: &ContentPart| match &part.body {
+        PartKind::Thought(thought) => part.signature.is_some() || thought.encrypted.is_some(),
         _ => false,
     };
-    let is_told = |part: &Part| match &part.body {
-        Body::Thought(thought) => thought.text.as_ref().is_some_and(|text| !text.is_empty()),
+    let is_told = |part: &ContentPart| match &part.body {
+        PartKind::Thought(thought) => thought.text.as_ref().is_some_and(|text| !text.is_empty()),
         _ => false,
     };
-    let is_bare = |part: &Part| matches!(part.body, Body::Thought(_)) && part.is_plain();
+    let is_bare = |part: &ContentPart| matches!(part.body, PartKind::Thought(_)) && part.is_plain();
     let parts = &mut message.content.parts;
     if parts.iter().any(|part| is_sealed(part) && is_told(part) && is_kept_whole(part)) {
         parts.retain(|part| !is_bare(part) || is_sealed(part));
@@ -173,19 +185,19 @@ fn drop_doubled_thoughts(message: &mut Message) {
 }
 
 /// Whether a gateway tells it beside the content, or whole in it.
-fn is_kept_whole(part: &Part) -> bool {
+fn is_kept_whole(part: &ContentPart) -> bool {
     part.kept.any().is_some_and(|members| members.contains_key("type") || members.contains_key(""))
 }
 
 /// Whether the provider takes such a part at all.
-fn can_be_told(part: &Part, protocol: &str, limits: &Limits, losses: &mut Losses) -> bool {
+fn can_be_told(part: &ContentPart, protocol: &str, limits: &ProviderLimits, losses: &mut LossList) -> bool {
     let is_own = part.kept.protocol() == Some(protocol);
     match &part.body {
-        Body::Media(media) if !can_be_reached(media, limits) => {
+        PartKind::Media(media) if !can_be_reached(media, limits) => {
             losses.put(format!("{:?} by url", media.kind).to_lowercase());
             false
         }
-        Body::Opaque(word) => {
+        PartKind::Opaque(word) => {
             if !is_own {
                 losses.put(format!("{word} of {}", part.kept.protocol().unwrap_or("nobody")));
                 for path in part.kept.malformed() {
@@ -194,12 +206,12 @@ fn can_be_told(part: &Part, protocol: &str, limits: &Limits, losses: &mut Losses
             }
             is_own
         }
-        Body::Thought(thought) => {
+        PartKind::Thought(thought) => {
             let mut texts = thought.text.iter().chain(thought.summary.iter().flatten());
             let has_text = texts.any(|text| !text.is_empty());
             let is_told = match limits.thoughts {
-                Thoughts::Never => false,
-                Thoughts::Told => {
+                ReplayedReasoning::Never => false,
+                ReplayedReasoning::Told => {
                     let is_replayed =
                         limits.replays.is_some_and(|issuer| is_sealed_by(part, thought, issuer));
                     if has_text && thought.encrypted.is_some() && !is_replayed {
@@ -207,8 +219,8 @@ fn can_be_told(part: &Part, protocol: &str, limits: &Limits, losses: &mut Losses
                     }
                     has_text || is_replayed
                 }
-                Thoughts::Signed(issuer) => is_sealed_by(part, thought, issuer),
-                Thoughts::Encrypted(issuer) => {
+                ReplayedReasoning::Signed(issuer) => is_sealed_by(part, thought, issuer),
+                ReplayedReasoning::Encrypted(issuer) => {
                     is_own || thought.encrypted.as_ref().is_some_and(|seal| seal.is_of(issuer))
                 }
             };
@@ -222,45 +234,45 @@ fn can_be_told(part: &Part, protocol: &str, limits: &Limits, losses: &mut Losses
 }
 
 /// Addresses in the storage of one provider are no addresses for others.
-fn can_be_reached(media: &Media, limits: &Limits) -> bool {
+fn can_be_reached(media: &Media, limits: &ProviderLimits) -> bool {
     const BUCKETS: &[&str] = &["s3://", "gs://"];
-    let Source::Url(url) = &media.source else { return true };
+    let MediaSource::Url(url) = &media.source else { return true };
     let bucket = BUCKETS.iter().find(|bucket| url.starts_with(**bucket));
     bucket.is_none_or(|bucket| limits.bucket == Some(*bucket))
 }
 
-fn is_sealed_by(part: &Part, thought: &Thought, issuer: &str) -> bool {
+fn is_sealed_by(part: &ContentPart, thought: &RequestReasoning, issuer: &str) -> bool {
     [&part.signature, &thought.encrypted].into_iter().flatten().any(|seal| seal.is_of(issuer))
 }
 
-fn is_blank(part: &Part) -> bool {
-    matches!(&part.body, Body::Text(text) if text.trim().is_empty())
+fn is_blank(part: &ContentPart) -> bool {
+    matches!(&part.body, PartKind::Text(text) if text.trim().is_empty())
 }
 
-fn mend_part(part: &mut Part) {
-    if matches!(part.body, Body::Thought(_)) && is_kept_whole(part) {
+fn mend_part(part: &mut ContentPart) {
+    if matches!(part.body, PartKind::Thought(_)) && is_kept_whole(part) {
         // It was kept whole, and is told already.
-        part.kept = Kept::default();
+        part.kept = RetainedFields::default();
     }
-    let Body::Media(media) = &mut part.body else { return };
-    if let Source::Url(url) = &media.source
+    let PartKind::Media(media) = &mut part.body else { return };
+    if let MediaSource::Url(url) = &media.source
         && let Some((media_type, data)) = parse_data_url(url)
     {
         media.media_type = Some(media_type.to_owned());
-        media.source = Source::Data(data.to_owned());
+        media.source = MediaSource::Data(data.to_owned());
     }
     // Some put the address where the data belongs.
-    if let Source::Data(data) = &media.source
+    if let MediaSource::Data(data) = &media.source
         && ["https://", "http://"].iter().any(|start| data.starts_with(start))
     {
-        media.source = Source::Url(data.clone());
+        media.source = MediaSource::Url(data.clone());
     }
-    if let Source::Data(data) = &mut media.source {
+    if let MediaSource::Data(data) = &mut media.source {
         to_usual_base64(data);
     }
     let is_vague = media.media_type.as_deref().is_none_or(|own| own == "application/octet-stream");
     // Where nobody says what it is, its first bytes do.
-    if let Source::Data(data) = &media.source
+    if let MediaSource::Data(data) = &media.source
         && is_vague
         && let Some(media_type) = type_of_data(data)
     {
@@ -283,14 +295,14 @@ fn mend_part(part: &mut Part) {
 }
 
 /// A document that is text, as text.
-fn tell_document(part: &mut Part, losses: &mut Losses) {
-    let Body::Media(media) = &mut part.body else { return };
-    let Source::Text(text) = &mut media.source else { return };
+fn tell_document(part: &mut ContentPart, losses: &mut LossList) {
+    let PartKind::Media(media) = &mut part.body else { return };
+    let MediaSource::Text(text) = &mut media.source else { return };
     losses.put("form of a document");
     if media.name.is_some() {
         losses.put("title of a document");
     }
-    part.body = Body::Text(std::mem::take(text));
+    part.body = PartKind::Text(std::mem::take(text));
 }
 
 /// Google's clients write the alphabet for URLs, which nobody else reads.
@@ -305,12 +317,12 @@ fn to_usual_base64(data: &mut String) {
 }
 
 /// What only another protocol knows of a result, as text: the model can read it.
-fn tell_opaque(part: &mut Part, protocol: &str, losses: &mut Losses) {
-    let Body::Opaque(word) = &part.body else { return };
+fn tell_opaque(part: &mut ContentPart, protocol: &str, losses: &mut LossList) {
+    let PartKind::Opaque(word) = &part.body else { return };
     let Some(own) = part.kept.protocol().filter(|own| *own != protocol) else { return };
     losses.put(format!("form of {word} of {own}"));
     let value = std::mem::take(&mut part.kept).into_whole(own).unwrap_or_default();
-    part.body = Body::Text(value.to_string());
+    part.body = PartKind::Text(value.to_string());
 }
 
 /// A result that is an object, as text. What only wraps a text is that text.
@@ -325,5 +337,5 @@ pub(crate) fn tell_value(result: &mut CallResult) {
         }
         value => value.to_string(),
     };
-    result.content.parts.insert(0, Part::text(text));
+    result.content.parts.insert(0, ContentPart::text(text));
 }

@@ -2,11 +2,12 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::{Changes, calls_mut};
+use super::{ReverseMapping, calls_mut};
 use crate::json::Value;
 use crate::request::limits::ForcedCalls;
 use crate::request::{
-    Arguments, Body, CallKind, Limits, Losses, Request, Tool, ToolChoice, ToolKind, WEB_SEARCH,
+    CallArguments, CallKind, LossList, PartKind, ProviderLimits, Request, RequestTool, ToolChoice, ToolKind,
+    WEB_SEARCH,
 };
 
 /// The one argument of a tool with free text that is sent as a function.
@@ -19,7 +20,7 @@ const NO_TOOL: &str = "no_tool_do_not_call";
 pub(super) fn hoist_tools(request: &mut Request) {
     for message in &mut request.messages {
         message.content.parts.retain_mut(|part| {
-            let Body::Tools(tools) = &mut part.body else { return true };
+            let PartKind::Tools(tools) = &mut part.body else { return true };
             request.tools.append(tools);
             false
         });
@@ -27,7 +28,7 @@ pub(super) fn hoist_tools(request: &mut Request) {
 }
 
 /// A tool in a group stands alone, with the group's name before its own.
-pub(super) fn flatten_groups(request: &mut Request, limits: &Limits, changes: &mut Changes) {
+pub(super) fn flatten_groups(request: &mut Request, limits: &ProviderLimits, changes: &mut ReverseMapping) {
     // Most have no groups, and stay where they are.
     if request.tools.iter().any(|tool| matches!(tool.kind, ToolKind::Group(_))) {
         request.tools = ungrouped(std::mem::take(&mut request.tools), limits, changes);
@@ -48,7 +49,11 @@ pub(super) fn flatten_groups(request: &mut Request, limits: &Limits, changes: &m
     }
 }
 
-fn ungrouped(declared: Vec<Tool>, limits: &Limits, changes: &mut Changes) -> Vec<Tool> {
+fn ungrouped(
+    declared: Vec<RequestTool>,
+    limits: &ProviderLimits,
+    changes: &mut ReverseMapping,
+) -> Vec<RequestTool> {
     let mut tools = Vec::with_capacity(declared.len());
     for mut tool in declared {
         let is_named = !tool.name.is_empty();
@@ -78,7 +83,7 @@ fn flat(group: &str, name: &str) -> String {
 }
 
 /// Of several tools of one name the first counts: most refuse the others.
-pub(super) fn drop_doubles(request: &mut Request, losses: &mut Losses) {
+pub(super) fn drop_doubles(request: &mut Request, losses: &mut LossList) {
     let mut known = HashSet::new();
     let mut number = 0;
     request.tools.retain(|tool| {
@@ -95,7 +100,7 @@ pub(super) fn drop_doubles(request: &mut Request, losses: &mut Losses) {
 }
 
 /// Leaves out the tools that may not be called, where the wire cannot say so.
-pub(super) fn narrow_tools(request: &mut Request, limits: &Limits) {
+pub(super) fn narrow_tools(request: &mut Request, limits: &ProviderLimits) {
     if limits.takes_allowed_tools {
         return;
     }
@@ -106,18 +111,19 @@ pub(super) fn narrow_tools(request: &mut Request, limits: &Limits) {
 }
 
 /// Says a forced call in the form that the provider takes.
-pub(super) fn force_calls(request: &mut Request, limits: &Limits, losses: &mut Losses) {
-    let is_run_here = |tool: &Tool| matches!(tool.kind, ToolKind::Function { .. } | ToolKind::Custom { .. });
+pub(super) fn force_calls(request: &mut Request, limits: &ProviderLimits, losses: &mut LossList) {
+    let is_run_here =
+        |tool: &RequestTool| matches!(tool.kind, ToolKind::Function { .. } | ToolKind::Custom { .. });
     let choice = match (&request.tool_choice, limits.forced_calls) {
         (Some(ToolChoice::Tool { name, .. }), ForcedCalls::Unnamed) => {
-            let is_meant = |tool: &Tool| is_run_here(tool) && tool.name == *name;
+            let is_meant = |tool: &RequestTool| is_run_here(tool) && tool.name == *name;
             if request.tools.iter().any(is_meant) {
                 request.tools.retain(is_meant);
             }
             ToolChoice::Required
         }
         (Some(ToolChoice::Required), ForcedCalls::Named) => match &request.tools[..] {
-            [tool @ Tool { kind: ToolKind::Custom { .. }, .. }] => {
+            [tool @ RequestTool { kind: ToolKind::Custom { .. }, .. }] => {
                 ToolChoice::Tool { name: tool.name.clone(), kind: CallKind::Custom }
             }
             [tool] if is_run_here(tool) => {
@@ -160,12 +166,13 @@ pub(super) fn wrap_free_text(request: &mut Request, wrapped: &mut Vec<String>) {
     }
     for part in request.messages.iter_mut().flat_map(|message| &mut message.content.parts) {
         match &mut part.body {
-            Body::Call(call) if call.kind == CallKind::Custom => {
-                let text = std::mem::replace(&mut call.arguments, Arguments::Text(String::new())).into_text();
-                call.arguments = Arguments::Json(Value::object([(FREE_TEXT, text.into())]));
+            PartKind::Call(call) if call.kind == CallKind::Custom => {
+                let text =
+                    std::mem::replace(&mut call.arguments, CallArguments::Text(String::new())).into_text();
+                call.arguments = CallArguments::Json(Value::object([(FREE_TEXT, text.into())]));
                 call.kind = CallKind::Function;
             }
-            Body::Result(result) if result.kind == CallKind::Custom => result.kind = CallKind::Function,
+            PartKind::Result(result) if result.kind == CallKind::Custom => result.kind = CallKind::Function,
             _ => {}
         }
     }
@@ -175,18 +182,18 @@ pub(super) fn wrap_free_text(request: &mut Request, wrapped: &mut Vec<String>) {
 }
 
 /// Names that the provider would refuse.
-pub(super) fn rename_tools(request: &mut Request, limits: &Limits, changes: &mut Changes) {
+pub(super) fn rename_tools(request: &mut Request, limits: &ProviderLimits, changes: &mut ReverseMapping) {
     let mut taken: HashSet<String> = HashSet::new();
     let mut sent: HashMap<String, String> = HashMap::new();
     // Names of tools in groups, which were changed before.
-    let Changes { names, namespaces, .. } = changes;
+    let ReverseMapping { names, namespaces, .. } = changes;
     let flat: HashMap<String, usize> =
         names.iter().enumerate().map(|(at, (name, _))| (name.clone(), at)).collect();
     let declared = request.tools.iter().filter(|tool| !matches!(tool.kind, ToolKind::Builtin(_)));
     let declared: Vec<String> = declared.map(|tool| tool.name.clone()).collect();
     taken.extend(declared.iter().filter(|name| limits.tool_names.fits(name)).cloned());
     // The tool that the provider runs goes by that name.
-    let searches = |tool: &Tool| matches!(&tool.kind, ToolKind::Builtin(word) if word == WEB_SEARCH);
+    let searches = |tool: &RequestTool| matches!(&tool.kind, ToolKind::Builtin(word) if word == WEB_SEARCH);
     let is_reserved = limits.names_builtins && request.tools.iter().any(searches);
     let mut rename = |name: &mut String| {
         if limits.tool_names.fits(name) && !(is_reserved && name == WEB_SEARCH) {
@@ -220,8 +227,8 @@ impl Request {
     pub(crate) fn rename_mentions(&mut self, mut rename: impl FnMut(&mut String)) {
         for part in self.messages.iter_mut().flat_map(|message| &mut message.content.parts) {
             match &mut part.body {
-                Body::Call(call) => rename(&mut call.name),
-                Body::Result(result) => result.name.iter_mut().for_each(&mut rename),
+                PartKind::Call(call) => rename(&mut call.name),
+                PartKind::Result(result) => result.name.iter_mut().for_each(&mut rename),
                 _ => {}
             }
         }
@@ -234,16 +241,17 @@ impl Request {
 }
 
 /// A conversation with calls must declare tools.
-pub(super) fn declare_tools(request: &mut Request, protocol: &str, limits: &Limits) {
+pub(super) fn declare_tools(request: &mut Request, protocol: &str, limits: &ProviderLimits) {
     let has_calls = || {
         let mut parts = request.messages.iter().flat_map(|message| &message.content.parts);
-        parts.any(|part| matches!(part.body, Body::Call(_) | Body::Result(_)))
+        parts.any(|part| matches!(part.body, PartKind::Call(_) | PartKind::Result(_)))
     };
-    let is_own =
-        |tool: &Tool| !matches!(tool.kind, ToolKind::Builtin(_)) || tool.kept.protocol() == Some(protocol);
+    let is_own = |tool: &RequestTool| {
+        !matches!(tool.kind, ToolKind::Builtin(_)) || tool.kept.protocol() == Some(protocol)
+    };
     if limits.demands_tools && !request.tools.iter().any(is_own) && has_calls() {
         let schema = Value::object([("type", "object".into())]);
-        request.tools.push(Tool::new(NO_TOOL, ToolKind::Function { schema: Some(schema) }));
+        request.tools.push(RequestTool::new(NO_TOOL, ToolKind::Function { schema: Some(schema) }));
         request.tool_choice = None;
     }
 }

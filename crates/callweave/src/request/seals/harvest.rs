@@ -5,9 +5,12 @@ use std::sync::Arc;
 
 use super::mark;
 use super::store::{TurnKey, TurnStore};
-use super::turn::{Hashes, Hashing, Place, SealedCall, SealedText, SealedThought, SealedTurn};
+use super::turn::{
+    KeyedHashes, RunningHash, SealedCall, SealedReasoning, SealedText, SealedTurn, TurnPosition,
+};
 use crate::event::{
-    AttachmentKind, BlockId, BlockKind, Body, CallKind, Event, EventSink, ItemId, Json, ReasoningForm, Scope,
+    AttachmentKind, BlockId, BlockKind, CallKind, Event, EventKind, EventScope, EventSink, ItemId, JsonText,
+    ReasoningForm,
 };
 
 /// The longest turn that is kept, in bytes of reasoning, arguments and seals.
@@ -18,51 +21,51 @@ const MAX_TURN: usize = 4 << 20;
 /// It stands last before the encoder, where calls have the names and ids that the client gets.
 #[derive(Debug)]
 pub struct SealHarvest {
-    active: Option<Active>,
+    active: Option<ActiveTurn>,
 }
 
-struct Active {
+struct ActiveTurn {
     store: Arc<dyn TurnStore>,
-    hashes: Hashes,
+    hashes: KeyedHashes,
     /// The issuer and its tag, where the client needs marks.
     mark: Option<(&'static str, u64)>,
-    choices: HashMap<u32, Growing>,
+    choices: HashMap<u32, GrowingTurn>,
 }
 
-impl std::fmt::Debug for Active {
+impl std::fmt::Debug for ActiveTurn {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Active").field("mark", &self.mark).finish_non_exhaustive()
     }
 }
 
 /// A turn while it comes.
-struct Growing {
-    thoughts: Vec<GrowingThought>,
+struct GrowingTurn {
+    thoughts: Vec<GrowingReasoning>,
     calls: Vec<GrowingCall>,
     texts: Vec<GrowingText>,
-    items: HashMap<ItemId, Item>,
-    blocks: HashMap<BlockId, Piece>,
+    items: HashMap<ItemId, TurnItem>,
+    blocks: HashMap<BlockId, BlockRole>,
     has_text: bool,
     /// All text of the turn.
-    text: Hashing,
+    text: RunningHash,
     /// Whether a text was corrected, so that its hash is not known.
     is_text_lost: bool,
     bytes: usize,
 }
 
-struct Item {
+struct TurnItem {
     id: Option<String>,
-    place: Place,
+    place: TurnPosition,
     thought: Option<usize>,
     /// Whether it holds something else than reasoning.
     is_other: bool,
 }
 
 #[derive(Default)]
-struct GrowingThought {
+struct GrowingReasoning {
     /// Parts of it, in order.
     texts: Vec<(ReasoningForm, String)>,
-    sealed: SealedThought,
+    sealed: SealedReasoning,
 }
 
 struct GrowingCall {
@@ -75,13 +78,13 @@ struct GrowingCall {
 /// The text between two calls.
 struct GrowingText {
     calls: usize,
-    hash: Hashing,
+    hash: RunningHash,
     signature: Option<String>,
 }
 
 /// What a block is.
 #[derive(Clone, Copy)]
-enum Piece {
+enum BlockRole {
     /// A part of a thought.
     Thought(usize, usize),
     Call(usize),
@@ -94,8 +97,12 @@ impl SealHarvest {
         Self { active: None }
     }
 
-    pub(super) fn new(store: Arc<dyn TurnStore>, hashes: Hashes, mark: Option<(&'static str, u64)>) -> Self {
-        Self { active: Some(Active { store, hashes, mark, choices: HashMap::new() }) }
+    pub(super) fn new(
+        store: Arc<dyn TurnStore>,
+        hashes: KeyedHashes,
+        mark: Option<(&'static str, u64)>,
+    ) -> Self {
+        Self { active: Some(ActiveTurn { store, hashes, mark, choices: HashMap::new() }) }
     }
 
     /// Whether it keeps anything.
@@ -107,13 +114,13 @@ impl SealHarvest {
     pub fn push(&mut self, mut event: Event<'_>, sink: &mut EventSink<'_>) {
         if let Some(active) = &mut self.active {
             active.look(&event);
-            if let (Some((issuer, tag)), Body::Attachment { kind, value, .. }) =
+            if let (Some((issuer, tag)), EventKind::Attachment { kind, value, .. }) =
                 (active.mark, &mut event.body)
                 && let AttachmentKind::Signature | AttachmentKind::Encrypted = kind
                 && let Some(data) = value.to_text()
             {
                 let text = mark::marked(issuer, tag, *kind, &data);
-                *value = Json::from_text(&text);
+                *value = JsonText::from_text(&text);
             }
         }
         sink.put(event);
@@ -127,25 +134,25 @@ impl SealHarvest {
     }
 }
 
-impl Active {
+impl ActiveTurn {
     fn look(&mut self, event: &Event<'_>) {
-        if let Body::End = event.body {
+        if let EventKind::End = event.body {
             return self.keep();
         }
         let is_told = matches!(
             event.body,
-            Body::ItemStart { .. }
-                | Body::BlockStart { .. }
-                | Body::Delta { .. }
-                | Body::Correction { .. }
-                | Body::Attachment { .. }
-                | Body::Identity { scope: Scope::Block(_), .. }
+            EventKind::ItemStart { .. }
+                | EventKind::BlockStart { .. }
+                | EventKind::Delta { .. }
+                | EventKind::Correction { .. }
+                | EventKind::Attachment { .. }
+                | EventKind::Identity { scope: EventScope::Block(_), .. }
         );
         if !is_told {
             return;
         }
         let hashes = &self.hashes;
-        let growing = self.choices.entry(event.choice).or_insert_with(|| Growing::new(hashes));
+        let growing = self.choices.entry(event.choice).or_insert_with(|| GrowingTurn::new(hashes));
         // What is too long is looked at no more, and not kept.
         if growing.bytes <= MAX_TURN {
             growing.look(&event.body, hashes);
@@ -164,8 +171,8 @@ impl Active {
     }
 }
 
-impl Growing {
-    fn new(hashes: &Hashes) -> Self {
+impl GrowingTurn {
+    fn new(hashes: &KeyedHashes) -> Self {
         Self {
             thoughts: Vec::new(),
             calls: Vec::new(),
@@ -179,81 +186,81 @@ impl Growing {
         }
     }
 
-    fn place(&self) -> Place {
+    fn place(&self) -> TurnPosition {
         let calls = self.calls.len();
         let is_after_text = self.texts.last().is_some_and(|text| text.calls == calls);
-        Place { calls, is_after_text }
+        TurnPosition { calls, is_after_text }
     }
 
-    fn look(&mut self, body: &Body<'_>, hashes: &Hashes) {
+    fn look(&mut self, body: &EventKind<'_>, hashes: &KeyedHashes) {
         match body {
-            Body::ItemStart { item, id, .. } => {
+            EventKind::ItemStart { item, id, .. } => {
                 let id = id.as_ref().map(|id| id.to_string());
                 self.bytes += 64 + id.as_ref().map_or(0, String::len);
                 let place = self.place();
-                self.items.insert(*item, Item { id, place, thought: None, is_other: false });
+                self.items.insert(*item, TurnItem { id, place, thought: None, is_other: false });
             }
-            Body::BlockStart { block, item, kind, .. } => {
+            EventKind::BlockStart { block, item, kind, .. } => {
                 self.bytes += 64;
                 let piece = match kind {
                     BlockKind::Reasoning(form) => {
                         let thought = self.thought(*item);
                         let texts = &mut self.thoughts[thought].texts;
                         texts.push((*form, String::new()));
-                        Some(Piece::Thought(thought, texts.len() - 1))
+                        Some(BlockRole::Thought(thought, texts.len() - 1))
                     }
                     BlockKind::ToolCall { id, name, call, .. } if *call != CallKind::Builtin => {
                         let id = id.as_deref().unwrap_or_default().to_owned();
                         self.bytes += id.len() + name.len();
                         let name = name.to_string();
                         self.calls.push(GrowingCall { id, name, arguments: String::new(), signature: None });
-                        Some(Piece::Call(self.calls.len() - 1))
+                        Some(BlockRole::Call(self.calls.len() - 1))
                     }
-                    BlockKind::Text => Some(Piece::Text(self.text_between(hashes))),
+                    BlockKind::Text => Some(BlockRole::Text(self.text_between(hashes))),
                     _ => None,
                 };
                 if let Some(own) = item.as_ref().and_then(|item| self.items.get_mut(item)) {
-                    own.is_other |= !matches!(piece, Some(Piece::Thought(..)));
+                    own.is_other |= !matches!(piece, Some(BlockRole::Thought(..)));
                 }
                 if let Some(piece) = piece {
                     self.blocks.insert(*block, piece);
                 }
             }
-            Body::Delta { block, text, .. } => match self.blocks.get(block) {
-                Some(Piece::Thought(thought, part)) => {
+            EventKind::Delta { block, text, .. } => match self.blocks.get(block) {
+                Some(BlockRole::Thought(thought, part)) => {
                     self.bytes += text.len();
                     self.thoughts[*thought].texts[*part].1.push_str(text);
                 }
-                Some(Piece::Call(call)) => {
+                Some(BlockRole::Call(call)) => {
                     self.bytes += text.len();
                     self.calls[*call].arguments.push_str(text);
                 }
-                Some(Piece::Text(at)) => {
+                Some(BlockRole::Text(at)) => {
                     self.has_text |= !text.trim_ascii().is_empty();
                     self.text.visible(text);
                     self.texts[*at].hash.visible(text);
                 }
                 None => {}
             },
-            Body::Correction { block, text } => match self.blocks.get(block) {
-                Some(Piece::Thought(thought, part)) => {
+            EventKind::Correction { block, text } => match self.blocks.get(block) {
+                Some(BlockRole::Thought(thought, part)) => {
                     self.bytes += text.len();
                     text.as_ref().clone_into(&mut self.thoughts[*thought].texts[*part].1);
                 }
-                Some(Piece::Call(call)) => {
+                Some(BlockRole::Call(call)) => {
                     self.bytes += text.len();
                     text.as_ref().clone_into(&mut self.calls[*call].arguments);
                 }
-                Some(Piece::Text(_)) => self.is_text_lost = true,
+                Some(BlockRole::Text(_)) => self.is_text_lost = true,
                 None => {}
             },
-            Body::Identity { scope: Scope::Block(block), id: Some(id), .. } => {
-                if let Some(Piece::Call(call)) = self.blocks.get(block) {
+            EventKind::Identity { scope: EventScope::Block(block), id: Some(id), .. } => {
+                if let Some(BlockRole::Call(call)) = self.blocks.get(block) {
                     self.bytes += id.len();
                     self.calls[*call].id = id.to_string();
                 }
             }
-            Body::Attachment { scope, kind, value, .. } => {
+            EventKind::Attachment { scope, kind, value, .. } => {
                 if let Some(data) = value.to_text() {
                     self.bytes += data.len();
                     self.hang(*scope, *kind, data.into_owned());
@@ -263,21 +270,21 @@ impl Growing {
         }
     }
 
-    fn hang(&mut self, scope: Scope, kind: AttachmentKind, data: String) {
+    fn hang(&mut self, scope: EventScope, kind: AttachmentKind, data: String) {
         match (scope, kind) {
-            (Scope::Block(block), AttachmentKind::Signature) => match self.blocks.get(&block) {
-                Some(Piece::Thought(thought, _)) => self.thoughts[*thought].sealed.signature = Some(data),
-                Some(Piece::Call(call)) => self.calls[*call].signature = Some(data),
-                Some(Piece::Text(at)) => self.texts[*at].signature = Some(data),
+            (EventScope::Block(block), AttachmentKind::Signature) => match self.blocks.get(&block) {
+                Some(BlockRole::Thought(thought, _)) => self.thoughts[*thought].sealed.signature = Some(data),
+                Some(BlockRole::Call(call)) => self.calls[*call].signature = Some(data),
+                Some(BlockRole::Text(at)) => self.texts[*at].signature = Some(data),
                 None => {}
             },
-            (Scope::Block(block), AttachmentKind::Encrypted) => {
-                if let Some(Piece::Thought(thought, _)) = self.blocks.get(&block) {
+            (EventScope::Block(block), AttachmentKind::Encrypted) => {
+                if let Some(BlockRole::Thought(thought, _)) = self.blocks.get(&block) {
                     self.thoughts[*thought].sealed.encrypted = Some(data);
                 }
             }
             // Reasoning of which nothing is shown has no block.
-            (Scope::Item(item), AttachmentKind::Encrypted)
+            (EventScope::Item(item), AttachmentKind::Encrypted)
                 if self.items.get(&item).is_some_and(|item| !item.is_other) =>
             {
                 let thought = self.thought(Some(item));
@@ -292,7 +299,7 @@ impl Growing {
         let here = self.place();
         let count = self.thoughts.len();
         let own = item.and_then(|item| self.items.get_mut(&item));
-        let mut sealed = SealedThought { place: here, ..SealedThought::default() };
+        let mut sealed = SealedReasoning { place: here, ..SealedReasoning::default() };
         if let Some(item) = own {
             if let Some(thought) = item.thought {
                 return thought;
@@ -300,12 +307,12 @@ impl Growing {
             item.thought = Some(count);
             (sealed.place, sealed.item) = (item.place, item.id.clone());
         }
-        self.thoughts.push(GrowingThought { texts: Vec::new(), sealed });
+        self.thoughts.push(GrowingReasoning { texts: Vec::new(), sealed });
         count
     }
 
     /// The text since the last call.
-    fn text_between(&mut self, hashes: &Hashes) -> usize {
+    fn text_between(&mut self, hashes: &KeyedHashes) -> usize {
         let calls = self.calls.len();
         if self.texts.last().is_none_or(|text| text.calls != calls) {
             self.texts.push(GrowingText { calls, hash: hashes.start("text"), signature: None });
@@ -314,11 +321,11 @@ impl Growing {
     }
 
     /// What is worth keeping, and the keys to find it by.
-    fn finish(self, hashes: &Hashes) -> Option<(Vec<TurnKey>, SealedTurn)> {
+    fn finish(self, hashes: &KeyedHashes) -> Option<(Vec<TurnKey>, SealedTurn)> {
         let told = self.thoughts.iter().flat_map(|thought| &thought.texts).map(|(_, text)| text.as_str());
         let mut turn = SealedTurn { reasoning: hashes.reasoning(told), ..SealedTurn::default() };
         let has_reasoning = self.thoughts.iter().any(|thought| !thought.texts.is_empty());
-        for GrowingThought { texts, mut sealed } in self.thoughts {
+        for GrowingReasoning { texts, mut sealed } in self.thoughts {
             if !sealed.is_sealed() {
                 continue;
             }

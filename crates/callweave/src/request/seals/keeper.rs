@@ -4,14 +4,14 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::harvest::SealHarvest;
-use super::restore::Restoring;
+use super::restore::SealRestorer;
 #[cfg(feature = "exchange")]
 use super::store::TurnKey;
 use super::store::TurnStore;
-use super::turn::Hashes;
+use super::turn::KeyedHashes;
 use crate::protocol::Protocol;
-use crate::request::limits::Thoughts;
-use crate::request::{Limits, Request, RequestOptions, Thinking, ToolChoice, Written};
+use crate::request::limits::ReplayedReasoning;
+use crate::request::{ProviderLimits, ReasoningMode, Request, RequestOptions, ToolChoice, WrittenRequest};
 
 /// Whose seals: what a client of one scope was given comes back for that scope only, and only to who sealed it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,22 +99,23 @@ impl SealKeeper {
         let model = options.model.as_deref().or(request.model.as_deref());
         let Ok(limits) = target.limits_of(model, options) else { return 0 };
         let Some(issuer) = limits.issuer() else { return 0 };
-        if let Thoughts::Encrypted(_) = limits.thoughts {
+        if let ReplayedReasoning::Encrypted(_) = limits.thoughts {
             request.reasoning.wants_encrypted =
                 request.protocol != Some(target.name) && thinks(request, model.unwrap_or_default());
         }
         let hashes = self.hashes(issuer, scope);
         let tag = hashes.start("tag").end();
-        let takes_reasoning = !matches!(limits.thoughts, Thoughts::Signed(_)) || is_reasoning_on(request);
-        let restoring = Restoring::new(&*self.store, &hashes, (issuer, tag), target.name, takes_reasoning);
+        let takes_reasoning =
+            !matches!(limits.thoughts, ReplayedReasoning::Signed(_)) || is_reasoning_on(request);
+        let restoring = SealRestorer::new(&*self.store, &hashes, (issuer, tag), target.name, takes_reasoning);
         restoring.restore(request)
     }
 
     /// A stage that keeps the seals of the response to a request that was written so, on its way to a client.
     ///
     /// A client whose own protocol is that of the provider gives seals back by itself.
-    pub fn harvest(&self, written: &Written, client: &Protocol, scope: SealScope<'_>) -> SealHarvest {
-        let own = client.request.as_ref().and_then(|coding| Limits::issuer(coding.limits));
+    pub fn harvest(&self, written: &WrittenRequest, client: &Protocol, scope: SealScope<'_>) -> SealHarvest {
+        let own = client.request.as_ref().and_then(|coding| ProviderLimits::issuer(coding.limits));
         match written.issuer {
             Some(issuer) if own != Some(issuer) => {
                 let hashes = self.hashes(issuer, scope);
@@ -139,8 +140,8 @@ impl SealKeeper {
         self.store.get(&self.hashes("", scope).conversation(id))
     }
 
-    fn hashes(&self, issuer: &str, scope: SealScope<'_>) -> Hashes {
-        Hashes::new(self.key, scope.client, scope.issuer, issuer)
+    fn hashes(&self, issuer: &str, scope: SealScope<'_>) -> KeyedHashes {
+        KeyedHashes::new(self.key, scope.client, scope.issuer, issuer)
     }
 }
 
@@ -154,8 +155,8 @@ impl fmt::Debug for SealKeeper {
 fn is_reasoning_on(request: &Request) -> bool {
     let reasoning = &request.reasoning;
     let is_asked = match reasoning.mode {
-        Some(Thinking::Off) => false,
-        Some(Thinking::On | Thinking::Adaptive) => true,
+        Some(ReasoningMode::Off) => false,
+        Some(ReasoningMode::On | ReasoningMode::Adaptive) => true,
         None => {
             reasoning.effort.as_ref().is_some_and(|effort| effort != "none")
                 || reasoning.budget.as_ref().is_some_and(|budget| budget.as_str() != "0")

@@ -8,8 +8,8 @@ use std::borrow::Cow;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
-use crate::event::{AttachmentKind, Json};
-use crate::request::Seal;
+use crate::event::{AttachmentKind, JsonText};
+use crate::request::ProviderSeal;
 
 /// Every marked seal begins with it. Its length is a multiple of three, so that it is the same in Base64.
 const MARK: &str = "callweave-seal:";
@@ -26,15 +26,15 @@ pub(super) fn marked(issuer: &str, tag: u64, kind: AttachmentKind, data: &str) -
 }
 
 /// The seal under a mark: its issuer with the tag, and its data.
-pub(in crate::request) fn unmarked(text: &str) -> Option<Seal> {
+pub(in crate::request) fn unmarked(text: &str) -> Option<ProviderSeal> {
     text.strip_prefix(ENCODED_MARK)?;
     let text = String::from_utf8(STANDARD.decode(text).ok()?).ok()?;
     let (issuer, data) = text.strip_prefix(MARK)?.split_once(':')?;
-    issuer.contains(AT).then(|| Seal { issuer: Cow::Owned(issuer.to_owned()), data: data.to_owned() })
+    issuer.contains(AT).then(|| ProviderSeal { issuer: Cow::Owned(issuer.to_owned()), data: data.to_owned() })
 }
 
 /// Whether an attachment is a marked seal, which clients of every protocol may be given.
-pub(crate) fn is_marked(value: &Json<'_>) -> bool {
+pub(crate) fn is_marked(value: &JsonText<'_>) -> bool {
     value.as_str().strip_prefix('"').is_some_and(|text| text.starts_with(ENCODED_MARK))
 }
 
@@ -45,7 +45,7 @@ pub(super) fn issuer_with_tag(issuer: &str, tag: u64, kind: AttachmentKind) -> S
 }
 
 /// Whether a seal came back under a mark and nobody has resolved it.
-pub(super) fn is_unresolved(seal: &Seal) -> bool {
+pub(super) fn is_unresolved(seal: &ProviderSeal) -> bool {
     seal.issuer.contains(AT)
 }
 
@@ -62,7 +62,7 @@ mod tests {
     #[test]
     fn a_marked_seal_comes_back() {
         let text = marked("google", 0xab, AttachmentKind::Encrypted, "a:b+/=");
-        assert!(text.starts_with(ENCODED_MARK) && is_marked(&Json::from_text(&text)));
+        assert!(text.starts_with(ENCODED_MARK) && is_marked(&JsonText::from_text(&text)));
         let seal = unmarked(&text).expect("a seal");
         assert_eq!((&*seal.issuer, &*seal.data), ("google@ab-encrypted", "a:b+/="));
         assert_eq!(seal.issuer, issuer_with_tag("google", 0xab, AttachmentKind::Encrypted));

@@ -4,29 +4,31 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 
 use super::mark;
 use super::store::{TurnKey, TurnStore};
-use super::turn::{Hashes, SealedTurn, reasoning_of};
+use super::turn::{KeyedHashes, SealedTurn, reasoning_of};
 use crate::event::AttachmentKind;
-use crate::request::{Body, CallKind, Form, Message, Part, Request, Role, Seal};
+use crate::request::{
+    CallKind, ContentForm, ContentPart, PartKind, ProviderSeal, Request, RequestMessage, Role,
+};
 
 /// Where a part stands: which message, and which of its parts.
-type At = (usize, usize);
+type PartIndex = (usize, usize);
 
-pub(super) struct Restoring<'s> {
+pub(super) struct SealRestorer<'s> {
     store: &'s dyn TurnStore,
-    hashes: &'s Hashes,
+    hashes: &'s KeyedHashes,
     issuer: &'static str,
     tag: u64,
     protocol: &'static str,
     /// Whether the provider takes reasoning back in this request.
     takes_reasoning: bool,
-    turns: Vec<Loaded>,
+    turns: Vec<LoadedTurn>,
     /// The turn of each call that is known, and its number among the calls of that turn.
     calls: HashMap<TurnKey, (usize, usize)>,
     /// Turns that were looked for by their content.
     contents: HashSet<TurnKey>,
 }
 
-struct Loaded {
+struct LoadedTurn {
     turn: SealedTurn,
     /// How many of its thoughts are placed.
     placed: usize,
@@ -34,15 +36,15 @@ struct Loaded {
 
 /// What is to be done to a run of messages.
 #[derive(Default)]
-struct Plan {
-    inserts: Vec<(At, Part)>,
-    signatures: Vec<(At, String)>,
+struct RestorePlan {
+    inserts: Vec<(PartIndex, ContentPart)>,
+    signatures: Vec<(PartIndex, String)>,
 }
 
-impl<'s> Restoring<'s> {
+impl<'s> SealRestorer<'s> {
     pub(super) fn new(
         store: &'s dyn TurnStore,
-        hashes: &'s Hashes,
+        hashes: &'s KeyedHashes,
         (issuer, tag): (&'static str, u64),
         protocol: &'static str,
         takes_reasoning: bool,
@@ -104,10 +106,10 @@ impl<'s> Restoring<'s> {
     fn resolve(&self, request: &mut Request) {
         let own = |kind| mark::issuer_with_tag(self.issuer, self.tag, kind);
         let (signature, encrypted) = (own(AttachmentKind::Signature), own(AttachmentKind::Encrypted));
-        let resolved = |seal: Box<Seal>| Seal::new(self.issuer, seal.data);
+        let resolved = |seal: Box<ProviderSeal>| ProviderSeal::new(self.issuer, seal.data);
         for message in &mut request.messages {
             for part in &mut message.content.parts {
-                let Body::Thought(thought) = &mut part.body else {
+                let PartKind::Thought(thought) = &mut part.body else {
                     if let Some(seal) = part.signature.take_if(|seal| seal.issuer == signature) {
                         part.signature = Some(resolved(seal));
                     }
@@ -135,10 +137,10 @@ impl<'s> Restoring<'s> {
     }
 
     /// The calls of a run that turns are kept of.
-    fn known_calls(&mut self, messages: &[Message]) -> HashMap<At, (usize, usize)> {
+    fn known_calls(&mut self, messages: &[RequestMessage]) -> HashMap<PartIndex, (usize, usize)> {
         let mut known = HashMap::new();
         for (at, part) in parts_of(messages) {
-            if let Body::Call(call) = &part.body
+            if let PartKind::Call(call) = &part.body
                 && call.kind != CallKind::Builtin
                 && let Some(id) = &call.id
             {
@@ -161,21 +163,21 @@ impl<'s> Restoring<'s> {
         for (at, call) in turn.calls.iter().enumerate() {
             self.calls.entry(TurnKey(call.key)).or_insert((number, at));
         }
-        self.turns.push(Loaded { turn, placed: 0 });
+        self.turns.push(LoadedTurn { turn, placed: 0 });
         Some(number)
     }
 
     /// The turn with that text and those calls, where no id leads to it. Each comes back once, so that no request can
     /// multiply it.
-    fn turn_of_content(&mut self, messages: &[Message]) -> Option<usize> {
+    fn turn_of_content(&mut self, messages: &[RequestMessage]) -> Option<usize> {
         let (mut text, mut has_text, mut calls) = (self.hashes.start("text"), false, Vec::new());
         for (_, part) in parts_of(messages) {
             match &part.body {
-                Body::Text(own) => {
+                PartKind::Text(own) => {
                     has_text |= !own.trim_ascii().is_empty();
                     text.visible(own);
                 }
-                Body::Call(call) if call.kind != CallKind::Builtin => {
+                PartKind::Call(call) if call.kind != CallKind::Builtin => {
                     calls.push(self.hashes.named_call(&call.name, self.hashes.arguments_of(call)));
                 }
                 _ => {}
@@ -197,7 +199,7 @@ impl<'s> Restoring<'s> {
     }
 
     /// Gives a run of messages what one turn had, its calls being known by their order.
-    fn restore_content(&mut self, messages: &mut [Message], turn: usize) -> bool {
+    fn restore_content(&mut self, messages: &mut [RequestMessage], turn: usize) -> bool {
         let calls = parts_of(messages).filter(|(_, part)| is_own_call(part));
         let known = calls.enumerate().map(|(number, (at, _))| (at, (turn, number))).collect();
         self.restore_run(messages, &known, Some(turn))
@@ -206,8 +208,8 @@ impl<'s> Restoring<'s> {
     /// Gives a run of messages what its calls lead to. False if the client has changed the reasoning: then nothing.
     fn restore_run(
         &mut self,
-        messages: &mut [Message],
-        known: &HashMap<At, (usize, usize)>,
+        messages: &mut [RequestMessage],
+        known: &HashMap<PartIndex, (usize, usize)>,
         whole: Option<usize>,
     ) -> bool {
         let turns: BTreeSet<usize> = known.values().map(|(turn, _)| *turn).chain(whole).collect();
@@ -216,12 +218,12 @@ impl<'s> Restoring<'s> {
         }
         let replaces =
             self.takes_reasoning && turns.iter().any(|turn| !self.turns[*turn].turn.thoughts.is_empty());
-        let mut plan = Plan::default();
+        let mut plan = RestorePlan::default();
         // Where the text since the last call begins, its last part, and all of it.
         let (mut start, mut last, mut text) = ((0, 0), None, self.hashes.start("text"));
         let mut open = whole;
         for (at, part) in parts_of(messages) {
-            if let Body::Text(own) = &part.body {
+            if let PartKind::Text(own) = &part.body {
                 last = Some(at);
                 text.visible(own);
             }
@@ -252,11 +254,11 @@ impl<'s> Restoring<'s> {
         &mut self,
         turn: usize,
         call: usize,
-        (start, end): (At, At),
-        text: Option<(At, u64)>,
-        plan: &mut Plan,
+        (start, end): (PartIndex, PartIndex),
+        text: Option<(PartIndex, u64)>,
+        plan: &mut RestorePlan,
     ) {
-        let Loaded { turn, placed } = &mut self.turns[turn];
+        let LoadedTurn { turn, placed } = &mut self.turns[turn];
         if self.takes_reasoning {
             while let Some(thought) = turn.thoughts.get_mut(*placed).filter(|own| own.place.calls <= call) {
                 *placed += 1;
@@ -274,7 +276,7 @@ impl<'s> Restoring<'s> {
     }
 
     /// Whether all reasoning that the client sends is what it was given.
-    fn is_unchanged(&self, messages: &[Message], turns: &BTreeSet<usize>) -> bool {
+    fn is_unchanged(&self, messages: &[RequestMessage], turns: &BTreeSet<usize>) -> bool {
         let told: Vec<Vec<&str>> = parts_of(messages).map(|(_, part)| reasoning_of(part)).collect();
         let turns = || turns.iter().map(|turn| &self.turns[*turn].turn);
         let all = self.hashes.reasoning(told.iter().flatten().copied());
@@ -290,17 +292,17 @@ impl<'s> Restoring<'s> {
     }
 }
 
-impl Plan {
-    fn apply(self, messages: &mut [Message], replaces: bool, issuer: &'static str) {
+impl RestorePlan {
+    fn apply(self, messages: &mut [RequestMessage], replaces: bool, issuer: &'static str) {
         for ((message, part), data) in self.signatures {
-            messages[message].content.parts[part].signature = Some(Seal::new(issuer, data));
+            messages[message].content.parts[part].signature = Some(ProviderSeal::new(issuer, data));
         }
         let mut inserts = self.inserts;
         inserts.sort_by_key(|(at, _)| *at);
         let mut inserts = inserts.into_iter().peekable();
         for (number, message) in messages.iter_mut().enumerate() {
             let is_due = inserts.peek().is_some_and(|((message, _), _)| *message == number);
-            let is_told = |part: &Part| replaces && matches!(part.body, Body::Thought(_));
+            let is_told = |part: &ContentPart| replaces && matches!(part.body, PartKind::Thought(_));
             if !is_due && !message.content.parts.iter().any(is_told) {
                 continue;
             }
@@ -314,42 +316,42 @@ impl Plan {
                 }
                 parts.extend(part.filter(|part| !is_told(part)));
             }
-            message.content.form = Form::Any;
+            message.content.form = ContentForm::Any;
         }
     }
 }
 
-fn parts_of(messages: &[Message]) -> impl Iterator<Item = (At, &Part)> {
+fn parts_of(messages: &[RequestMessage]) -> impl Iterator<Item = (PartIndex, &ContentPart)> {
     messages.iter().enumerate().flat_map(|(message, own)| {
         own.content.parts.iter().enumerate().map(move |(part, own)| ((message, part), own))
     })
 }
 
 /// Gives a signature that came after the words it signs, in a part of its own, all pieces of these words.
-fn join_signed(parts: &mut Vec<Part>) {
-    let is_bare = |part: &Part| match &part.body {
-        Body::Thought(thought) => part.signature.is_some() && thought.text.as_deref() == Some(""),
+fn join_signed(parts: &mut Vec<ContentPart>) {
+    let is_bare = |part: &ContentPart| match &part.body {
+        PartKind::Thought(thought) => part.signature.is_some() && thought.text.as_deref() == Some(""),
         _ => false,
     };
     if !parts.iter().any(is_bare) {
         return;
     }
-    let mut joined: Vec<Part> = Vec::with_capacity(parts.len());
+    let mut joined: Vec<ContentPart> = Vec::with_capacity(parts.len());
     for mut part in parts.drain(..) {
         if is_bare(&part) {
-            let is_piece = |part: &Part| match &part.body {
-                Body::Thought(thought) => {
+            let is_piece = |part: &ContentPart| match &part.body {
+                PartKind::Thought(thought) => {
                     part.is_plain() && thought.text.is_some() && thought.encrypted.is_none()
                 }
                 _ => false,
             };
             let count = joined.iter().rev().take_while(|part| is_piece(part)).count();
             let words = joined.drain(joined.len() - count..).map(|part| match part.body {
-                Body::Thought(thought) => thought.text.unwrap_or_default(),
+                PartKind::Thought(thought) => thought.text.unwrap_or_default(),
                 _ => String::new(),
             });
             let words = words.collect();
-            if let Body::Thought(thought) = &mut part.body {
+            if let PartKind::Thought(thought) = &mut part.body {
                 thought.text = Some(words);
             }
         }
@@ -358,6 +360,6 @@ fn join_signed(parts: &mut Vec<Part>) {
     *parts = joined;
 }
 
-fn is_own_call(part: &Part) -> bool {
-    matches!(&part.body, Body::Call(call) if call.kind != CallKind::Builtin)
+fn is_own_call(part: &ContentPart) -> bool {
+    matches!(&part.body, PartKind::Call(call) if call.kind != CallKind::Builtin)
 }

@@ -34,19 +34,19 @@ pub trait TurnStore: Send + Sync {
 pub struct TurnCache {
     max_bytes: usize,
     max_turns: usize,
-    held: Mutex<Held>,
+    held: Mutex<CachedTurn>,
 }
 
 #[derive(Default)]
-struct Held {
+struct CachedTurn {
     /// By age.
-    turns: BTreeMap<u64, Turn>,
+    turns: BTreeMap<u64, TurnEntry>,
     ages: HashMap<TurnKey, u64>,
     next: u64,
     bytes: usize,
 }
 
-struct Turn {
+struct TurnEntry {
     keys: Box<[TurnKey]>,
     value: Arc<[u8]>,
 }
@@ -57,7 +57,7 @@ const TURN_PRICE: usize = 128;
 /// What a key takes, in bytes: it stands in the turn and in the table, which may be less than half full.
 const KEY_PRICE: usize = 96;
 
-impl Turn {
+impl TurnEntry {
     fn price(keys: usize, value: usize) -> usize {
         keys.saturating_mul(KEY_PRICE).saturating_add(value).saturating_add(TURN_PRICE)
     }
@@ -86,19 +86,19 @@ impl TurnCache {
 
     /// Forgets everything.
     pub fn clear(&self) {
-        *self.lock() = Held::default();
+        *self.lock() = CachedTurn::default();
     }
 
-    fn lock(&self) -> MutexGuard<'_, Held> {
+    fn lock(&self) -> MutexGuard<'_, CachedTurn> {
         // No code of others runs while it is locked.
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Held {
+impl CachedTurn {
     fn remove(&mut self, age: u64) {
         let Some(turn) = self.turns.remove(&age) else { return };
-        self.bytes -= Turn::price(turn.keys.len(), turn.value.len());
+        self.bytes -= TurnEntry::price(turn.keys.len(), turn.value.len());
         for key in &turn.keys {
             if self.ages.get(key) == Some(&age) {
                 self.ages.remove(key);
@@ -115,7 +115,7 @@ impl Held {
 
 impl TurnStore for TurnCache {
     fn put(&self, keys: &[TurnKey], value: &[u8]) {
-        let price = Turn::price(keys.len(), value.len());
+        let price = TurnEntry::price(keys.len(), value.len());
         if keys.is_empty() || price > self.max_bytes || self.max_turns == 0 {
             return;
         }
@@ -135,7 +135,7 @@ impl TurnStore for TurnCache {
             held.remove(oldest);
         }
         held.bytes += price;
-        held.turns.insert(age, Turn { keys: keys.into(), value: value.into() });
+        held.turns.insert(age, TurnEntry { keys: keys.into(), value: value.into() });
         // After a burst of turns with many keys the table would stay as large as it ever was.
         if held.ages.capacity() > 64 && held.ages.len() < held.ages.capacity() / 4 {
             held.ages.shrink_to_fit();
@@ -175,7 +175,8 @@ mod tests {
         }
         assert!(!cache.is_empty() && cache.get(&key(999)).is_some() && cache.get(&key(5999)).is_some());
         assert!(cache.get(&key(0)).is_none());
-        let turns = cache.lock().turns.values().map(|turn| Turn::price(2, turn.value.len())).sum::<usize>();
+        let turns =
+            cache.lock().turns.values().map(|turn| TurnEntry::price(2, turn.value.len())).sum::<usize>();
         assert_eq!(cache.bytes(), turns);
         cache.put(&[key(1)], &vec![0; 10_000]);
         assert!(cache.get(&key(1)).is_none(), "what is too large is not kept, and pushes nobody out");

@@ -6,7 +6,9 @@ use serde::{Deserialize, Serialize};
 
 use super::store::TurnKey;
 use crate::json::{Object, Value};
-use crate::request::{Arguments, Body, Call, Kept, Part, Seal, Thought};
+use crate::request::{
+    CallArguments, ContentPart, PartKind, ProviderSeal, RequestCall, RequestReasoning, RetainedFields,
+};
 
 /// A turn in which the provider sealed something.
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -14,7 +16,7 @@ pub(super) struct SealedTurn {
     /// The hash of all reasoning that the client was shown.
     pub(super) reasoning: u64,
     /// The reasoning that is sealed, in order.
-    pub(super) thoughts: Vec<SealedThought>,
+    pub(super) thoughts: Vec<SealedReasoning>,
     /// All calls that the client runs, in order.
     pub(super) calls: Vec<SealedCall>,
     /// Signatures of texts.
@@ -23,15 +25,15 @@ pub(super) struct SealedTurn {
 
 /// A place in a turn: how many calls stand before it, and whether a text stands between the last of them and it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub(super) struct Place {
+pub(super) struct TurnPosition {
     pub(super) calls: usize,
     pub(super) is_after_text: bool,
 }
 
 /// Reasoning with its seal.
 #[derive(Debug, Default, Serialize, Deserialize)]
-pub(super) struct SealedThought {
-    pub(super) place: Place,
+pub(super) struct SealedReasoning {
+    pub(super) place: TurnPosition,
     pub(super) text: Option<String>,
     pub(super) summary: Vec<String>,
     pub(super) signature: Option<String>,
@@ -57,7 +59,7 @@ pub(super) struct SealedText {
     pub(super) signature: String,
 }
 
-impl SealedThought {
+impl SealedReasoning {
     pub(super) fn is_sealed(&self) -> bool {
         self.signature.is_some() || self.encrypted.is_some()
     }
@@ -66,14 +68,14 @@ impl SealedThought {
         self.summary.iter().map(String::as_str).chain(self.text.as_deref())
     }
 
-    pub(super) fn into_part(self, issuer: &'static str, protocol: &'static str) -> Part {
+    pub(super) fn into_part(self, issuer: &'static str, protocol: &'static str) -> ContentPart {
         let Self { text, summary, signature, encrypted, item, .. } = self;
         let summary = (!summary.is_empty() || item.is_some()).then_some(summary);
-        let encrypted = encrypted.map(|data| Seal::new(issuer, data));
-        let mut part = Part::new(Thought { text, summary, encrypted });
-        part.signature = signature.map(|data| Seal::new(issuer, data));
+        let encrypted = encrypted.map(|data| ProviderSeal::new(issuer, data));
+        let mut part = ContentPart::new(RequestReasoning { text, summary, encrypted });
+        part.signature = signature.map(|data| ProviderSeal::new(issuer, data));
         if let Some(id) = item {
-            part.kept = Kept::new(protocol, [("id", id)].into_iter().collect());
+            part.kept = RetainedFields::new(protocol, [("id", id)].into_iter().collect());
         }
         part
     }
@@ -81,7 +83,7 @@ impl SealedThought {
 
 /// Makes keyed hashes: what nobody else can make, nobody else can look up.
 #[derive(Clone)]
-pub(super) struct Hashes {
+pub(super) struct KeyedHashes {
     key: [u64; 2],
     /// Whose turns, and who sealed them.
     scope: Vec<u8>,
@@ -90,9 +92,9 @@ pub(super) struct Hashes {
 /// A hash under way.
 #[expect(deprecated, reason = "the only hash of the standard library that takes a key")]
 #[derive(Clone)]
-pub(super) struct Hashing(std::hash::SipHasher);
+pub(super) struct RunningHash(std::hash::SipHasher);
 
-impl Hashes {
+impl KeyedHashes {
     pub(super) fn new(key: [u8; 16], client: &[u8], issuer: &[u8], family: &str) -> Self {
         let number = |half: &[u8]| u64::from_le_bytes(half.try_into().expect("eight bytes"));
         let (low, high) = key.split_at(8);
@@ -105,9 +107,9 @@ impl Hashes {
     }
 
     /// A hash of this scope and this use.
-    pub(super) fn start(&self, purpose: &str) -> Hashing {
+    pub(super) fn start(&self, purpose: &str) -> RunningHash {
         #[expect(deprecated, reason = "the only hash of the standard library that takes a key")]
-        let mut hashing = Hashing(std::hash::SipHasher::new_with_keys(self.key[0], self.key[1]));
+        let mut hashing = RunningHash(std::hash::SipHasher::new_with_keys(self.key[0], self.key[1]));
         hashing.part(&self.scope);
         hashing.part(purpose.as_bytes());
         hashing
@@ -172,10 +174,10 @@ impl Hashes {
         }
     }
 
-    pub(super) fn arguments_of(&self, call: &Call) -> u64 {
+    pub(super) fn arguments_of(&self, call: &RequestCall) -> u64 {
         match &call.arguments {
-            Arguments::Text(text) => self.arguments(text),
-            Arguments::Json(value) => self.value(value),
+            CallArguments::Text(text) => self.arguments(text),
+            CallArguments::Json(value) => self.value(value),
         }
     }
 
@@ -218,7 +220,7 @@ impl Hashes {
     }
 }
 
-impl Hashing {
+impl RunningHash {
     fn part(&mut self, bytes: &[u8]) {
         self.0.write(&(bytes.len() as u64).to_le_bytes());
         self.0.write(bytes);
@@ -235,8 +237,8 @@ impl Hashing {
 }
 
 /// The reasoning of a part, as a client sends it.
-pub(super) fn reasoning_of(part: &Part) -> Vec<&str> {
-    let Body::Thought(thought) = &part.body else { return Vec::new() };
+pub(super) fn reasoning_of(part: &ContentPart) -> Vec<&str> {
+    let PartKind::Thought(thought) = &part.body else { return Vec::new() };
     match &thought.text {
         Some(text) => vec![text.as_str()],
         None => thought.summary.iter().flatten().map(String::as_str).collect(),

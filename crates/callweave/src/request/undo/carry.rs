@@ -3,30 +3,32 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-use crate::event::{AttachmentKind, BlockId, BlockKind, Body, CallKind, Event, ItemId, Json, Scope};
-use crate::request::seals::{Carried, Fingerprint, Sealed, Seals};
+use crate::event::{
+    AttachmentKind, BlockId, BlockKind, CallKind, Event, EventKind, EventScope, ItemId, JsonText,
+};
+use crate::request::seals::{CarriedSeal, SealFingerprint, SealedKind, SealsInId};
 
 /// What an answer has sealed since its last call, choice by choice.
 #[derive(Debug)]
-pub(super) struct Carry {
+pub(super) struct SealCarrier {
     issuer: &'static str,
     /// Whether calls are signed themselves, anywhere before their end.
     signs_calls: bool,
-    choices: HashMap<u32, Pending>,
+    choices: HashMap<u32, PendingSeals>,
 }
 
 #[derive(Debug, Default)]
-struct Pending {
-    seals: Vec<(Option<Scope>, Carried)>,
+struct PendingSeals {
+    seals: Vec<(Option<EventScope>, CarriedSeal)>,
     /// Thoughts that are being told.
-    thoughts: HashMap<BlockId, (Fingerprint, Option<String>)>,
+    thoughts: HashMap<BlockId, (SealFingerprint, Option<String>)>,
     /// Ids of items with thoughts.
     items: HashMap<ItemId, String>,
     /// The start of a call that may still be signed, and what came after it.
     held: Vec<Event<'static>>,
 }
 
-impl Carry {
+impl SealCarrier {
     pub(super) fn new(issuer: &'static str, signs_calls: bool) -> Self {
         Self { issuer, signs_calls, choices: HashMap::new() }
     }
@@ -35,18 +37,21 @@ impl Carry {
         let pending = self.choices.entry(event.choice).or_default();
         if let Some(call) = pending.held.first().and_then(|start| start.body.block()) {
             let is_signed = match &event.body {
-                Body::Attachment {
-                    scope: Scope::Block(own), kind: AttachmentKind::Signature, value, ..
+                EventKind::Attachment {
+                    scope: EventScope::Block(own),
+                    kind: AttachmentKind::Signature,
+                    value,
+                    ..
                 } => {
                     if *own == call {
-                        pending.put(None, self.issuer, Sealed::Call, text(value));
+                        pending.put(None, self.issuer, SealedKind::Call, text(value));
                     }
                     *own == call
                 }
                 _ => false,
             };
-            let is_over = matches!(&event.body, Body::BlockEnd { block, .. } if *block == call)
-                || matches!(event.body, Body::Finish { .. } | Body::End);
+            let is_over = matches!(&event.body, EventKind::BlockEnd { block, .. } if *block == call)
+                || matches!(event.body, EventKind::Finish { .. } | EventKind::End);
             if !is_signed && !is_over {
                 pending.held.push(event.into_owned());
                 return;
@@ -55,13 +60,13 @@ impl Carry {
             pending.held.drain(..).for_each(&mut *sink);
         }
         match &event.body {
-            Body::ItemStart { item, id: Some(id), .. } => {
+            EventKind::ItemStart { item, id: Some(id), .. } => {
                 pending.items.insert(*item, id.to_string());
             }
-            Body::BlockStart { block, kind: BlockKind::Reasoning(_), .. } => {
+            EventKind::BlockStart { block, kind: BlockKind::Reasoning(_), .. } => {
                 pending.thoughts.insert(*block, Default::default());
             }
-            Body::BlockStart { kind: BlockKind::ToolCall { id: Some(_), call, .. }, .. }
+            EventKind::BlockStart { kind: BlockKind::ToolCall { id: Some(_), call, .. }, .. }
                 if *call != CallKind::Builtin =>
             {
                 pending.held.push(event.into_owned());
@@ -71,53 +76,53 @@ impl Carry {
                 }
                 return;
             }
-            Body::Delta { block, text, .. } => {
+            EventKind::Delta { block, text, .. } => {
                 if let Some((fingerprint, _)) = pending.thoughts.get_mut(block) {
                     fingerprint.push(text);
                 }
             }
-            Body::Correction { block, text } => {
+            EventKind::Correction { block, text } => {
                 if let Some((fingerprint, _)) = pending.thoughts.get_mut(block) {
-                    *fingerprint = Fingerprint::of(text);
+                    *fingerprint = SealFingerprint::of(text);
                 }
             }
-            Body::Attachment { scope, kind, value, .. } => {
+            EventKind::Attachment { scope, kind, value, .. } => {
                 pending.hang(*scope, *kind, text(value), self.issuer)
             }
-            Body::BlockEnd { block, .. } => {
+            EventKind::BlockEnd { block, .. } => {
                 if let Some((fingerprint, Some(signature))) = pending.thoughts.remove(block) {
-                    pending.put(None, self.issuer, Sealed::Thought(fingerprint), signature);
+                    pending.put(None, self.issuer, SealedKind::Thought(fingerprint), signature);
                 }
             }
-            Body::End => *pending = Pending::default(),
+            EventKind::End => *pending = PendingSeals::default(),
             _ => {}
         }
         sink(event);
     }
 }
 
-impl Pending {
-    fn hang(&mut self, scope: Scope, kind: AttachmentKind, data: String, issuer: &str) {
+impl PendingSeals {
+    fn hang(&mut self, scope: EventScope, kind: AttachmentKind, data: String, issuer: &str) {
         match (scope, kind) {
-            (Scope::Block(block), AttachmentKind::Signature) => {
+            (EventScope::Block(block), AttachmentKind::Signature) => {
                 if let Some((_, signature)) = self.thoughts.get_mut(&block) {
                     *signature = Some(data);
                 }
             }
-            (Scope::Block(block), AttachmentKind::Encrypted) if self.thoughts.contains_key(&block) => {
-                self.put(Some(scope), issuer, Sealed::Encrypted(String::new()), data);
+            (EventScope::Block(block), AttachmentKind::Encrypted) if self.thoughts.contains_key(&block) => {
+                self.put(Some(scope), issuer, SealedKind::Encrypted(String::new()), data);
             }
-            (Scope::Item(item), AttachmentKind::Encrypted) => {
+            (EventScope::Item(item), AttachmentKind::Encrypted) => {
                 let id = self.items.get(&item).cloned().unwrap_or_default();
-                self.put(Some(scope), issuer, Sealed::Encrypted(id), data);
+                self.put(Some(scope), issuer, SealedKind::Encrypted(id), data);
             }
             _ => {}
         }
     }
 
     /// Adds what is sealed; a later seal of the same thing replaces an earlier one.
-    fn put(&mut self, of: Option<Scope>, issuer: &str, what: Sealed, data: String) {
-        let seal = Carried { issuer: issuer.to_owned(), what, data };
+    fn put(&mut self, of: Option<EventScope>, issuer: &str, what: SealedKind, data: String) {
+        let seal = CarriedSeal { issuer: issuer.to_owned(), what, data };
         match self.seals.iter_mut().find(|(own, _)| of.is_some() && *own == of) {
             Some((_, own)) => *own = seal,
             None => self.seals.push((of, seal)),
@@ -127,15 +132,16 @@ impl Pending {
     /// Lets the call that is held carry what was sealed before it.
     fn load(&mut self) {
         if let Some(start) = self.held.first_mut()
-            && let Body::BlockStart { kind: BlockKind::ToolCall { id: Some(id), .. }, .. } = &mut start.body
+            && let EventKind::BlockStart { kind: BlockKind::ToolCall { id: Some(id), .. }, .. } =
+                &mut start.body
             && !self.seals.is_empty()
         {
-            let seals = Seals(self.seals.drain(..).map(|(_, seal)| seal).collect());
+            let seals = SealsInId(self.seals.drain(..).map(|(_, seal)| seal).collect());
             *id = Cow::Owned(seals.into_id(id));
         }
     }
 }
 
-fn text(value: &Json<'_>) -> String {
+fn text(value: &JsonText<'_>) -> String {
     value.to_value().as_str().map_or_else(|| value.as_str().to_owned(), str::to_owned)
 }

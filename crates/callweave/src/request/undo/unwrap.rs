@@ -1,21 +1,21 @@
 //! Free text that was wrapped as the one argument of a function.
 
-use crate::json::{Container, Scanner, Status, Token, Visit};
+use crate::json::{JsonContainer, JsonScanner, ScanStatus, ScanToken, ScanVisitor};
 
 /// Finds the text in `{"input": "…"}` while it grows. Models also write another key, the text alone, or no JSON at all:
 /// the first string counts, and what is no JSON is the text itself.
 #[derive(Debug, Default)]
-pub(super) struct Unwrap {
-    scanner: Option<Scanner>,
+pub(super) struct InputUnwrapper {
+    scanner: Option<JsonScanner>,
     is_raw: bool,
     /// What came before any string.
     held: String,
-    found: Found,
+    found: ScannedInput,
 }
 
 /// What the scanner meets.
 #[derive(Debug, Default)]
-struct Found {
+struct ScannedInput {
     depth: usize,
     is_inside: bool,
     is_over: bool,
@@ -24,7 +24,7 @@ struct Found {
     text: String,
 }
 
-impl Unwrap {
+impl InputUnwrapper {
     pub(super) fn push(&mut self, text: &str) {
         if self.is_raw {
             self.found.text.push_str(text);
@@ -33,11 +33,11 @@ impl Unwrap {
         if !self.found.is_inside && !self.found.is_over {
             self.held.push_str(text);
         }
-        let scanner = self.scanner.get_or_insert_with(Scanner::new);
+        let scanner = self.scanner.get_or_insert_with(JsonScanner::new);
         let before = self.found.text.len();
         scanner.push_to(text, &mut self.found);
         let has_string = self.found.is_inside || self.found.is_over;
-        if scanner.status() == Status::Broken && !has_string {
+        if scanner.status() == ScanStatus::Broken && !has_string {
             self.is_raw = true;
             self.found.text.truncate(before);
             self.found.text.push_str(&std::mem::take(&mut self.held));
@@ -62,7 +62,7 @@ impl Unwrap {
     }
 }
 
-impl Found {
+impl ScannedInput {
     /// A half of a character that nothing completes.
     fn settle(&mut self) {
         if self.half.take().is_some() {
@@ -71,17 +71,17 @@ impl Found {
     }
 }
 
-impl Visit for Found {
-    fn open(&mut self, _: Container, _: usize) {
+impl ScanVisitor for ScannedInput {
+    fn open(&mut self, _: JsonContainer, _: usize) {
         self.depth += 1;
     }
 
-    fn close(&mut self, _: Container, _: usize) {
+    fn close(&mut self, _: JsonContainer, _: usize) {
         self.depth = self.depth.saturating_sub(1);
     }
 
-    fn begin(&mut self, token: Token, _: usize) {
-        self.is_inside = token == Token::String && self.depth <= 1 && !self.is_over;
+    fn begin(&mut self, token: ScanToken, _: usize) {
+        self.is_inside = token == ScanToken::String && self.depth <= 1 && !self.is_over;
     }
 
     fn text(&mut self, run: &str) {
@@ -113,7 +113,7 @@ impl Visit for Found {
         }
     }
 
-    fn end(&mut self, _: Token, _: usize) {
+    fn end(&mut self, _: ScanToken, _: usize) {
         if self.is_inside {
             self.settle();
             self.is_inside = false;
@@ -127,7 +127,7 @@ mod tests {
     use super::*;
 
     fn unwrapped(pieces: &[&str]) -> String {
-        let mut unwrap = Unwrap::default();
+        let mut unwrap = InputUnwrapper::default();
         let mut whole = String::new();
         for piece in pieces {
             unwrap.push(piece);
@@ -160,7 +160,7 @@ mod tests {
 
     #[test]
     fn free_text_flows() {
-        let mut unwrap = Unwrap::default();
+        let mut unwrap = InputUnwrapper::default();
         unwrap.push(r#"{"input": "be"#);
         assert_eq!(unwrap.take(), "be");
         unwrap.push("gin");

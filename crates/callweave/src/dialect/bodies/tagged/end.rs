@@ -4,20 +4,20 @@
 //! before that is data, and so are examples whose tags balance. If none comes, the value ended there, and what
 //! follows is in doubt.
 
-use super::super::super::markers::Found;
-use super::super::{Context, boundary};
-use super::Reader;
-use super::frame::{Frame, Inside};
+use super::super::super::markers::MarkerMatch;
+use super::super::{BodyContext, boundary};
+use super::TaggedReader;
+use super::frame::{TagMarkers, TagRole};
 
 /// Where a value ends.
-pub(super) enum End {
+pub(super) enum ValueEnd {
     /// Not within these bytes, all of which are data.
     Beyond(usize),
     /// After these bytes, with that.
-    Here(usize, Inside),
+    Here(usize, TagRole),
 }
 
-impl Frame {
+impl TagMarkers {
     /// The length of the line break that `text` ends with, where it may belong to the frame.
     fn break_len(&self, text: &str) -> usize {
         match self.body.is_on_lines {
@@ -39,7 +39,7 @@ impl Frame {
 
 /// Whether a tag ends a value.
 #[derive(Clone, Copy)]
-enum IsEnd {
+enum EndVerdict {
     Yes,
     /// No, nor does anything before this place.
     NotBefore(usize),
@@ -49,7 +49,7 @@ enum IsEnd {
 
 /// What was seen behind a tag that may end a value and does not fit.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Looked {
+pub(super) struct Lookahead {
     /// How many bytes from the tag on; none: it was not looked at yet.
     far: usize,
     /// How many parameters are open there, and whether they are counted: those of an example are.
@@ -67,32 +67,36 @@ const MOST_LOOKS: u32 = 64;
 /// How far is looked behind such a tag.
 const LONGEST_LOOK: usize = 1 << 18;
 
-impl Reader {
+impl TaggedReader {
     /// Where the value ends that `text` goes on with; its first `from` bytes are known to be data.
     #[inline]
-    pub(super) fn find_end(&mut self, text: &str, from: usize, context: &mut Context<'_>) -> End {
-        let Some(frame) = &context.form.frame else { return End::Beyond(text.len()) };
+    pub(super) fn find_end(&mut self, text: &str, from: usize, context: &mut BodyContext<'_>) -> ValueEnd {
+        let Some(frame) = &context.form.frame else { return ValueEnd::Beyond(text.len()) };
         let mut from = from.max(self.clear).min(text.len());
         loop {
             match frame.inside.find(&text[from..], context.is_last) {
-                Found::Nothing => return End::Beyond(frame.without_break(text, text.len(), context.is_last)),
-                Found::Perhaps(at) => {
-                    return End::Beyond(frame.without_break(text, from + at, context.is_last));
+                MarkerMatch::Nothing => {
+                    return ValueEnd::Beyond(frame.without_break(text, text.len(), context.is_last));
                 }
-                Found::Marker { at, len, meaning } => {
+                MarkerMatch::Perhaps(at) => {
+                    return ValueEnd::Beyond(frame.without_break(text, from + at, context.is_last));
+                }
+                MarkerMatch::Marker { at, len, meaning } => {
                     let at = from + at;
                     match self.is_end(text, (at, len), meaning, frame, context) {
-                        IsEnd::Yes => {
+                        EndVerdict::Yes => {
                             // A tag that begins a line has the break before it; but a file may end with one.
-                            let is_data = meaning == Inside::ValueClose && !self.trims;
+                            let is_data = meaning == TagRole::ValueClose && !self.trims;
                             let len_of_break = if is_data { 0 } else { frame.break_len(&text[..at]) };
-                            return End::Here(at - len_of_break, meaning);
+                            return ValueEnd::Here(at - len_of_break, meaning);
                         }
-                        IsEnd::NotBefore(next) => {
+                        EndVerdict::NotBefore(next) => {
                             from = next;
                             self.clear = self.clear.max(next);
                         }
-                        IsEnd::More => return End::Beyond(frame.without_break(text, at, context.is_last)),
+                        EndVerdict::More => {
+                            return ValueEnd::Beyond(frame.without_break(text, at, context.is_last));
+                        }
                     }
                 }
             }
@@ -104,76 +108,76 @@ impl Reader {
         &mut self,
         text: &str,
         (at, len): (usize, usize),
-        what: Inside,
-        frame: &Frame,
-        context: &mut Context<'_>,
-    ) -> IsEnd {
+        what: TagRole,
+        frame: &TagMarkers,
+        context: &mut BodyContext<'_>,
+    ) -> EndVerdict {
         let before = if at == 0 { self.last } else { text.as_bytes()[at - 1] };
         let is_placed = frame.is_special || before == b'\n';
         let rest = &text[at + len..];
-        let is_data = IsEnd::NotBefore(at + 1);
+        let is_data = EndVerdict::NotBefore(at + 1);
         // What is quoted in a value names other tools and parameters, as a rule.
         let is_known = match what {
-            Inside::Cdata => return IsEnd::Yes,
-            Inside::ValueClose => {
+            TagRole::Cdata => return EndVerdict::Yes,
+            TagRole::ValueClose => {
                 match frame.fits(what, rest, (self.is_wrapped, &self.key), context.is_last, context) {
-                    None => return IsEnd::More,
-                    Some(true) => return IsEnd::Yes,
+                    None => return EndVerdict::More,
+                    Some(true) => return EndVerdict::Yes,
                     Some(false) => true,
                 }
             }
             // Where tags stand on lines of their own, one in the middle of a line is data.
-            Inside::Parameter if !is_placed && frame.body.value_open.is_empty() => return is_data,
-            Inside::CallOpen | Inside::Outside if !is_placed && frame.body.is_on_lines => {
+            TagRole::Parameter if !is_placed && frame.body.value_open.is_empty() => return is_data,
+            TagRole::CallOpen | TagRole::Outside if !is_placed && frame.body.is_on_lines => {
                 return is_data;
             }
-            Inside::CallClose => {
+            TagRole::CallClose => {
                 match frame.fits(what, rest, (self.is_wrapped, &self.key), context.is_last, context) {
-                    None => return IsEnd::More,
+                    None => return EndVerdict::More,
                     Some(false) => return is_data,
                     // Behind a name in an element, values have no closer as a rule.
                     Some(true) if self.spelling.is_some_and(|which| frame.is_element(which)) => {
-                        return IsEnd::Yes;
+                        return EndVerdict::Yes;
                     }
                     Some(true) => true,
                 }
             }
-            Inside::Parameter => match frame.parameter_name(rest, context.is_last) {
-                None => return IsEnd::More,
+            TagRole::Parameter => match frame.parameter_name(rest, context.is_last) {
+                None => return EndVerdict::More,
                 // Nobody gives one parameter twice and forgets to close it.
                 Some("") => return is_data,
                 Some(name) if name == self.key => false,
                 Some(name) => context.tools.declares(context.name, name) != Some(false),
             },
             // A value whose closer is missing: the next one begins with its name in an element, as this one did.
-            Inside::Spelled(which) => {
+            TagRole::Spelled(which) => {
                 return match frame.is_spelled_parameter(which, rest, &self.key, context.is_last, context) {
-                    None => IsEnd::More,
-                    Some(true) if self.spelling == Some(which) && frame.is_element(which) => IsEnd::Yes,
+                    None => EndVerdict::More,
+                    Some(true) if self.spelling == Some(which) && frame.is_element(which) => EndVerdict::Yes,
                     Some(_) => is_data,
                 };
             }
-            Inside::CallOpen => match frame.may_call(rest, context) {
-                None => return IsEnd::More,
+            TagRole::CallOpen => match frame.may_call(rest, context) {
+                None => return EndVerdict::More,
                 Some(may_call) => may_call,
             },
-            Inside::Outside => true,
+            TagRole::Outside => true,
         };
         if self.looked.far == 0 {
-            let open = usize::from(what == Inside::Parameter);
-            let counts = matches!(what, Inside::Parameter | Inside::CallOpen);
-            let is_strong = !matches!(what, Inside::ValueClose | Inside::Parameter);
-            self.looked = Looked { far: len, open, counts, has_closed: false, is_strong };
+            let open = usize::from(what == TagRole::Parameter);
+            let counts = matches!(what, TagRole::Parameter | TagRole::CallOpen);
+            let is_strong = !matches!(what, TagRole::ValueClose | TagRole::Parameter);
+            self.looked = Lookahead { far: len, open, counts, has_closed: false, is_strong };
         }
         let outcome = self.look_on(text, at, is_known, frame, context);
         match outcome {
-            IsEnd::More => return outcome,
-            IsEnd::Yes => {
+            EndVerdict::More => return outcome,
+            EndVerdict::Yes => {
                 self.has_unfit_end = true;
                 // Where the next parameter follows, it is the same call that goes on.
-                *context.in_doubt |= what != Inside::Parameter;
+                *context.in_doubt |= what != TagRole::Parameter;
             }
-            IsEnd::NotBefore(_) => {}
+            EndVerdict::NotBefore(_) => {}
         }
         self.looked.far = 0;
         outcome
@@ -186,12 +190,12 @@ impl Reader {
         text: &str,
         at: usize,
         is_known: bool,
-        frame: &Frame,
-        context: &mut Context<'_>,
-    ) -> IsEnd {
+        frame: &TagMarkers,
+        context: &mut BodyContext<'_>,
+    ) -> EndVerdict {
         let looked = &mut self.looked;
-        let is_data = IsEnd::NotBefore(at + 1);
-        let is_over = if is_known { IsEnd::Yes } else { is_data };
+        let is_data = EndVerdict::NotBefore(at + 1);
+        let is_over = if is_known { EndVerdict::Yes } else { is_data };
         if *context.looks > MOST_LOOKS {
             return is_over;
         }
@@ -201,39 +205,39 @@ impl Reader {
         loop {
             let from = at + looked.far;
             let (next, len, meaning) = match frame.inside.find(&text[from..], is_last || is_far) {
-                Found::Marker { at, len, meaning } => (from + at, len, meaning),
-                Found::Nothing | Found::Perhaps(_) if is_last || is_far => {
+                MarkerMatch::Marker { at, len, meaning } => (from + at, len, meaning),
+                MarkerMatch::Nothing | MarkerMatch::Perhaps(_) if is_last || is_far => {
                     *context.looks += 1;
                     // A closer of the call that nothing follows up, and another call, are more than words of a file.
                     return if is_last || looked.is_strong { is_over } else { is_data };
                 }
-                Found::Perhaps(next) => {
+                MarkerMatch::Perhaps(next) => {
                     looked.far += next;
-                    return IsEnd::More;
+                    return EndVerdict::More;
                 }
-                Found::Nothing => {
+                MarkerMatch::Nothing => {
                     looked.far = text.len() - at;
-                    return IsEnd::More;
+                    return EndVerdict::More;
                 }
             };
             looked.far = next - at;
             let rest = &text[next + len..];
             match meaning {
-                Inside::ValueClose if looked.open > 0 => match frame.is_followed(rest, is_last || is_far) {
-                    None => return IsEnd::More,
+                TagRole::ValueClose if looked.open > 0 => match frame.is_followed(rest, is_last || is_far) {
+                    None => return EndVerdict::More,
                     Some(true) => (looked.open, looked.has_closed) = (looked.open - 1, true),
                     Some(false) => {}
                 },
-                Inside::ValueClose => {
+                TagRole::ValueClose => {
                     match frame.fits(meaning, rest, (self.is_wrapped, &self.key), is_last || is_far, context)
                     {
-                        None => return IsEnd::More,
-                        Some(true) => return IsEnd::NotBefore(next),
+                        None => return EndVerdict::More,
+                        Some(true) => return EndVerdict::NotBefore(next),
                         Some(false) => {}
                     }
                 }
-                Inside::Parameter => match frame.parameter_name(rest, is_last || is_far) {
-                    None => return IsEnd::More,
+                TagRole::Parameter => match frame.parameter_name(rest, is_last || is_far) {
+                    None => return EndVerdict::More,
                     Some("") => {}
                     // The closer before it was the value's.
                     Some(name)
@@ -246,15 +250,15 @@ impl Reader {
                     }
                     Some(_) => looked.open += usize::from(looked.counts),
                 },
-                Inside::CallOpen => {
+                TagRole::CallOpen => {
                     // First on its line, or right behind another tag.
                     let is_placed = !frame.body.is_on_lines || text[..next].ends_with(['\n', '>']);
                     looked.counts |= is_placed;
                     looked.has_closed = false;
                 }
                 // What is quoted ends with its call.
-                Inside::CallClose => (looked.counts, looked.has_closed) = (looked.open > 0, false),
-                Inside::Outside | Inside::Cdata | Inside::Spelled(_) => {}
+                TagRole::CallClose => (looked.counts, looked.has_closed) = (looked.open > 0, false),
+                TagRole::Outside | TagRole::Cdata | TagRole::Spelled(_) => {}
             }
             looked.far += len;
         }

@@ -1,28 +1,28 @@
 //! The markers of a tagged body, made ready for searching.
 
-use super::super::super::markers::{Found, Markers};
-use super::super::super::spec::{Form, Tag, Tagged};
+use super::super::super::markers::{MarkerMatch, MarkerSet};
+use super::super::super::spec::{CallForm, NamedTag, TaggedBody};
 use super::super::super::table::minicpm5::entities;
 use super::super::tags::{TagLen, attribute_of, tag_len};
-use super::super::{Context, leading_space};
+use super::super::{BodyContext, leading_space};
 use super::WRITTEN_BREAK;
 
 /// The markers of a tagged body, made ready for searching.
 #[derive(Debug)]
-pub(in super::super::super) struct Frame {
-    pub(super) body: Tagged,
+pub(in super::super::super) struct TagMarkers {
+    pub(super) body: TaggedBody,
     /// Whether its tags are special tokens, which are never data.
     pub(super) is_special: bool,
-    pub(super) call_open: Markers<()>,
-    pub(super) call_end: Markers<bool>,
-    pub(super) parameter_end: Markers<()>,
+    pub(super) call_open: MarkerSet<()>,
+    pub(super) call_end: MarkerSet<bool>,
+    pub(super) parameter_end: MarkerSet<()>,
     /// What ends the tags of other spellings, and whether they count for any parameter.
-    spelled_ends: Vec<Markers<()>>,
+    spelled_ends: Vec<MarkerSet<()>>,
     is_spelled: bool,
-    pub(super) value_open: Markers<()>,
-    pub(in super::super) inside: Markers<Inside>,
+    pub(super) value_open: MarkerSet<()>,
+    pub(in super::super) inside: MarkerSet<TagRole>,
     /// What may follow the closer of a value that is quoted.
-    follows: Markers<()>,
+    follows: MarkerSet<()>,
     /// Whether something closes what stands around calls.
     has_outside: bool,
 }
@@ -32,7 +32,7 @@ const LONGEST_NAME: usize = 128;
 
 /// What may stand inside a call, or end a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in super::super) enum Inside {
+pub(in super::super) enum TagRole {
     Parameter,
     /// Another spelling of its tag: which of them.
     Spelled(usize),
@@ -45,10 +45,10 @@ pub(in super::super) enum Inside {
     Cdata,
 }
 
-impl Frame {
-    pub(in super::super) fn new(form: &Form, body: &Tagged) -> Self {
+impl TagMarkers {
+    pub(in super::super) fn new(form: &CallForm, body: &TaggedBody) -> Self {
         let (parameter, call) = (openings(&body.parameter), openings(&body.call));
-        let mut call_end = Markers::new().with([&body.call.end], true);
+        let mut call_end = MarkerSet::new().with([&body.call.end], true);
         if body.call.attribute.is_none() && body.call.end.starts_with('>') {
             // A name is over where it cannot go on, its bracket forgotten.
             call_end.add_all(["\n", "<"], false);
@@ -60,28 +60,28 @@ impl Frame {
                 call_end.add_all(["\n", WRITTEN_BREAK], true);
             }
         }
-        let inside = Markers::new()
-            .with(&parameter, Inside::Parameter)
-            .with([&body.value_close], Inside::ValueClose)
-            .with(&body.call_close, Inside::CallClose)
-            .with(&form.close, Inside::Outside)
-            .with(&call, Inside::CallOpen)
-            .with(body.entities.then_some(entities::CDATA), Inside::Cdata);
+        let inside = MarkerSet::new()
+            .with(&parameter, TagRole::Parameter)
+            .with([&body.value_close], TagRole::ValueClose)
+            .with(&body.call_close, TagRole::CallClose)
+            .with(&form.close, TagRole::Outside)
+            .with(&call, TagRole::CallOpen)
+            .with(body.entities.then_some(entities::CDATA), TagRole::Cdata);
         let spelled = body.spellings.iter().enumerate();
         let inside =
-            spelled.fold(inside, |inside, (which, tag)| inside.with(openings(tag), Inside::Spelled(which)));
+            spelled.fold(inside, |inside, (which, tag)| inside.with(openings(tag), TagRole::Spelled(which)));
         let closers = body.call_close.iter().chain(&form.close);
-        let follows = Markers::new().with(&parameter, ()).with([&body.value_close], ()).with(closers, ());
+        let follows = MarkerSet::new().with(&parameter, ()).with([&body.value_close], ()).with(closers, ());
         Self {
             body: body.clone(),
             is_special: body.value_close.contains(['|', '｜']),
             has_outside: !form.close.is_empty(),
-            call_open: Markers::new().with(&call, ()),
+            call_open: MarkerSet::new().with(&call, ()),
             call_end,
-            parameter_end: Markers::new().with([&body.parameter.end], ()),
-            spelled_ends: body.spellings.iter().map(|tag| Markers::new().with([&tag.end], ())).collect(),
+            parameter_end: MarkerSet::new().with([&body.parameter.end], ()),
+            spelled_ends: body.spellings.iter().map(|tag| MarkerSet::new().with([&tag.end], ())).collect(),
             is_spelled: body.spellings.iter().any(|tag| tag.open == body.parameter.open),
-            value_open: Markers::new().with([&body.value_open], ()),
+            value_open: MarkerSet::new().with([&body.value_open], ()),
             inside,
             follows,
         }
@@ -91,10 +91,10 @@ impl Frame {
     pub(super) fn is_followed(&self, rest: &str, is_last: bool) -> Option<bool> {
         let rest = after_space(rest);
         match self.follows.starting(rest, false) {
-            Found::Marker { .. } => Some(true),
-            Found::Perhaps(_) => is_last.then_some(true),
-            Found::Nothing if rest.is_empty() => is_last.then_some(true),
-            Found::Nothing => Some(false),
+            MarkerMatch::Marker { .. } => Some(true),
+            MarkerMatch::Perhaps(_) => is_last.then_some(true),
+            MarkerMatch::Nothing if rest.is_empty() => is_last.then_some(true),
+            MarkerMatch::Nothing => Some(false),
         }
     }
 
@@ -102,39 +102,42 @@ impl Frame {
     /// needed.
     pub(super) fn fits(
         &self,
-        closer: Inside,
+        closer: TagRole,
         rest: &str,
         (is_wrapped, key): (bool, &str),
         is_last: bool,
-        context: &Context<'_>,
+        context: &BodyContext<'_>,
     ) -> Option<bool> {
         let rest = after_space(rest);
         let found = match self.inside.starting(rest, false) {
-            Found::Marker { len, meaning, .. } => Some((meaning, &rest[len..])),
-            Found::Perhaps(_) => return is_last.then_some(true),
-            Found::Nothing if rest.is_empty() => return is_last.then_some(true),
-            Found::Nothing => None,
+            MarkerMatch::Marker { len, meaning, .. } => Some((meaning, &rest[len..])),
+            MarkerMatch::Perhaps(_) => return is_last.then_some(true),
+            MarkerMatch::Nothing if rest.is_empty() => return is_last.then_some(true),
+            MarkerMatch::Nothing => None,
         };
         match (closer, found) {
-            (Inside::ValueClose, Some((Inside::Parameter, rest))) => {
+            (TagRole::ValueClose, Some((TagRole::Parameter, rest))) => {
                 Some(!self.parameter_name(rest, is_last)?.is_empty())
             }
-            (Inside::ValueClose, Some((Inside::Spelled(which), rest))) => {
+            (TagRole::ValueClose, Some((TagRole::Spelled(which), rest))) => {
                 self.is_spelled_parameter(which, rest, key, is_last, context)
             }
-            (Inside::ValueClose, Some((Inside::CallClose, rest))) => {
-                self.fits(Inside::CallClose, rest, (is_wrapped, key), is_last, context)
+            (TagRole::ValueClose, Some((TagRole::CallClose, rest))) => {
+                self.fits(TagRole::CallClose, rest, (is_wrapped, key), is_last, context)
             }
-            (Inside::ValueClose, _) => Some(false),
+            (TagRole::ValueClose, _) => Some(false),
             (
                 _,
-                Some((Inside::Parameter | Inside::Spelled(_) | Inside::ValueClose | Inside::CallClose, _)),
+                Some((
+                    TagRole::Parameter | TagRole::Spelled(_) | TagRole::ValueClose | TagRole::CallClose,
+                    _,
+                )),
             ) => Some(false),
-            (Inside::CallClose, Some((Inside::Outside, rest))) => {
-                self.fits(Inside::Outside, rest, (is_wrapped, key), is_last, context)
+            (TagRole::CallClose, Some((TagRole::Outside, rest))) => {
+                self.fits(TagRole::Outside, rest, (is_wrapped, key), is_last, context)
             }
-            (_, Some((Inside::CallOpen, rest))) => self.begins_call(rest, is_last),
-            (Inside::CallClose, found) if is_wrapped && self.has_outside => Some(found.is_some()),
+            (_, Some((TagRole::CallOpen, rest))) => self.begins_call(rest, is_last),
+            (TagRole::CallClose, found) if is_wrapped && self.has_outside => Some(found.is_some()),
             _ => Some(true),
         }
     }
@@ -146,7 +149,7 @@ impl Frame {
     }
 
     /// The tag of a parameter in one of the spellings, and what ends it.
-    pub(super) fn spelling(&self, which: Option<usize>) -> (&Tag, &Markers<()>) {
+    pub(super) fn spelling(&self, which: Option<usize>) -> (&NamedTag, &MarkerSet<()>) {
         let spelled =
             which.and_then(|which| self.body.spellings.get(which).zip(self.spelled_ends.get(which)));
         spelled.unwrap_or((&self.body.parameter, &self.parameter_end))
@@ -165,7 +168,7 @@ impl Frame {
         rest: &str,
         key: &str,
         is_last: bool,
-        context: &Context<'_>,
+        context: &BodyContext<'_>,
     ) -> Option<bool> {
         let (tag, ends) = self.spelling(Some(which));
         let name = name_in(rest, tag, ends, is_last)?.trim();
@@ -195,7 +198,7 @@ impl Frame {
     }
 
     /// Whether the tool whose tag begins before `rest` may be called. Nothing: more text is needed.
-    pub(super) fn may_call(&self, rest: &str, context: &Context<'_>) -> Option<bool> {
+    pub(super) fn may_call(&self, rest: &str, context: &BodyContext<'_>) -> Option<bool> {
         if context.tools.is_empty() {
             return Some(true);
         }
@@ -212,15 +215,15 @@ impl Frame {
             TagLen::Never => return Some(false),
         };
         let end = match self.call_end.starting(&rest[len..], true) {
-            Found::Marker { len, meaning: true, .. } => len,
+            MarkerMatch::Marker { len, meaning: true, .. } => len,
             _ => 0,
         };
         let rest = after_space(&rest[len + end..]);
         match self.inside.starting(rest, is_last) {
-            Found::Perhaps(_) => None,
-            Found::Nothing if rest.is_empty() && !is_last => None,
-            Found::Marker { meaning: Inside::ValueClose | Inside::Outside, .. } => Some(false),
-            Found::Marker { .. } | Found::Nothing => Some(true),
+            MarkerMatch::Perhaps(_) => None,
+            MarkerMatch::Nothing if rest.is_empty() && !is_last => None,
+            MarkerMatch::Marker { meaning: TagRole::ValueClose | TagRole::Outside, .. } => Some(false),
+            MarkerMatch::Marker { .. } | MarkerMatch::Nothing => Some(true),
         }
     }
 }
@@ -235,7 +238,7 @@ fn after_space(text: &str) -> &str {
 }
 
 /// The texts that a tag begins with: its word ends where its attributes begin.
-fn openings(tag: &Tag) -> Vec<String> {
+fn openings(tag: &NamedTag) -> Vec<String> {
     match &tag.attribute {
         Some(_) => [" ", "\n", "\t"].map(|space| format!("{}{space}", tag.open)).to_vec(),
         None => vec![tag.open.clone()],
@@ -255,8 +258,8 @@ pub(super) fn direct_name(header: &str) -> &str {
 /// The name in a tag, the beginning of which stands before `rest`. Nothing: more text is needed.
 pub(super) fn name_in<'t, M: Copy>(
     rest: &'t str,
-    tag: &Tag,
-    ends: &Markers<M>,
+    tag: &NamedTag,
+    ends: &MarkerSet<M>,
     is_last: bool,
 ) -> Option<&'t str> {
     let header = match tag_len(rest, ends, tag.attribute.is_some(), is_last) {

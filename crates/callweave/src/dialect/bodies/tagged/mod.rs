@@ -8,35 +8,35 @@ mod frame;
 mod nested;
 mod value;
 
-use self::frame::{Inside, direct_name};
-use super::super::markers::Found;
+use self::frame::{TagRole, direct_name};
+use super::super::markers::MarkerMatch;
 use super::super::table::{self, minicpm5::entities::unescape_into};
-use super::literal::Literal;
+use super::literal::LiteralReader;
 use super::tags::{TagLen, attribute_of, tag_len};
-use super::value::{Progress, Value};
-use super::{Context, Token, leading_space, typed};
-use crate::event::Completion;
-use crate::json::schema::Types;
+use super::value::{ValueProgress, ValueReader};
+use super::{BodyContext, BodyToken, leading_space, typed};
+use crate::event::BlockCompletion;
+use crate::json::schema::TypeSet;
 
-pub(in super::super) use self::frame::Frame;
+pub(in super::super) use self::frame::TagMarkers;
 
 /// A line break that a model spelled out; between tags it is one.
 const WRITTEN_BREAK: &str = "\\n";
 
 /// Reads one call.
 #[derive(Clone, Debug, Default)]
-pub(in super::super) struct Reader {
-    at: At,
+pub(in super::super) struct TaggedReader {
+    at: TaggedState,
     key: String,
     /// How its tag is spelled, if otherwise.
     spelling: Option<usize>,
-    types: Option<Types>,
-    kind: Kind,
-    literal: Option<Literal>,
-    value: Value,
+    types: Option<TypeSet>,
+    kind: ValueOutput,
+    literal: Option<LiteralReader>,
+    value: ValueReader,
     /// How far a held value was looked at.
     seen: usize,
-    looked: end::Looked,
+    looked: end::Lookahead,
     /// How many bytes in front are known to be data of the value.
     clear: usize,
     /// Whether a value ended where its closer does not fit, or without one.
@@ -48,7 +48,7 @@ pub(in super::super) struct Reader {
     /// Whether the parameter may hold all arguments as one object.
     wraps: bool,
     /// What a held value may still become.
-    prober: typed::Prober,
+    prober: typed::TypeProber,
     /// The byte before the text in front, where that is part of a value; a line break at its start.
     last: u8,
     count: usize,
@@ -60,7 +60,7 @@ pub(in super::super) struct Reader {
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum At {
+enum TaggedState {
     #[default]
     Start,
     Header,
@@ -89,7 +89,7 @@ enum At {
 
 /// How the value that is being read is passed on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Kind {
+enum ValueOutput {
     /// As a string, piece by piece.
     #[default]
     Text,
@@ -99,19 +99,19 @@ enum Kind {
     Held,
 }
 
-impl Reader {
+impl TaggedReader {
     /// A reader of a call behind the marker that stands around calls.
     pub(super) fn wrapped() -> Self {
         Self { is_wrapped: true, ..Self::default() }
     }
 
     pub(super) fn of_name() -> Self {
-        Self { at: At::Header, ..Self::default() }
+        Self { at: TaggedState::Header, ..Self::default() }
     }
 
     #[inline]
     pub(super) fn is_in_string(&self) -> bool {
-        self.at == At::Value && self.kind == Kind::Text
+        self.at == TaggedState::Value && self.kind == ValueOutput::Text
     }
 
     /// Data came that is no line break.
@@ -121,73 +121,75 @@ impl Reader {
     }
 
     #[inline]
-    pub(super) fn next(&mut self, text: &str, context: &mut Context<'_>) -> Token {
-        let Some(frame) = &context.form.frame else { return Token::Fail };
+    pub(super) fn next(&mut self, text: &str, context: &mut BodyContext<'_>) -> BodyToken {
+        let Some(frame) = &context.form.frame else { return BodyToken::Fail };
         match self.at {
-            At::Value => self.read_value(text, frame, context),
-            At::Start => self.start(text, frame, context),
-            At::Header => self.header(text, frame, context),
-            At::Whole => self.finish(context, 0, Completion::Whole),
-            At::Inside => self.inside(text, frame, context),
-            At::Key => self.key(text, frame, context),
-            At::ValueOpen => self.value_open(text, frame, context),
-            At::ValueStart => self.value_start(text, frame, context),
-            At::Nested => self.nested(text, frame, context),
-            At::Cdata => self.cdata(text, context),
-            At::ValueEnd => self.value_end(text, frame, context),
-            At::Json => self.json(text, context),
-            At::Close => self.close(text, frame, context),
-            At::Surplus => self.surplus(text, frame, context),
-            At::Done => Token::Done,
+            TaggedState::Value => self.read_value(text, frame, context),
+            TaggedState::Start => self.start(text, frame, context),
+            TaggedState::Header => self.header(text, frame, context),
+            TaggedState::Whole => self.finish(context, 0, BlockCompletion::Whole),
+            TaggedState::Inside => self.inside(text, frame, context),
+            TaggedState::Key => self.key(text, frame, context),
+            TaggedState::ValueOpen => self.value_open(text, frame, context),
+            TaggedState::ValueStart => self.value_start(text, frame, context),
+            TaggedState::Nested => self.nested(text, frame, context),
+            TaggedState::Cdata => self.cdata(text, context),
+            TaggedState::ValueEnd => self.value_end(text, frame, context),
+            TaggedState::Json => self.json(text, context),
+            TaggedState::Close => self.close(text, frame, context),
+            TaggedState::Surplus => self.surplus(text, frame, context),
+            TaggedState::Done => BodyToken::Done,
         }
     }
 
-    fn start(&mut self, text: &str, frame: &Frame, context: &mut Context<'_>) -> Token {
+    fn start(&mut self, text: &str, frame: &TagMarkers, context: &mut BodyContext<'_>) -> BodyToken {
         let space = leading_space(text);
         if space > 0 {
-            return Token::Markup(space);
+            return BodyToken::Markup(space);
         }
         if text.is_empty() {
-            return context.more_or(Token::Fail);
+            return context.more_or(BodyToken::Fail);
         }
         match frame.call_open.starting(text, context.is_last) {
-            Found::Marker { len, .. } => {
-                self.at = At::Header;
-                Token::Markup(len)
+            MarkerMatch::Marker { len, .. } => {
+                self.at = TaggedState::Header;
+                BodyToken::Markup(len)
             }
-            Found::Perhaps(_) => Token::More,
-            Found::Nothing if frame.body.call.open.is_empty() => {
-                self.at = At::Header;
+            MarkerMatch::Perhaps(_) => BodyToken::More,
+            MarkerMatch::Nothing if frame.body.call.open.is_empty() => {
+                self.at = TaggedState::Header;
                 self.header(text, frame, context)
             }
             // `<tool_call>function=f>`: a bracket too few.
-            Found::Nothing => match frame.body.call.open.strip_prefix('<').filter(|_| self.is_wrapped) {
-                Some(open) if text.starts_with(open) => {
-                    self.at = At::Header;
-                    Token::Markup(open.len())
+            MarkerMatch::Nothing => {
+                match frame.body.call.open.strip_prefix('<').filter(|_| self.is_wrapped) {
+                    Some(open) if text.starts_with(open) => {
+                        self.at = TaggedState::Header;
+                        BodyToken::Markup(open.len())
+                    }
+                    Some(open) if open.starts_with(text) => context.more_or(BodyToken::Fail),
+                    _ => BodyToken::Fail,
                 }
-                Some(open) if open.starts_with(text) => context.more_or(Token::Fail),
-                _ => Token::Fail,
-            },
+            }
         }
     }
 
     /// The tag with the name.
-    fn header(&mut self, text: &str, frame: &Frame, context: &mut Context<'_>) -> Token {
+    fn header(&mut self, text: &str, frame: &TagMarkers, context: &mut BodyContext<'_>) -> BodyToken {
         if frame.body.call.attribute.is_none() && text.starts_with(['<', '{', '[']) {
-            return Token::Fail;
+            return BodyToken::Fail;
         }
         let len = match tag_len(text, &frame.call_end, frame.body.call.attribute.is_some(), context.is_last) {
             TagLen::Known(len) => len,
-            TagLen::More => return Token::More,
-            TagLen::Never => return Token::Fail,
+            TagLen::More => return BodyToken::More,
+            TagLen::Never => return BodyToken::Fail,
         };
         let header = &text[..len];
         context.name.clear();
         context.id.clear();
         match &frame.body.call.attribute {
             Some(attribute) => {
-                let Some(name) = attribute_of(header, attribute) else { return Token::Fail };
+                let Some(name) = attribute_of(header, attribute) else { return BodyToken::Fail };
                 unescape_into(name.trim(), context.name);
                 context.id.push_str(attribute_of(header, "id").unwrap_or_default());
             }
@@ -198,98 +200,102 @@ impl Reader {
             && !context.name.contains(['<', '>', '\n', '{', '}', '"'])
             && (frame.body.call.attribute.is_some() || !context.name.contains(' '));
         if !is_name {
-            return Token::Fail;
+            return BodyToken::Fail;
         }
         let end = match frame.call_end.starting(&text[len..], true) {
-            Found::Marker { len, meaning: true, .. } => len,
+            MarkerMatch::Marker { len, meaning: true, .. } => len,
             _ => 0,
         };
         // A tag that closes itself has no parameters.
         let is_whole = end > 0 && header.trim_end().ends_with('/');
-        self.at = if is_whole { At::Whole } else { At::Inside };
+        self.at = if is_whole { TaggedState::Whole } else { TaggedState::Inside };
         self.count = 0;
-        Token::Name(len + end)
+        BodyToken::Name(len + end)
     }
 
     /// Between parameters.
-    fn inside(&mut self, text: &str, frame: &Frame, context: &mut Context<'_>) -> Token {
-        self.at = At::Inside;
+    fn inside(&mut self, text: &str, frame: &TagMarkers, context: &mut BodyContext<'_>) -> BodyToken {
+        self.at = TaggedState::Inside;
         if let Some(token) = frame_space(text, context.is_last) {
             return token;
         }
         if text.is_empty() {
-            return if context.is_last { self.finish(context, 0, Completion::Cut) } else { Token::More };
+            return if context.is_last {
+                self.finish(context, 0, BlockCompletion::Cut)
+            } else {
+                BodyToken::More
+            };
         }
         match frame.inside.starting(text, context.is_last) {
-            Found::Perhaps(_) => Token::More,
-            Found::Marker { len, meaning: Inside::Parameter, .. } => {
-                (self.at, self.spelling) = (At::Key, None);
-                Token::Markup(len)
+            MarkerMatch::Perhaps(_) => BodyToken::More,
+            MarkerMatch::Marker { len, meaning: TagRole::Parameter, .. } => {
+                (self.at, self.spelling) = (TaggedState::Key, None);
+                BodyToken::Markup(len)
             }
-            Found::Marker { len, meaning: Inside::Spelled(which), .. } => {
+            MarkerMatch::Marker { len, meaning: TagRole::Spelled(which), .. } => {
                 match frame.is_spelled_parameter(which, &text[len..], &self.key, context.is_last, context) {
-                    None => Token::More,
+                    None => BodyToken::More,
                     Some(true) => {
-                        (self.at, self.spelling) = (At::Key, Some(which));
-                        Token::Markup(len)
+                        (self.at, self.spelling) = (TaggedState::Key, Some(which));
+                        BodyToken::Markup(len)
                     }
                     Some(false) => self.between(text, frame, context),
                 }
             }
             // A closer too many.
-            Found::Marker { len, meaning: Inside::ValueClose, .. } => Token::Markup(len),
-            Found::Marker { len, meaning: Inside::CallClose, .. } => {
-                self.finish(context, len, Completion::Whole)
+            MarkerMatch::Marker { len, meaning: TagRole::ValueClose, .. } => BodyToken::Markup(len),
+            MarkerMatch::Marker { len, meaning: TagRole::CallClose, .. } => {
+                self.finish(context, len, BlockCompletion::Whole)
             }
             // `<tool_call>f<tool_call>key</arg_key>`: the wrong opener.
-            Found::Marker { len, meaning: Inside::CallOpen, .. }
+            MarkerMatch::Marker { len, meaning: TagRole::CallOpen, .. }
                 if frame.is_parameter(&text[len..], context.is_last) != Some(false) =>
             {
                 if frame.is_parameter(&text[len..], context.is_last).is_none() {
-                    return Token::More;
+                    return BodyToken::More;
                 }
-                (self.at, self.spelling) = (At::Key, None);
-                Token::Markup(len)
+                (self.at, self.spelling) = (TaggedState::Key, None);
+                BodyToken::Markup(len)
             }
-            Found::Marker { meaning, .. } => {
+            MarkerMatch::Marker { meaning, .. } => {
                 // What follows a value, in place of the end of its call, may be a part of it.
-                *context.in_doubt |= meaning == Inside::CallOpen && self.count > 0;
-                self.finish(context, 0, Completion::Whole)
+                *context.in_doubt |= meaning == TagRole::CallOpen && self.count > 0;
+                self.finish(context, 0, BlockCompletion::Whole)
             }
             // Nothing says that the call goes on.
-            Found::Nothing if self.has_unfit_end => self.finish(context, 0, Completion::Cut),
-            Found::Nothing if text.starts_with('{') && self.count == 0 && !self.was_odd => {
-                self.at = At::Json;
+            MarkerMatch::Nothing if self.has_unfit_end => self.finish(context, 0, BlockCompletion::Cut),
+            MarkerMatch::Nothing if text.starts_with('{') && self.count == 0 && !self.was_odd => {
+                self.at = TaggedState::Json;
                 self.json(text, context)
             }
-            Found::Nothing => self.between(text, frame, context),
+            MarkerMatch::Nothing => self.between(text, frame, context),
         }
     }
 
     /// Something else than a parameter, among parameters.
-    fn between(&mut self, text: &str, frame: &Frame, context: &Context<'_>) -> Token {
+    fn between(&mut self, text: &str, frame: &TagMarkers, context: &BodyContext<'_>) -> BodyToken {
         if !self.was_odd {
             self.was_odd = true;
-            return Token::Odd("text stands between the parameters of a call");
+            return BodyToken::Odd("text stands between the parameters of a call");
         }
         let first = text.chars().next().map_or(0, char::len_utf8);
         match frame.inside.find(&text[first..], context.is_last) {
-            Found::Marker { at, .. } | Found::Perhaps(at) => Token::Markup(first + at),
-            Found::Nothing => Token::Markup(text.len()),
+            MarkerMatch::Marker { at, .. } | MarkerMatch::Perhaps(at) => BodyToken::Markup(first + at),
+            MarkerMatch::Nothing => BodyToken::Markup(text.len()),
         }
     }
 
     /// The tag of a parameter.
-    fn key(&mut self, text: &str, frame: &Frame, context: &mut Context<'_>) -> Token {
+    fn key(&mut self, text: &str, frame: &TagMarkers, context: &mut BodyContext<'_>) -> BodyToken {
         let (tag, ends) = frame.spelling(self.spelling);
         let len = match tag_len(text, ends, tag.attribute.is_some(), context.is_last) {
             TagLen::Known(len) => len,
-            TagLen::More => return Token::More,
+            TagLen::More => return BodyToken::More,
             TagLen::Never => {
                 // Whatever follows is no parameter.
-                self.at = At::Inside;
+                self.at = TaggedState::Inside;
                 self.was_odd = true;
-                return Token::Odd("a parameter has no name");
+                return BodyToken::Odd("a parameter has no name");
             }
         };
         let header = &text[..len];
@@ -305,57 +311,57 @@ impl Reader {
         let told = frame.body.type_attribute.as_deref().and_then(|attribute| attribute_of(header, attribute));
         self.types = match told {
             None | Some("false") => None,
-            Some("true" | "raw") => Some(Types::STRING),
-            Some(name) => Some(Types::named(name)),
+            Some("true" | "raw") => Some(TypeSet::STRING),
+            Some(name) => Some(TypeSet::named(name)),
         };
         self.may_nest = matches!(told, Some("dict" | "list"));
         self.is_list = told == Some("list");
         let is_direct = frame.body.value_open.is_empty();
-        self.at = if is_direct { At::ValueStart } else { At::ValueOpen };
+        self.at = if is_direct { TaggedState::ValueStart } else { TaggedState::ValueOpen };
         self.wraps = self.count == 0
             && table::WRAPPERS.contains(&self.key.as_str())
             && context.tools.declares(context.name, &self.key) == Some(false);
         let len = len
             + match ends.starting(&text[len..], true) {
-                Found::Marker { len, .. } => len,
+                MarkerMatch::Marker { len, .. } => len,
                 _ => 0,
             };
         if is_whole && is_direct {
             // `<parameter=k/>` has an empty value.
-            self.at = At::Inside;
+            self.at = TaggedState::Inside;
             self.wraps = false;
             let token = self.name_key(len, context);
             context.scratch.push_str("\"\"");
             return token;
         }
-        if is_direct { self.name_key(len, context) } else { Token::Markup(len) }
+        if is_direct { self.name_key(len, context) } else { BodyToken::Markup(len) }
     }
 
     /// Writes the parameter's name, unless it may hold all arguments.
-    fn name_key(&mut self, len: usize, context: &mut Context<'_>) -> Token {
+    fn name_key(&mut self, len: usize, context: &mut BodyContext<'_>) -> BodyToken {
         if self.wraps {
-            return Token::Markup(len);
+            return BodyToken::Markup(len);
         }
         self.count += 1;
         context.key(len, self.count == 1, &self.key)
     }
 
-    fn value_open(&mut self, text: &str, frame: &Frame, context: &mut Context<'_>) -> Token {
+    fn value_open(&mut self, text: &str, frame: &TagMarkers, context: &mut BodyContext<'_>) -> BodyToken {
         if let Some(token) = frame_space(text, context.is_last) {
             return token;
         }
         match frame.value_open.starting(text, context.is_last) {
-            Found::Marker { len, .. } => {
-                self.at = At::ValueStart;
+            MarkerMatch::Marker { len, .. } => {
+                self.at = TaggedState::ValueStart;
                 self.name_key(len, context)
             }
-            Found::Perhaps(_) => Token::More,
-            Found::Nothing if text.is_empty() && !context.is_last => Token::More,
+            MarkerMatch::Perhaps(_) => BodyToken::More,
+            MarkerMatch::Nothing if text.is_empty() && !context.is_last => BodyToken::More,
             // A value whose opener was forgotten; but a name without a value is no parameter.
-            Found::Nothing => match frame.inside.starting(text, context.is_last) {
-                Found::Perhaps(_) => Token::More,
-                Found::Nothing if !text.is_empty() => {
-                    self.at = At::ValueStart;
+            MarkerMatch::Nothing => match frame.inside.starting(text, context.is_last) {
+                MarkerMatch::Perhaps(_) => BodyToken::More,
+                MarkerMatch::Nothing if !text.is_empty() => {
+                    self.at = TaggedState::ValueStart;
                     self.name_key(0, context)
                 }
                 _ => self.inside(text, frame, context),
@@ -364,72 +370,77 @@ impl Reader {
     }
 
     /// Arguments as one JSON object in place of parameters.
-    fn json(&mut self, text: &str, context: &mut Context<'_>) -> Token {
+    fn json(&mut self, text: &str, context: &mut BodyContext<'_>) -> BodyToken {
         let (token, progress) = self.value.token(text, context);
         match progress {
-            Progress::Open | Progress::Odd => {}
-            Progress::Complete | Progress::Closed => self.at = At::Close,
-            Progress::Cut => self.end(Completion::Cut, context),
+            ValueProgress::Open | ValueProgress::Odd => {}
+            ValueProgress::Complete | ValueProgress::Closed => self.at = TaggedState::Close,
+            ValueProgress::Cut => self.end(BlockCompletion::Cut, context),
         }
         token
     }
 
     /// After JSON arguments: the closer of the call.
-    fn close(&mut self, text: &str, frame: &Frame, context: &mut Context<'_>) -> Token {
+    fn close(&mut self, text: &str, frame: &TagMarkers, context: &mut BodyContext<'_>) -> BodyToken {
         let space = leading_space(text);
         if space > 0 {
-            return Token::Markup(space);
+            return BodyToken::Markup(space);
         }
         let len = match frame.inside.starting(text, context.is_last) {
-            Found::Perhaps(_) => return Token::More,
-            Found::Nothing if text.is_empty() && !context.is_last => return Token::More,
-            Found::Marker { meaning: Inside::Parameter, .. } => {
-                self.at = At::Surplus;
-                return Token::Odd("a parameter follows arguments that are complete");
+            MarkerMatch::Perhaps(_) => return BodyToken::More,
+            MarkerMatch::Nothing if text.is_empty() && !context.is_last => return BodyToken::More,
+            MarkerMatch::Marker { meaning: TagRole::Parameter, .. } => {
+                self.at = TaggedState::Surplus;
+                return BodyToken::Odd("a parameter follows arguments that are complete");
             }
             // Of the parameter that held all arguments.
-            Found::Marker { len, meaning: Inside::ValueClose, .. } => return Token::Markup(len),
-            Found::Marker { len, meaning: Inside::CallClose, .. } => len,
+            MarkerMatch::Marker { len, meaning: TagRole::ValueClose, .. } => return BodyToken::Markup(len),
+            MarkerMatch::Marker { len, meaning: TagRole::CallClose, .. } => len,
             _ => 0,
         };
-        self.end(Completion::Whole, context);
-        Token::Markup(len)
+        self.end(BlockCompletion::Whole, context);
+        BodyToken::Markup(len)
     }
 
     /// Skips what follows complete arguments, up to the end of the call.
-    fn surplus(&mut self, text: &str, frame: &Frame, context: &mut Context<'_>) -> Token {
+    fn surplus(&mut self, text: &str, frame: &TagMarkers, context: &mut BodyContext<'_>) -> BodyToken {
         let len = match frame.inside.find(text, context.is_last) {
-            Found::Marker { at: 0, len, meaning: Inside::CallClose } => len,
-            Found::Marker { at: 0, meaning: Inside::CallOpen | Inside::Outside, .. } => 0,
-            Found::Marker { at: 0, len, .. } => return Token::Markup(len),
-            Found::Perhaps(0) => return Token::More,
-            Found::Marker { at, .. } | Found::Perhaps(at) => return Token::Markup(at),
-            Found::Nothing if text.is_empty() && !context.is_last => return Token::More,
-            Found::Nothing if text.is_empty() => 0,
-            Found::Nothing => return Token::Markup(text.len()),
+            MarkerMatch::Marker { at: 0, len, meaning: TagRole::CallClose } => len,
+            MarkerMatch::Marker { at: 0, meaning: TagRole::CallOpen | TagRole::Outside, .. } => 0,
+            MarkerMatch::Marker { at: 0, len, .. } => return BodyToken::Markup(len),
+            MarkerMatch::Perhaps(0) => return BodyToken::More,
+            MarkerMatch::Marker { at, .. } | MarkerMatch::Perhaps(at) => return BodyToken::Markup(at),
+            MarkerMatch::Nothing if text.is_empty() && !context.is_last => return BodyToken::More,
+            MarkerMatch::Nothing if text.is_empty() => 0,
+            MarkerMatch::Nothing => return BodyToken::Markup(text.len()),
         };
-        self.end(Completion::Whole, context);
-        Token::Markup(len)
+        self.end(BlockCompletion::Whole, context);
+        BodyToken::Markup(len)
     }
 
     /// Ends the arguments with a closer of `len` bytes.
-    fn finish(&mut self, context: &mut Context<'_>, len: usize, completion: Completion) -> Token {
+    fn finish(
+        &mut self,
+        context: &mut BodyContext<'_>,
+        len: usize,
+        completion: BlockCompletion,
+    ) -> BodyToken {
         self.end(completion, context);
-        if self.count == 0 { Token::NoArguments(len) } else { context.made(len, "}") }
+        if self.count == 0 { BodyToken::NoArguments(len) } else { context.made(len, "}") }
     }
 
-    fn end(&mut self, completion: Completion, context: &mut Context<'_>) {
-        self.at = At::Done;
+    fn end(&mut self, completion: BlockCompletion, context: &mut BodyContext<'_>) {
+        self.at = TaggedState::Done;
         context.ended = Some(completion);
     }
 }
 
 /// The white space between tags, if any stands there.
-fn frame_space(text: &str, is_last: bool) -> Option<Token> {
+fn frame_space(text: &str, is_last: bool) -> Option<BodyToken> {
     let space = leading_space(text);
     match &text[space..] {
-        rest if rest.starts_with(WRITTEN_BREAK) => Some(Token::Markup(space + WRITTEN_BREAK.len())),
-        "\\" if space == 0 && !is_last => Some(Token::More),
-        _ => (space > 0).then_some(Token::Markup(space)),
+        rest if rest.starts_with(WRITTEN_BREAK) => Some(BodyToken::Markup(space + WRITTEN_BREAK.len())),
+        "\\" if space == 0 && !is_last => Some(BodyToken::More),
+        _ => (space > 0).then_some(BodyToken::Markup(space)),
     }
 }

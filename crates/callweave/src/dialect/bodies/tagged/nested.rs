@@ -2,31 +2,36 @@
 
 use super::super::super::table::minicpm5::entities::unescape_into;
 use super::super::tags::attribute_of;
-use super::super::{Context, Token};
-use super::frame::Frame;
-use super::{At, Reader};
-use crate::json::{Scanner, Status, escape_into};
+use super::super::{BodyContext, BodyToken};
+use super::frame::TagMarkers;
+use super::{TaggedReader, TaggedState};
+use crate::json::{JsonScanner, ScanStatus, escape_into};
 
-impl Reader {
+impl TaggedReader {
     /// A value of values is passed on once it has come to its end.
-    pub(super) fn nested(&mut self, text: &str, frame: &Frame, context: &mut Context<'_>) -> Token {
+    pub(super) fn nested(
+        &mut self,
+        text: &str,
+        frame: &TagMarkers,
+        context: &mut BodyContext<'_>,
+    ) -> BodyToken {
         match self.nested_end(text, frame) {
             Some(end) => {
-                self.at = At::ValueEnd;
+                self.at = TaggedState::ValueEnd;
                 context.scratch.clear();
                 convert(&text[..end], frame, self.is_list, context.scratch);
-                Token::Converted(end)
+                BodyToken::Converted(end)
             }
-            None if !context.is_last => Token::More,
+            None if !context.is_last => BodyToken::More,
             None => {
-                self.at = At::Inside;
+                self.at = TaggedState::Inside;
                 context.made(text.len(), "null")
             }
         }
     }
 
     /// Where the closer of the value begins that is open; how far was looked is remembered.
-    fn nested_end(&mut self, text: &str, frame: &Frame) -> Option<usize> {
+    fn nested_end(&mut self, text: &str, frame: &TagMarkers) -> Option<usize> {
         let (open, close) = (frame.body.parameter.open.as_str(), frame.body.value_close.as_str());
         while let Some(at) = text[self.seen..].find('<').map(|at| self.seen + at) {
             let rest = &text[at..];
@@ -49,7 +54,7 @@ impl Reader {
 }
 
 /// Writes values as JSON: an object or a list.
-fn convert(text: &str, frame: &Frame, is_list: bool, out: &mut String) {
+fn convert(text: &str, frame: &TagMarkers, is_list: bool, out: &mut String) {
     let (open, close) = (frame.body.parameter.open.as_str(), frame.body.value_close.as_str());
     let attribute = |header, name: &Option<String>| attribute_of(header, name.as_deref().unwrap_or_default());
     // Whether each is a list, and how many values it has.
@@ -88,10 +93,10 @@ fn convert(text: &str, frame: &Frame, is_list: bool, out: &mut String) {
             }
             kind => {
                 let (value, behind) = rest.split_once(close).unwrap_or((rest, ""));
-                let mut scanner = Scanner::new();
+                let mut scanner = JsonScanner::new();
                 scanner.push(value.trim_ascii());
                 scanner.finish();
-                if kind == Some("json") && scanner.status() == Status::Complete {
+                if kind == Some("json") && scanner.status() == ScanStatus::Complete {
                     out.push_str(value.trim_ascii());
                 } else {
                     let mut plain = String::new();

@@ -1,17 +1,17 @@
 //! Calls as a name and an object with bare keys: `call:name{key:value}`.
 
-use crate::dialect::markers::Found;
+use crate::dialect::markers::MarkerMatch;
 use serde::Deserialize;
 
-use crate::dialect::spec::{Body, one_or_many};
-use crate::dialect::bodies::literal::{LOOK_AHEAD, Literal, Piece, Syntax};
-use crate::dialect::bodies::{Context, Token, head, leading_space};
-use crate::event::Completion;
+use crate::dialect::spec::{CallBody, one_or_many};
+use crate::dialect::bodies::literal::{LOOK_AHEAD, LiteralReader, LiteralProgress, LiteralSyntax};
+use crate::dialect::bodies::{BodyContext, BodyToken, head, leading_space};
+use crate::event::BlockCompletion;
 
-/// See [`Body::Braces`].
+/// See [`CallBody::Braces`].
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Braces {
+pub struct BracesBody {
     /// What may stand before the name.
     #[serde(deserialize_with = "one_or_many")]
     pub before: Vec<String>,
@@ -23,13 +23,13 @@ const LONGEST_NAME: usize = 256;
 
 /// Reads one call.
 #[derive(Clone, Debug, Default)]
-pub(in crate::dialect) struct Reader {
-    at: At,
-    literal: Option<Literal>,
+pub(in crate::dialect) struct BracesReader {
+    at: BracesState,
+    literal: Option<LiteralReader>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum At {
+enum BracesState {
     #[default]
     Before,
     Name,
@@ -38,85 +38,85 @@ enum At {
     Done,
 }
 
-impl Reader {
+impl BracesReader {
     #[inline]
     pub(in crate::dialect) fn is_in_string(&self) -> bool {
-        self.at == At::Members && self.literal.as_ref().is_some_and(Literal::is_in_string)
+        self.at == BracesState::Members && self.literal.as_ref().is_some_and(LiteralReader::is_in_string)
     }
 
-    pub(in crate::dialect) fn next(&mut self, text: &str, context: &mut Context<'_>) -> Token {
-        let Body::Braces(body) = &context.form.form.body else { return Token::Fail };
+    pub(in crate::dialect) fn next(&mut self, text: &str, context: &mut BodyContext<'_>) -> BodyToken {
+        let CallBody::Braces(body) = &context.form.form.body else { return BodyToken::Fail };
         match self.at {
-            At::Members => self.members(text, body, context),
-            At::Before => self.before(text, context),
-            At::Name => self.name(text, context),
-            At::Open => self.open(text, context),
-            At::Done => Token::Done,
+            BracesState::Members => self.members(text, body, context),
+            BracesState::Before => self.before(text, context),
+            BracesState::Name => self.name(text, context),
+            BracesState::Open => self.open(text, context),
+            BracesState::Done => BodyToken::Done,
         }
     }
 
-    fn before(&mut self, text: &str, context: &mut Context<'_>) -> Token {
+    fn before(&mut self, text: &str, context: &mut BodyContext<'_>) -> BodyToken {
         let space = leading_space(text);
         if space > 0 {
-            return Token::Markup(space);
+            return BodyToken::Markup(space);
         }
         match context.form.before.starting(text, context.is_last) {
-            Found::Marker { len, .. } => {
-                self.at = At::Name;
-                Token::Markup(len)
+            MarkerMatch::Marker { len, .. } => {
+                self.at = BracesState::Name;
+                BodyToken::Markup(len)
             }
-            Found::Perhaps(_) => Token::More,
-            Found::Nothing => {
-                self.at = At::Name;
+            MarkerMatch::Perhaps(_) => BodyToken::More,
+            MarkerMatch::Nothing => {
+                self.at = BracesState::Name;
                 self.name(text, context)
             }
         }
     }
 
-    fn name(&mut self, text: &str, context: &mut Context<'_>) -> Token {
+    fn name(&mut self, text: &str, context: &mut BodyContext<'_>) -> BodyToken {
         let window = head(text, LONGEST_NAME);
         let len = match context.form.ends.find(window, context.is_last && window.len() == text.len()) {
-            Found::Marker { at, .. } => at,
-            Found::Perhaps(at) if at <= LONGEST_NAME => return Token::More,
-            Found::Nothing if text.len() <= LONGEST_NAME && !context.is_last => return Token::More,
-            _ => return Token::Fail,
+            MarkerMatch::Marker { at, .. } => at,
+            MarkerMatch::Perhaps(at) if at <= LONGEST_NAME => return BodyToken::More,
+            MarkerMatch::Nothing if text.len() <= LONGEST_NAME && !context.is_last => return BodyToken::More,
+            _ => return BodyToken::Fail,
         };
         let name = text[..len].trim();
         if len > LONGEST_NAME || !context.may_name(name) {
-            return Token::Fail;
+            return BodyToken::Fail;
         }
-        self.at = At::Open;
+        self.at = BracesState::Open;
         context.named(len, name)
     }
 
-    fn open(&mut self, text: &str, context: &mut Context<'_>) -> Token {
+    fn open(&mut self, text: &str, context: &mut BodyContext<'_>) -> BodyToken {
         if text.starts_with(['{', '(']) {
             let is_python = text.starts_with('(');
-            self.literal = Some(if is_python { Literal::arguments() } else { Literal::members() });
-            self.at = At::Members;
+            self.literal = Some(if is_python { LiteralReader::arguments() } else { LiteralReader::members() });
+            self.at = BracesState::Members;
             return context.made(1, "{");
         }
-        self.at = At::Done;
-        context.ended = Some(Completion::Whole);
-        Token::NoArguments(0)
+        self.at = BracesState::Done;
+        context.ended = Some(BlockCompletion::Whole);
+        BodyToken::NoArguments(0)
     }
 
     #[inline]
-    fn members(&mut self, text: &str, body: &Braces, context: &mut Context<'_>) -> Token {
-        let Some(literal) = &mut self.literal else { return Token::Fail };
+    fn members(&mut self, text: &str, body: &BracesBody, context: &mut BodyContext<'_>) -> BodyToken {
+        let Some(literal) = &mut self.literal else { return BodyToken::Fail };
         let schema = context.tools.schema(context.name);
-        let syntax = Syntax { quote: &body.quote, schema, form: Some(context.form), ..Syntax::default() };
+        let syntax = LiteralSyntax { quote: &body.quote, schema, form: Some(context.form), ..LiteralSyntax::default() };
         let (token, ended) = literal.token(text, syntax, context);
         if ended.is_some() {
-            self.at = At::Done;
+            self.at = BracesState::Done;
             context.ended = ended;
         }
-        if token == Token::Fail {
+        if token == BodyToken::Fail {
             // Whatever this is, the closer ends it.
             literal.close(context.scratch);
-            self.at = At::Done;
-            context.ended = Some(Completion::Cut);
-            return Token::Converted(0);
+            self.at = BracesState::Done;
+            context.ended = Some(BlockCompletion::Cut);
+            return BodyToken::Converted(0);
         }
         token
     }
@@ -124,22 +124,22 @@ impl Reader {
 
 /// How a string between tokens of the dialect's own goes on: so much of `text` is data, or what is that long ends
 /// it.
-pub(in crate::dialect) fn string_piece(text: &str, syntax: Syntax<'_>) -> Piece {
+pub(in crate::dialect) fn string_piece(text: &str, syntax: LiteralSyntax<'_>) -> LiteralProgress {
     let bytes = text.as_bytes();
     // A brace may be the call's, and the token forgotten.
     match memchr::memchr2(syntax.quote.as_bytes()[0], b'}', bytes).unwrap_or(bytes.len()) {
-        0 if bytes.is_empty() => Piece::More,
+        0 if bytes.is_empty() => LiteralProgress::More,
         0 if bytes[0] == b'}' => {
             match syntax.form.map_or(Some(false), |form| form.is_closed_by(text, syntax.is_last)) {
-                None => Piece::More,
-                Some(false) => Piece::Took(1),
-                Some(true) => Piece::Done(0),
+                None => LiteralProgress::More,
+                Some(false) => LiteralProgress::Took(1),
+                Some(true) => LiteralProgress::Done(0),
             }
         }
-        0 if text.starts_with(syntax.quote) => Piece::Done(syntax.quote.len()),
-        0 if !syntax.is_last && syntax.quote.starts_with(text) => Piece::More,
-        0 => Piece::Took(text.chars().next().map_or(0, char::len_utf8)),
-        run => Piece::Took(run),
+        0 if text.starts_with(syntax.quote) => LiteralProgress::Done(syntax.quote.len()),
+        0 if !syntax.is_last && syntax.quote.starts_with(text) => LiteralProgress::More,
+        0 => LiteralProgress::Took(text.chars().next().map_or(0, char::len_utf8)),
+        run => LiteralProgress::Took(run),
     }
 }
 

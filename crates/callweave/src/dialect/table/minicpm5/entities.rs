@@ -1,6 +1,6 @@
 //! Character entities and CDATA sections, as XML has them.
 
-use crate::dialect::bodies::{Context, Token};
+use crate::dialect::bodies::{BodyContext, BodyToken};
 use crate::json::escape_into;
 
 pub(in crate::dialect) const CDATA: &str = "<![CDATA[";
@@ -10,19 +10,19 @@ pub(in crate::dialect) const CDATA_END: &str = "]]>";
 const LONGEST: usize = 10;
 
 /// Reads the entity at `at` in a string, or what stands before it. `is_ended`: nothing more of the string comes.
-pub(in crate::dialect) fn read(data: &str, at: usize, is_ended: bool, context: &mut Context<'_>) -> Token {
+pub(in crate::dialect) fn read(data: &str, at: usize, is_ended: bool, context: &mut BodyContext<'_>) -> BodyToken {
     if at > 0 {
         return context.string(&data[..at]);
     }
     let Some(end) = data.bytes().take(LONGEST).position(|byte| byte == b';') else {
         let is_begun = data.len() < LONGEST && !is_ended && !context.is_last;
-        return if is_begun { Token::More } else { context.made(1, "&") };
+        return if is_begun { BodyToken::More } else { context.made(1, "&") };
     };
     let mut plain = String::new();
     unescape_into(&data[..=end], &mut plain);
     context.scratch.clear();
     escape_into(&plain, context.scratch);
-    Token::Converted(end + 1)
+    BodyToken::Converted(end + 1)
 }
 
 /// How much of `text` is the inside of a CDATA section, and whether its end follows.

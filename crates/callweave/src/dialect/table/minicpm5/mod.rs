@@ -1,17 +1,17 @@
 pub(in crate::dialect) mod entities;
 
-use crate::dialect::spec::{Body, Dialect, Form, Tag, Tagged};
+use crate::dialect::spec::{CallBody, Dialect, CallForm, NamedTag, TaggedBody};
 
 pub(super) fn dialect() -> Dialect {
     // The longer word is what other models have taught it.
     let form = |word: &str| {
-        Form::new(Body::Tagged(Tagged {
-            call: Tag::with_attribute("<function", "name", ">"),
+        CallForm::new(CallBody::Tagged(TaggedBody {
+            call: NamedTag::with_attribute("<function", "name", ">"),
             call_close: vec!["</function>".to_owned()],
-            parameter: Tag::with_attribute(&format!("<{word}"), "name", ">"),
+            parameter: NamedTag::with_attribute(&format!("<{word}"), "name", ">"),
             value_close: format!("</{word}>"),
             entities: true,
-            ..Tagged::default()
+            ..TaggedBody::default()
         }))
     };
     Dialect::new("minicpm5")

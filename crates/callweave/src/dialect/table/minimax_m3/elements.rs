@@ -6,21 +6,21 @@
 use serde::Deserialize;
 
 use crate::dialect::check;
-use crate::dialect::spec::{Body, Tag};
+use crate::dialect::spec::{CallBody, NamedTag};
 use crate::dialect::bodies::tags::attribute_of;
-use crate::dialect::bodies::typed::{self, Prober, Prospect};
-use crate::dialect::bodies::{Context, Token, head, leading_space};
-use crate::event::Completion;
-use crate::json::schema::Types;
+use crate::dialect::bodies::typed::{self, TypeProber, PossibleType};
+use crate::dialect::bodies::{BodyContext, BodyToken, head, leading_space};
+use crate::event::BlockCompletion;
+use crate::json::schema::TypeSet;
 
-/// See [`Body::Elements`].
+/// See [`CallBody::Elements`].
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Elements {
+pub struct ElementsBody {
     /// What stands before every tag of the frame.
     pub prefix: String,
     /// The tag that holds the name, without the prefix.
-    pub call: Tag,
+    pub call: NamedTag,
     /// What ends a call, without the prefix.
     pub call_close: String,
     /// The name of the elements of a list.
@@ -28,7 +28,7 @@ pub struct Elements {
 }
 
 
-impl Elements {
+impl ElementsBody {
     /// Whether a tag of that inside begins a call.
     fn opens_call(&self, name: &str) -> bool {
         name.starts_with(self.call.open.trim_start_matches('<'))
@@ -38,7 +38,7 @@ impl Elements {
         self.call_close.trim_start_matches("</").trim_end_matches('>') == name
     }
 
-    pub(in crate::dialect) fn check(&self, of: &dyn Fn(&str) -> String) -> check::Checked {
+    pub(in crate::dialect) fn check(&self, of: &dyn Fn(&str) -> String) -> check::SpecResult {
         check::tag(&of("call"), &self.call)?;
         check::marker(&of("call.end"), &self.call.end)?;
         check::marker(&of("call_close"), &self.call_close)?;
@@ -53,17 +53,17 @@ const DEEPEST: usize = 128;
 
 /// Reads one call.
 #[derive(Clone, Debug, Default)]
-pub(in crate::dialect) struct Reader {
-    at: At,
-    stack: Vec<Level>,
+pub(in crate::dialect) struct ElementsReader {
+    at: ElementsState,
+    stack: Vec<ElementLevel>,
     /// What the value that is open may still become.
-    prober: Prober,
+    prober: TypeProber,
     /// How much of a held value is white space at its start, and how much holds no tag.
     seen: (usize, usize),
     was_odd: bool,
     /// How many bytes in front are known to be data of the value, and what was seen behind a tag that may end it.
     clear: usize,
-    looked: Looked,
+    looked: ElementLookahead,
     /// Whether a value ended where its closer does not fit, or without one.
     has_unfit_end: bool,
 }
@@ -71,7 +71,7 @@ pub(in crate::dialect) struct Reader {
 /// What was seen behind a tag that may end a value: how many bytes from it on, and how many elements of the value's name
 /// are open there.
 #[derive(Clone, Copy, Debug, Default)]
-struct Looked {
+struct ElementLookahead {
     far: usize,
     open: usize,
     /// Whether they are counted: those of a quoted call are.
@@ -84,7 +84,7 @@ const LONGEST_LOOK: usize = 1 << 18;
 const MOST_LOOKS: u32 = 64;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum At {
+enum ElementsState {
     #[default]
     Start,
     Header,
@@ -98,127 +98,127 @@ enum At {
 }
 
 #[derive(Clone, Debug)]
-struct Level {
+struct ElementLevel {
     name: String,
-    kind: Kind,
+    kind: ElementKind,
     count: usize,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum ElementKind {
     Object,
     List,
     Leaf,
 }
 
 /// A tag of the frame at the start of a text.
-enum Found<'t> {
+enum FoundElement<'t> {
     Open { name: &'t str, len: usize },
     Close { name: &'t str, len: usize },
     None,
     More,
 }
 
-impl Reader {
+impl ElementsReader {
     #[inline]
     pub(in crate::dialect) fn is_in_string(&self) -> bool {
-        self.at == At::Text
+        self.at == ElementsState::Text
     }
 
     #[inline]
-    pub(in crate::dialect) fn next(&mut self, text: &str, context: &mut Context<'_>) -> Token {
-        let Body::Elements(body) = &context.form.form.body else { return Token::Fail };
+    pub(in crate::dialect) fn next(&mut self, text: &str, context: &mut BodyContext<'_>) -> BodyToken {
+        let CallBody::Elements(body) = &context.form.form.body else { return BodyToken::Fail };
         match self.at {
-            At::Text => self.text(text, body, context),
-            At::Start => self.start(text, body, context),
-            At::Header => self.header(text, body, context),
-            At::Tags => self.tags(text, body, context),
-            At::Value => self.value(text, body, context),
-            At::Done => Token::Done,
+            ElementsState::Text => self.text(text, body, context),
+            ElementsState::Start => self.start(text, body, context),
+            ElementsState::Header => self.header(text, body, context),
+            ElementsState::Tags => self.tags(text, body, context),
+            ElementsState::Value => self.value(text, body, context),
+            ElementsState::Done => BodyToken::Done,
         }
     }
 
-    fn start(&mut self, text: &str, body: &Elements, context: &mut Context<'_>) -> Token {
+    fn start(&mut self, text: &str, body: &ElementsBody, context: &mut BodyContext<'_>) -> BodyToken {
         let space = leading_space(text);
         if space > 0 {
-            return Token::Markup(space);
+            return BodyToken::Markup(space);
         }
         let opener = format!("{}{}", body.prefix, body.call.open);
         if text.starts_with(&opener) {
-            self.at = At::Header;
-            return Token::Markup(opener.len());
+            self.at = ElementsState::Header;
+            return BodyToken::Markup(opener.len());
         }
-        if !context.is_last && opener.starts_with(text) { Token::More } else { Token::Fail }
+        if !context.is_last && opener.starts_with(text) { BodyToken::More } else { BodyToken::Fail }
     }
 
-    fn header(&mut self, text: &str, body: &Elements, context: &mut Context<'_>) -> Token {
+    fn header(&mut self, text: &str, body: &ElementsBody, context: &mut BodyContext<'_>) -> BodyToken {
         let Some(end) =
             head(text, LONGEST_TAG).find(body.call.end.as_str()).filter(|&end| end <= LONGEST_TAG)
         else {
-            return if context.is_last || text.len() > LONGEST_TAG { Token::Fail } else { Token::More };
+            return if context.is_last || text.len() > LONGEST_TAG { BodyToken::Fail } else { BodyToken::More };
         };
         let attribute = body.call.attribute.as_deref().unwrap_or("name");
-        let Some(name) = attribute_of(&text[..end], attribute) else { return Token::Fail };
+        let Some(name) = attribute_of(&text[..end], attribute) else { return BodyToken::Fail };
         if name.is_empty() {
-            return Token::Fail;
+            return BodyToken::Fail;
         }
         context.name.clear();
         context.name.push_str(name);
         self.stack.clear();
-        self.stack.push(Level { name: String::new(), kind: Kind::Object, count: 0 });
-        self.at = At::Tags;
-        Token::Name(end + body.call.end.len())
+        self.stack.push(ElementLevel { name: String::new(), kind: ElementKind::Object, count: 0 });
+        self.at = ElementsState::Tags;
+        BodyToken::Name(end + body.call.end.len())
     }
 
     /// Between elements.
-    fn tags(&mut self, text: &str, body: &Elements, context: &mut Context<'_>) -> Token {
+    fn tags(&mut self, text: &str, body: &ElementsBody, context: &mut BodyContext<'_>) -> BodyToken {
         let space = leading_space(text);
         if space > 0 {
-            return Token::Markup(space);
+            return BodyToken::Markup(space);
         }
         if text.is_empty() {
-            return if context.is_last { self.finish(0, Completion::Cut, context) } else { Token::More };
+            return if context.is_last { self.finish(0, BlockCompletion::Cut, context) } else { BodyToken::More };
         }
         match tag_at(text, &body.prefix, context.is_last) {
-            Found::More => Token::More,
-            Found::Open { name, .. } if body.opens_call(name) => {
+            FoundElement::More => BodyToken::More,
+            FoundElement::Open { name, .. } if body.opens_call(name) => {
                 // The next call, and this one was not closed.
-                self.finish(0, Completion::Whole, context)
+                self.finish(0, BlockCompletion::Whole, context)
             }
-            Found::Open { name, len } => self.open(name, len, context),
-            Found::Close { name, len } => self.close(name, len, body, context),
+            FoundElement::Open { name, len } => self.open(name, len, context),
+            FoundElement::Close { name, len } => self.close(name, len, body, context),
             // Nothing says that the call goes on.
-            Found::None if self.has_unfit_end => self.finish(0, Completion::Cut, context),
-            Found::None if !self.was_odd => {
+            FoundElement::None if self.has_unfit_end => self.finish(0, BlockCompletion::Cut, context),
+            FoundElement::None if !self.was_odd => {
                 self.was_odd = true;
-                Token::Odd("text stands between the elements of a call")
+                BodyToken::Odd("text stands between the elements of a call")
             }
-            Found::None => {
+            FoundElement::None => {
                 let first = text.chars().next().map_or(0, char::len_utf8);
-                Token::Markup(first + run_len(&text[first..], &body.prefix, context.is_last))
+                BodyToken::Markup(first + run_len(&text[first..], &body.prefix, context.is_last))
             }
         }
     }
 
-    fn open(&mut self, name: &str, len: usize, context: &mut Context<'_>) -> Token {
-        let Some(parent) = self.stack.last_mut() else { return Token::Fail };
+    fn open(&mut self, name: &str, len: usize, context: &mut BodyContext<'_>) -> BodyToken {
+        let Some(parent) = self.stack.last_mut() else { return BodyToken::Fail };
         context.scratch.clear();
         match parent.kind {
-            Kind::List => context.scratch.push_str(if parent.count == 0 { "[" } else { ", " }),
-            Kind::Object | Kind::Leaf => {
+            ElementKind::List => context.scratch.push_str(if parent.count == 0 { "[" } else { ", " }),
+            ElementKind::Object | ElementKind::Leaf => {
                 context.key(len, parent.count == 0, name);
             }
         }
         parent.count += 1;
-        self.stack.push(Level { name: name.to_owned(), kind: Kind::Leaf, count: 0 });
-        self.at = At::Value;
-        self.prober = Prober::default();
+        self.stack.push(ElementLevel { name: name.to_owned(), kind: ElementKind::Leaf, count: 0 });
+        self.at = ElementsState::Value;
+        self.prober = TypeProber::default();
         self.seen = (0, 0);
-        (self.clear, self.looked) = (0, Looked::default());
-        Token::Converted(len)
+        (self.clear, self.looked) = (0, ElementLookahead::default());
+        BodyToken::Converted(len)
     }
 
-    fn close(&mut self, name: &str, len: usize, body: &Elements, context: &mut Context<'_>) -> Token {
+    fn close(&mut self, name: &str, len: usize, body: &ElementsBody, context: &mut BodyContext<'_>) -> BodyToken {
         let is_call = body.closes_call(name);
         let depth = self.stack.iter().rposition(|level| level.name == name && !level.name.is_empty());
         match depth {
@@ -227,118 +227,118 @@ impl Reader {
                 while self.stack.len() > depth {
                     self.close_level(context.scratch);
                 }
-                if context.scratch.is_empty() { Token::Markup(len) } else { Token::Converted(len) }
+                if context.scratch.is_empty() { BodyToken::Markup(len) } else { BodyToken::Converted(len) }
             }
-            None if is_call => self.finish(len, Completion::Whole, context),
+            None if is_call => self.finish(len, BlockCompletion::Whole, context),
             // The closer of something around the call.
             None if context.form.form.close.iter().any(|close| close.contains(name)) => {
-                self.finish(0, Completion::Whole, context)
+                self.finish(0, BlockCompletion::Whole, context)
             }
             None if !self.was_odd => {
                 self.was_odd = true;
-                Token::Odd("an element is closed that is not open")
+                BodyToken::Odd("an element is closed that is not open")
             }
-            None => Token::Markup(len),
+            None => BodyToken::Markup(len),
         }
     }
 
     fn close_level(&mut self, out: &mut String) {
         let Some(level) = self.stack.pop() else { return };
         match (level.kind, level.count) {
-            (Kind::Object, 0) => out.push_str("{}"),
-            (Kind::Object, _) => out.push('}'),
-            (Kind::List, 0) => out.push_str("[]"),
-            (Kind::List, _) => out.push(']'),
-            (Kind::Leaf, _) => {}
+            (ElementKind::Object, 0) => out.push_str("{}"),
+            (ElementKind::Object, _) => out.push('}'),
+            (ElementKind::List, 0) => out.push_str("[]"),
+            (ElementKind::List, _) => out.push(']'),
+            (ElementKind::Leaf, _) => {}
         }
     }
 
-    fn finish(&mut self, len: usize, completion: Completion, context: &mut Context<'_>) -> Token {
+    fn finish(&mut self, len: usize, completion: BlockCompletion, context: &mut BodyContext<'_>) -> BodyToken {
         context.scratch.clear();
         while !self.stack.is_empty() {
             self.close_level(context.scratch);
         }
-        self.at = At::Done;
+        self.at = ElementsState::Done;
         context.ended = Some(completion);
-        Token::Converted(len)
+        BodyToken::Converted(len)
     }
 
     /// The types that the schema allows for the element that is open.
-    fn types(&self, context: &Context<'_>) -> Types {
-        let Some(schema) = context.tools.schema(context.name) else { return Types::ANY };
+    fn types(&self, context: &BodyContext<'_>) -> TypeSet {
+        let Some(schema) = context.tools.schema(context.name) else { return TypeSet::ANY };
         let mut place = Some(schema.root());
         for (at, level) in self.stack.iter().enumerate().skip(1) {
-            let is_item = self.stack[at - 1].kind == Kind::List;
+            let is_item = self.stack[at - 1].kind == ElementKind::List;
             place = place.and_then(|place| if is_item { place.items() } else { place.property(&level.name) });
         }
-        place.map_or(Types::ANY, |place| place.types())
+        place.map_or(TypeSet::ANY, |place| place.types())
     }
 
     /// After an opening tag: elements, or a value.
-    fn value(&mut self, text: &str, body: &Elements, context: &mut Context<'_>) -> Token {
+    fn value(&mut self, text: &str, body: &ElementsBody, context: &mut BodyContext<'_>) -> BodyToken {
         let types = self.types(context);
         let may_nest =
-            (types.overlaps(Types::OBJECT) || types.overlaps(Types::ARRAY)) && self.stack.len() < DEEPEST;
+            (types.overlaps(TypeSet::OBJECT) || types.overlaps(TypeSet::ARRAY)) && self.stack.len() < DEEPEST;
         let space = self.seen.0 + leading_space(&text[self.seen.0..]);
         let rest = &text[space..];
         if rest.is_empty() && !context.is_last {
             self.seen.0 = space;
-            return Token::More;
+            return BodyToken::More;
         }
         match tag_at(rest, &body.prefix, context.is_last) {
-            Found::More => return Token::More,
-            Found::Open { name, .. } if may_nest => {
+            FoundElement::More => return BodyToken::More,
+            FoundElement::Open { name, .. } if may_nest => {
                 let is_list =
-                    name == body.item && types.overlaps(Types::ARRAY) || !types.overlaps(Types::OBJECT);
+                    name == body.item && types.overlaps(TypeSet::ARRAY) || !types.overlaps(TypeSet::OBJECT);
                 if let Some(level) = self.stack.last_mut() {
-                    level.kind = if is_list { Kind::List } else { Kind::Object };
+                    level.kind = if is_list { ElementKind::List } else { ElementKind::Object };
                 }
-                self.at = At::Tags;
-                return Token::Markup(space);
+                self.at = ElementsState::Tags;
+                return BodyToken::Markup(space);
             }
-            Found::Close { .. } if !types.allows_string() && may_nest => {
+            FoundElement::Close { .. } if !types.allows_string() && may_nest => {
                 if let Some(level) = self.stack.last_mut() {
-                    level.kind = if types.overlaps(Types::OBJECT) { Kind::Object } else { Kind::List };
+                    level.kind = if types.overlaps(TypeSet::OBJECT) { ElementKind::Object } else { ElementKind::List };
                 }
-                self.at = At::Tags;
-                return Token::Markup(space);
+                self.at = ElementsState::Tags;
+                return BodyToken::Markup(space);
             }
             _ => {}
         }
         let (len, is_ended) = self.leaf_len(text, self.seen.1, body, context);
         self.seen.1 = len;
         let is_string = types.is_only_string() || types.is_none();
-        let prospect = if is_string { Prospect::String } else { self.prober.probe(&text[..len], types) };
+        let prospect = if is_string { PossibleType::String } else { self.prober.probe(&text[..len], types) };
         match prospect {
-            Prospect::String => {
+            PossibleType::String => {
                 context.scratch.clear();
                 context.scratch.push('"');
-                self.at = At::Text;
-                Token::Converted(0)
+                self.at = ElementsState::Text;
+                BodyToken::Converted(0)
             }
-            Prospect::Open | Prospect::Literal if is_ended || context.is_last => {
+            PossibleType::Open | PossibleType::Literal if is_ended || context.is_last => {
                 context.scratch.clear();
                 typed::convert(&text[..len], types, context.scratch);
-                self.at = At::Tags;
-                Token::Converted(len)
+                self.at = ElementsState::Tags;
+                BodyToken::Converted(len)
             }
-            Prospect::Open | Prospect::Literal => Token::More,
+            PossibleType::Open | PossibleType::Literal => BodyToken::More,
         }
     }
 
     /// A piece of a string.
     #[inline]
-    fn text(&mut self, text: &str, body: &Elements, context: &mut Context<'_>) -> Token {
+    fn text(&mut self, text: &str, body: &ElementsBody, context: &mut BodyContext<'_>) -> BodyToken {
         let (len, is_ended) = self.leaf_len(text, 0, body, context);
         self.clear = self.clear.saturating_sub(len);
         if len == 0 {
             if !is_ended && !context.is_last {
-                return Token::More;
+                return BodyToken::More;
             }
             context.scratch.clear();
             context.scratch.push('"');
-            self.at = At::Tags;
-            return Token::Converted(0);
+            self.at = ElementsState::Tags;
+            return BodyToken::Converted(0);
         }
         let data = &text[..len];
         context.string(data)
@@ -351,8 +351,8 @@ impl Reader {
         &mut self,
         text: &str,
         from: usize,
-        body: &Elements,
-        context: &mut Context<'_>,
+        body: &ElementsBody,
+        context: &mut BodyContext<'_>,
     ) -> (usize, bool) {
         let mut from = from.max(self.clear).min(text.len());
         loop {
@@ -361,10 +361,10 @@ impl Reader {
                 return (at, false);
             }
             let (is_close, is_own, len) = match tag_at(&text[at..], &body.prefix, context.is_last) {
-                Found::More => return (at, false),
-                Found::Close { name, len } => (true, self.is_leaf(name), len),
-                Found::Open { name, len } => (false, self.is_leaf(name), len),
-                Found::None => (false, false, 0),
+                FoundElement::More => return (at, false),
+                FoundElement::Close { name, len } => (true, self.is_leaf(name), len),
+                FoundElement::Open { name, len } => (false, self.is_leaf(name), len),
+                FoundElement::None => (false, false, 0),
             };
             if !is_close && !is_own {
                 from = at + 1;
@@ -378,7 +378,7 @@ impl Reader {
                 }
             }
             if self.looked.far == 0 {
-                self.looked = Looked { far: len, open: usize::from(!is_close), counts: !is_close };
+                self.looked = ElementLookahead { far: len, open: usize::from(!is_close), counts: !is_close };
             }
             let Some(end) = self.look_on(text, at, body, context) else { return (at, false) };
             self.looked.far = 0;
@@ -405,7 +405,7 @@ impl Reader {
     }
 
     /// Whether what follows the closer of the open element is what the grammar has there. Nothing: more text is needed.
-    fn fits(&self, rest: &str, body: &Elements, context: &Context<'_>) -> Option<bool> {
+    fn fits(&self, rest: &str, body: &ElementsBody, context: &BodyContext<'_>) -> Option<bool> {
         let is_last = context.is_last;
         let rest = rest.trim_ascii_start();
         if rest.is_empty() {
@@ -414,12 +414,12 @@ impl Reader {
         let outer = self.stack.len().checked_sub(2).map_or("", |outer| self.stack[outer].name.as_str());
         let opens = |tag: &str| context.form.form.open.iter().any(|open| open.contains(&format!("<{tag}>")));
         let len = match tag_at(rest, &body.prefix, false) {
-            Found::More => return is_last.then_some(true),
-            Found::None => return Some(false),
-            Found::Open { name, .. } => return Some(!body.opens_call(name) && !opens(name)),
-            Found::Close { name, .. } if !outer.is_empty() => return Some(name == outer),
-            Found::Close { name, .. } if !body.closes_call(name) => return Some(false),
-            Found::Close { len, .. } => len,
+            FoundElement::More => return is_last.then_some(true),
+            FoundElement::None => return Some(false),
+            FoundElement::Open { name, .. } => return Some(!body.opens_call(name) && !opens(name)),
+            FoundElement::Close { name, .. } if !outer.is_empty() => return Some(name == outer),
+            FoundElement::Close { name, .. } if !body.closes_call(name) => return Some(false),
+            FoundElement::Close { len, .. } => len,
         };
         let rest = rest[len..].trim_ascii_start();
         if rest.is_empty() {
@@ -427,18 +427,18 @@ impl Reader {
         }
         let is_outside = |name: &str| context.form.form.close.iter().any(|close| close.contains(name));
         let len = match tag_at(rest, &body.prefix, false) {
-            Found::More => return is_last.then_some(true),
-            Found::None => return Some(false),
-            Found::Open { name, .. } => return Some(body.opens_call(name)),
-            Found::Close { name, .. } if !is_outside(name) => return Some(false),
-            Found::Close { len, .. } => len,
+            FoundElement::More => return is_last.then_some(true),
+            FoundElement::None => return Some(false),
+            FoundElement::Open { name, .. } => return Some(body.opens_call(name)),
+            FoundElement::Close { name, .. } if !is_outside(name) => return Some(false),
+            FoundElement::Close { len, .. } => len,
         };
         let rest = rest[len..].trim_ascii_start();
         match tag_at(rest, &body.prefix, false) {
             _ if rest.is_empty() => is_last.then_some(true),
-            Found::More => is_last.then_some(true),
-            Found::Close { .. } => Some(false),
-            Found::Open { .. } | Found::None => Some(true),
+            FoundElement::More => is_last.then_some(true),
+            FoundElement::Close { .. } => Some(false),
+            FoundElement::Open { .. } | FoundElement::None => Some(true),
         }
     }
 
@@ -449,8 +449,8 @@ impl Reader {
         &mut self,
         text: &str,
         at: usize,
-        body: &Elements,
-        context: &mut Context<'_>,
+        body: &ElementsBody,
+        context: &mut BodyContext<'_>,
     ) -> Option<Option<usize>> {
         if *context.looks > MOST_LOOKS {
             return Some(None);
@@ -464,8 +464,8 @@ impl Reader {
                 return Some(None);
             }
             let len = match tag_at(&text[next..], &body.prefix, context.is_last) {
-                Found::More => return None,
-                Found::Close { name, len } if self.is_leaf(name) => {
+                FoundElement::More => return None,
+                FoundElement::Close { name, len } if self.is_leaf(name) => {
                     if self.looked.open > 0 {
                         self.looked.open -= 1;
                     } else if self.fits(&text[next + len..], body, context)? {
@@ -473,17 +473,17 @@ impl Reader {
                     }
                     len
                 }
-                Found::Open { name, len } => {
+                FoundElement::Open { name, len } => {
                     self.looked.counts |= body.opens_call(name);
                     self.looked.open += usize::from(self.is_leaf(name) && self.looked.counts);
                     len
                 }
-                Found::Close { name, len } => {
+                FoundElement::Close { name, len } => {
                     self.looked.counts &= !body.closes_call(name) || self.looked.open > 0;
                     len
                 }
-                Found::None if next == text.len() => return None,
-                Found::None => 1,
+                FoundElement::None if next == text.len() => return None,
+                FoundElement::None => 1,
             };
             self.looked.far += len;
         }
@@ -507,20 +507,20 @@ fn run_len(text: &str, prefix: &str, is_last: bool) -> usize {
     text.len()
 }
 
-fn tag_at<'t>(text: &'t str, prefix: &str, is_last: bool) -> Found<'t> {
+fn tag_at<'t>(text: &'t str, prefix: &str, is_last: bool) -> FoundElement<'t> {
     let Some(tag) = text.strip_prefix(prefix) else {
-        return if !is_last && prefix.starts_with(text) { Found::More } else { Found::None };
+        return if !is_last && prefix.starts_with(text) { FoundElement::More } else { FoundElement::None };
     };
     if tag.is_empty() {
-        return if is_last { Found::None } else { Found::More };
+        return if is_last { FoundElement::None } else { FoundElement::More };
     }
-    let Some(inner) = tag.strip_prefix('<') else { return Found::None };
+    let Some(inner) = tag.strip_prefix('<') else { return FoundElement::None };
     let Some(end) = head(inner, LONGEST_TAG).find('>').filter(|&end| end <= LONGEST_TAG) else {
-        return if is_last || inner.len() > LONGEST_TAG { Found::None } else { Found::More };
+        return if is_last || inner.len() > LONGEST_TAG { FoundElement::None } else { FoundElement::More };
     };
     let len = prefix.len() + 1 + end + 1;
     match inner[..end].strip_prefix('/') {
-        Some(name) => Found::Close { name: name.trim(), len },
-        None => Found::Open { name: inner[..end].trim(), len },
+        Some(name) => FoundElement::Close { name: name.trim(), len },
+        None => FoundElement::Open { name: inner[..end].trim(), len },
     }
 }

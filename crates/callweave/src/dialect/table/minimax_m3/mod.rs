@@ -1,12 +1,12 @@
 pub(in crate::dialect) mod elements;
 
-use self::elements::Elements;
-use crate::dialect::spec::{Body, Dialect, Form, Tag};
+use self::elements::ElementsBody;
+use crate::dialect::spec::{CallBody, Dialect, CallForm, NamedTag};
 
 pub(super) fn dialect() -> Dialect {
-    let body = Elements {
+    let body = ElementsBody {
         prefix: "]<]minimax[>[".to_owned(),
-        call: Tag::with_attribute("<invoke", "name", ">"),
+        call: NamedTag::with_attribute("<invoke", "name", ">"),
         call_close: "</invoke>".to_owned(),
         item: "item".to_owned(),
     };
@@ -14,7 +14,7 @@ pub(super) fn dialect() -> Dialect {
         .models(["minimax-m3"])
         .thoughts("<mm:think>", "</mm:think>")
         .form(
-            Form::new(Body::Elements(body))
+            CallForm::new(CallBody::Elements(body))
                 .shared()
                 .between("]<]minimax[>[<tool_call>", "]<]minimax[>[</tool_call>")
                 .close("]<]minimax[>[</invoke>"),

@@ -3,21 +3,21 @@
 use serde::Deserialize;
 
 use crate::dialect::check;
-use crate::dialect::spec::{Body, Json, one_or_many};
+use crate::dialect::spec::{CallBody, JsonBody, one_or_many};
 use crate::dialect::bodies::json;
 use crate::dialect::bodies::tags::attribute_of;
-use crate::dialect::bodies::typed::{self, Prober, Prospect};
-use crate::dialect::bodies::value::{Progress, Value};
-use crate::dialect::bodies::{Context, Token, head, leading_space};
-use crate::event::Completion;
+use crate::dialect::bodies::typed::{self, TypeProber, PossibleType};
+use crate::dialect::bodies::value::{ValueProgress, ValueReader};
+use crate::dialect::bodies::{BodyContext, BodyToken, head, leading_space};
+use crate::event::BlockCompletion;
 use crate::json::escape_into;
-use crate::json::schema::Types;
+use crate::json::schema::TypeSet;
 
-/// See [`Body::Fields`]. The form's opener is the beginning of the tag (`<use_tool`), because the tag may
+/// See [`CallBody::Fields`]. The form's opener is the beginning of the tag (`<use_tool`), because the tag may
 /// hold the name in an attribute.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Fields {
+pub struct FieldsBody {
     /// The child that holds the name.
     pub name: String,
     /// The children that hold all arguments as JSON.
@@ -28,8 +28,8 @@ pub struct Fields {
 }
 
 
-impl Fields {
-    pub(in crate::dialect) fn check(&self, of: &dyn Fn(&str) -> String) -> check::Checked {
+impl FieldsBody {
+    pub(in crate::dialect) fn check(&self, of: &dyn Fn(&str) -> String) -> check::SpecResult {
         check::filled(&of("name"), &self.name)?;
         self.arguments.iter().try_for_each(|child| check::filled(&of("arguments"), child))?;
         check::marker(&of("close"), &self.close)
@@ -40,24 +40,24 @@ const LONGEST_TAG: usize = 512;
 
 /// Reads one call.
 #[derive(Clone, Debug, Default)]
-pub(in crate::dialect) struct Reader {
-    at: At,
+pub(in crate::dialect) struct FieldsReader {
+    at: FieldsState,
     field: String,
     /// The closing tag of the field.
     closer: String,
-    value: Value,
+    value: ValueReader,
     /// What the field that is open may still become.
-    prober: Prober,
+    prober: TypeProber,
     has_name: bool,
     /// How many fields have become arguments.
     count: usize,
     has_arguments: bool,
     /// For a body that is JSON.
-    json: json::Reader,
+    json: json::JsonCallReader,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum At {
+enum FieldsState {
     #[default]
     Header,
     HeaderEnd {
@@ -78,94 +78,94 @@ enum At {
     Done,
 }
 
-impl Reader {
+impl FieldsReader {
     #[inline]
     pub(in crate::dialect) fn is_in_string(&self) -> bool {
         match self.at {
-            At::Text => true,
-            At::Arguments => self.value.is_in_string(),
-            At::Json => self.json.is_in_string(),
+            FieldsState::Text => true,
+            FieldsState::Arguments => self.value.is_in_string(),
+            FieldsState::Json => self.json.is_in_string(),
             _ => false,
         }
     }
 
-    pub(in crate::dialect) fn next(&mut self, text: &str, context: &mut Context<'_>) -> Token {
-        let Body::Fields(body) = &context.form.form.body else { return Token::Fail };
+    pub(in crate::dialect) fn next(&mut self, text: &str, context: &mut BodyContext<'_>) -> BodyToken {
+        let CallBody::Fields(body) = &context.form.form.body else { return BodyToken::Fail };
         match self.at {
-            At::Header => self.header(text, context),
-            At::HeaderEnd { closes_itself } => {
+            FieldsState::Header => self.header(text, context),
+            FieldsState::HeaderEnd { closes_itself } => {
                 let len = text.find('>').map_or(0, |end| end + 1);
-                self.at = At::Children;
-                if closes_itself { self.finish(len, Completion::Whole, context) } else { Token::Markup(len) }
+                self.at = FieldsState::Children;
+                if closes_itself { self.finish(len, BlockCompletion::Whole, context) } else { BodyToken::Markup(len) }
             }
-            At::Children => self.children(text, body, context),
-            At::Name => self.name(text, context),
-            At::Arguments => self.arguments(text, context),
-            At::Field => self.field(text, context),
-            At::Text => self.text(text, context),
-            At::FieldEnd => self.field_end(text, body, context),
-            At::Json => self.json.next_in(&Json::default(), text, context),
-            At::Done => Token::Done,
+            FieldsState::Children => self.children(text, body, context),
+            FieldsState::Name => self.name(text, context),
+            FieldsState::Arguments => self.arguments(text, context),
+            FieldsState::Field => self.field(text, context),
+            FieldsState::Text => self.text(text, context),
+            FieldsState::FieldEnd => self.field_end(text, body, context),
+            FieldsState::Json => self.json.next_in(&JsonBody::default(), text, context),
+            FieldsState::Done => BodyToken::Done,
         }
     }
 
     /// The opening tag, which may hold the name.
-    fn header(&mut self, text: &str, context: &mut Context<'_>) -> Token {
+    fn header(&mut self, text: &str, context: &mut BodyContext<'_>) -> BodyToken {
         let Some(end) = head(text, LONGEST_TAG).find('>').filter(|&end| end <= LONGEST_TAG) else {
-            return if context.is_last || text.len() > LONGEST_TAG { Token::Fail } else { Token::More };
+            return if context.is_last || text.len() > LONGEST_TAG { BodyToken::Fail } else { BodyToken::More };
         };
         let header = &text[..end];
         if !header.is_empty() && !header.starts_with(char::is_whitespace) {
-            return Token::Fail;
+            return BodyToken::Fail;
         }
         let name = attribute_of(header, "name").filter(|name| !name.is_empty());
-        self.at = At::HeaderEnd { closes_itself: name.is_some() && header.ends_with('/') };
-        let Some(name) = name else { return Token::Markup(end) };
+        self.at = FieldsState::HeaderEnd { closes_itself: name.is_some() && header.ends_with('/') };
+        let Some(name) = name else { return BodyToken::Markup(end) };
         context.name.clear();
         context.name.push_str(name);
         self.has_name = true;
-        Token::Name(end)
+        BodyToken::Name(end)
     }
 
-    fn children(&mut self, text: &str, body: &Fields, context: &mut Context<'_>) -> Token {
+    fn children(&mut self, text: &str, body: &FieldsBody, context: &mut BodyContext<'_>) -> BodyToken {
         let space = leading_space(text);
         if space > 0 {
-            return Token::Markup(space);
+            return BodyToken::Markup(space);
         }
         if text.is_empty() {
-            return if context.is_last { self.finish(0, Completion::Cut, context) } else { Token::More };
+            return if context.is_last { self.finish(0, BlockCompletion::Cut, context) } else { BodyToken::More };
         }
         if text.starts_with('{') && self.count == 0 && !self.has_arguments {
             if !self.has_name {
-                self.at = At::Json;
-                return Token::Markup(0);
+                self.at = FieldsState::Json;
+                return BodyToken::Markup(0);
             }
             // The arguments without a field of their own, up to the end of the call.
             self.closer.clone_from(&body.close);
-            self.value = Value::default();
-            self.at = At::Arguments;
+            self.value = ValueReader::default();
+            self.at = FieldsState::Arguments;
             return self.arguments(text, context);
         }
         if !text.starts_with('<') {
-            return if self.has_name { self.finish(0, Completion::Cut, context) } else { Token::Fail };
+            return if self.has_name { self.finish(0, BlockCompletion::Cut, context) } else { BodyToken::Fail };
         }
         let Some(end) = head(text, LONGEST_TAG).find('>').filter(|&end| end <= LONGEST_TAG) else {
             return match context.is_last {
-                _ if text.len() > LONGEST_TAG => Token::Fail,
-                true => Token::Markup(text.len()),
-                false => Token::More,
+                _ if text.len() > LONGEST_TAG => BodyToken::Fail,
+                true => BodyToken::Markup(text.len()),
+                false => BodyToken::More,
             };
         };
         let tag = &text[1..end];
         if text[..=end] == *body.close {
             return if self.has_name {
-                self.finish(end + 1, Completion::Whole, context)
+                self.finish(end + 1, BlockCompletion::Whole, context)
             } else {
-                Token::Fail
+                BodyToken::Fail
             };
         }
         if tag.starts_with('/') {
-            return Token::Markup(end + 1);
+            return BodyToken::Markup(end + 1);
         }
         self.field.clear();
         self.field.push_str(tag.trim());
@@ -174,17 +174,17 @@ impl Reader {
         self.closer.push_str(&self.field);
         self.closer.push('>');
         if self.field == body.name {
-            self.at = At::Name;
-            return Token::Markup(end + 1);
+            self.at = FieldsState::Name;
+            return BodyToken::Markup(end + 1);
         }
         if body.arguments.contains(&self.field) && self.count == 0 {
-            self.at = At::Arguments;
-            self.value = Value::default();
-            return Token::Markup(end + 1);
+            self.at = FieldsState::Arguments;
+            self.value = ValueReader::default();
+            return BodyToken::Markup(end + 1);
         }
         self.count += 1;
-        self.prober = Prober::default();
-        self.at = At::Field;
+        self.prober = TypeProber::default();
+        self.at = FieldsState::Field;
         context.key(end + 1, self.count == 1, &self.field)
     }
 
@@ -203,27 +203,27 @@ impl Reader {
         }
     }
 
-    fn name(&mut self, text: &str, context: &mut Context<'_>) -> Token {
+    fn name(&mut self, text: &str, context: &mut BodyContext<'_>) -> BodyToken {
         let (len, is_ended) = self.end_of_field(text, context.is_last);
         if len > LONGEST_TAG || !is_ended {
-            return if context.is_last || len > LONGEST_TAG { Token::Fail } else { Token::More };
+            return if context.is_last || len > LONGEST_TAG { BodyToken::Fail } else { BodyToken::More };
         }
         let name = text[..len].trim();
-        self.at = At::FieldEnd;
+        self.at = FieldsState::FieldEnd;
         if name.is_empty() || self.has_name {
-            return Token::Markup(len);
+            return BodyToken::Markup(len);
         }
         context.name.clear();
         context.name.push_str(name);
         self.has_name = true;
-        Token::Name(len)
+        BodyToken::Name(len)
     }
 
-    fn arguments(&mut self, text: &str, context: &mut Context<'_>) -> Token {
+    fn arguments(&mut self, text: &str, context: &mut BodyContext<'_>) -> BodyToken {
         if !self.has_arguments {
             let space = leading_space(text);
             if space > 0 {
-                return Token::Markup(space);
+                return BodyToken::Markup(space);
             }
         }
         // JSON ends where it says; only what is none ends at the tag.
@@ -233,77 +233,77 @@ impl Reader {
             false => self.end_of_field(text, context.is_last),
         };
         let (token, progress) = self.value.token(&text[..len], context);
-        self.has_arguments |= matches!(token, Token::Argument(_));
+        self.has_arguments |= matches!(token, BodyToken::Argument(_));
         match progress {
-            Progress::Complete | Progress::Closed => self.at = At::FieldEnd,
-            Progress::Open | Progress::Cut if is_ended && len == 0 => self.at = At::FieldEnd,
-            Progress::Cut => return self.finish(0, Completion::Cut, context),
-            Progress::Open | Progress::Odd => {}
+            ValueProgress::Complete | ValueProgress::Closed => self.at = FieldsState::FieldEnd,
+            ValueProgress::Open | ValueProgress::Cut if is_ended && len == 0 => self.at = FieldsState::FieldEnd,
+            ValueProgress::Cut => return self.finish(0, BlockCompletion::Cut, context),
+            ValueProgress::Open | ValueProgress::Odd => {}
         }
-        if token == Token::More && is_ended { Token::Markup(0) } else { token }
+        if token == BodyToken::More && is_ended { BodyToken::Markup(0) } else { token }
     }
 
-    fn field(&mut self, text: &str, context: &mut Context<'_>) -> Token {
+    fn field(&mut self, text: &str, context: &mut BodyContext<'_>) -> BodyToken {
         let schema = context.tools.schema(context.name);
-        let types = schema.map_or(Types::ANY, |schema| schema.property(&self.field));
+        let types = schema.map_or(TypeSet::ANY, |schema| schema.property(&self.field));
         let (len, is_ended) = self.end_of_field(text, context.is_last);
-        if types.is_only_string() || self.prober.probe(&text[..len], types) == Prospect::String {
+        if types.is_only_string() || self.prober.probe(&text[..len], types) == PossibleType::String {
             context.scratch.clear();
             context.scratch.push('"');
-            self.at = At::Text;
-            return Token::Converted(0);
+            self.at = FieldsState::Text;
+            return BodyToken::Converted(0);
         }
         if !is_ended && !context.is_last {
-            return Token::More;
+            return BodyToken::More;
         }
         context.scratch.clear();
         typed::convert(text[..len].trim(), types, context.scratch);
-        self.at = At::FieldEnd;
-        Token::Converted(len)
+        self.at = FieldsState::FieldEnd;
+        BodyToken::Converted(len)
     }
 
-    fn text(&mut self, text: &str, context: &mut Context<'_>) -> Token {
+    fn text(&mut self, text: &str, context: &mut BodyContext<'_>) -> BodyToken {
         let (len, is_ended) = self.end_of_field(text, context.is_last);
         context.scratch.clear();
         if len == 0 {
             if !is_ended && !context.is_last {
-                return Token::More;
+                return BodyToken::More;
             }
             context.scratch.push('"');
-            self.at = At::FieldEnd;
-            return Token::Converted(0);
+            self.at = FieldsState::FieldEnd;
+            return BodyToken::Converted(0);
         }
         escape_into(&text[..len], context.scratch);
-        Token::Converted(len)
+        BodyToken::Converted(len)
     }
 
-    fn field_end(&mut self, text: &str, body: &Fields, context: &mut Context<'_>) -> Token {
+    fn field_end(&mut self, text: &str, body: &FieldsBody, context: &mut BodyContext<'_>) -> BodyToken {
         let (len, is_ended) = self.end_of_field(text, context.is_last);
         if is_ended && self.closer == body.close {
-            return self.finish(len + self.closer.len(), Completion::Whole, context);
+            return self.finish(len + self.closer.len(), BlockCompletion::Whole, context);
         }
         if is_ended {
-            self.at = At::Children;
-            return Token::Markup(len + self.closer.len());
+            self.at = FieldsState::Children;
+            return BodyToken::Markup(len + self.closer.len());
         }
         match (context.is_last, len) {
-            (true, 0) => self.finish(0, Completion::Cut, context),
-            (_, 0) => Token::More,
-            (_, len) => Token::Markup(len),
+            (true, 0) => self.finish(0, BlockCompletion::Cut, context),
+            (_, 0) => BodyToken::More,
+            (_, len) => BodyToken::Markup(len),
         }
     }
 
-    fn finish(&mut self, len: usize, completion: Completion, context: &mut Context<'_>) -> Token {
-        self.at = At::Done;
+    fn finish(&mut self, len: usize, completion: BlockCompletion, context: &mut BodyContext<'_>) -> BodyToken {
+        self.at = FieldsState::Done;
         context.ended = Some(completion);
         if self.has_arguments && self.count == 0 {
-            return Token::Markup(len);
+            return BodyToken::Markup(len);
         }
         if self.count == 0 {
-            return Token::NoArguments(len);
+            return BodyToken::NoArguments(len);
         }
         context.scratch.clear();
         context.scratch.push('}');
-        Token::Converted(len)
+        BodyToken::Converted(len)
     }
 }

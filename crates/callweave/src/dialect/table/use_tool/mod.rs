@@ -1,18 +1,18 @@
 pub(in crate::dialect) mod fields;
 
-use self::fields::Fields;
-use crate::dialect::spec::{Body, Children, Dialect, Form};
+use self::fields::FieldsBody;
+use crate::dialect::spec::{CallBody, ChildrenBody, Dialect, CallForm};
 
 pub(super) fn dialect() -> Dialect {
-    let body = Fields {
+    let body = FieldsBody {
         name: "name".to_owned(),
         arguments: ["args", "arguments", "parameters", "input"].map(str::to_owned).to_vec(),
         close: "</use_tool>".to_owned(),
     };
     // The tool's own name as the tag, as Cline and Roo have it, alone or in what other dialects have around calls.
-    let children = || Form::new(Body::Children(Children::default()));
+    let children = || CallForm::new(CallBody::Children(ChildrenBody::default()));
     Dialect::new("use_tool")
-        .form(Form::new(Body::Fields(body)).between("<use_tool", "</use_tool>"))
+        .form(CallForm::new(CallBody::Fields(body)).between("<use_tool", "</use_tool>"))
         .form(children())
         .form(children().between("<tool_call>", "</tool_call>"))
         .form(children().between("<tool_use>", "</tool_use>"))

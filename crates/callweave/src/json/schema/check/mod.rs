@@ -1,7 +1,7 @@
 //! Checking a value by the whole of JSON Schema, step by step.
 //!
 //! A value is walked together with the schemas that describe it. Each schema that is looked at, each comparison and
-//! each stretch of text is taken from a [`Budget`], so that no schema makes more work than it holds, and recursion has
+//! each stretch of text is taken from a [`StepBudget`], so that no schema makes more work than it holds, and recursion has
 //! a limit of its own. Problems are told only where a value is not valid, and only the first of them.
 
 mod number;
@@ -14,11 +14,11 @@ use std::collections::HashMap;
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
 
-use super::budget::{Budget, Spent};
-use super::coerce::Segment;
-use super::{EXCERPT, Problem, Types, excerpt};
+use super::budget::{BudgetSpent, StepBudget};
+use super::coerce::ValuePathSegment;
+use super::{EXCERPT, SchemaProblem, TypeSet, excerpt};
 use crate::json::{Object, Value};
-use words::{Bound, Compiled, Count, Id, Members, NOWHERE, Word};
+use words::{CheckNodeId, CompiledSchema, CountKeyword, Keyword, MemberKeywords, NOWHERE, NumberBound};
 
 /// How many schemas may be looked at, one because of the other: what is deeper is not checked.
 const MAX_DEPTH: usize = 512;
@@ -27,32 +27,36 @@ const MAX_PROBLEMS: usize = 64;
 
 /// Why there is no verdict.
 #[derive(Clone, Debug)]
-pub(super) enum Stop {
+pub(super) enum CheckStop {
     /// It would take too much work.
     Spent,
     /// The schema is not valid.
     Invalid(String),
 }
 
-impl From<Spent> for Stop {
-    fn from(_: Spent) -> Self {
+impl From<BudgetSpent> for CheckStop {
+    fn from(_: BudgetSpent) -> Self {
         Self::Spent
     }
 }
 
 /// A schema, ready to check values.
 #[derive(Debug)]
-pub(super) struct Check(Compiled);
+pub(super) struct SchemaCheck(CompiledSchema);
 
-impl Check {
+impl SchemaCheck {
     /// Reads a schema in the words of the standard.
-    pub(super) fn new(schema: &Value) -> Result<Self, Stop> {
-        Compiled::new(schema).map(Self)
+    pub(super) fn new(schema: &Value) -> Result<Self, CheckStop> {
+        CompiledSchema::new(schema).map(Self)
     }
 
     /// What is wrong with a value that is no deeper than [`Value::MAX_DEPTH`].
-    pub(super) fn problems(&self, value: &Value, budget: &mut Budget) -> Result<Vec<Problem>, Stop> {
-        let mut walk = Walk {
+    pub(super) fn problems(
+        &self,
+        value: &Value,
+        budget: &mut StepBudget,
+    ) -> Result<Vec<SchemaProblem>, CheckStop> {
+        let mut walk = CheckWalk {
             compiled: &self.0,
             budget,
             path: Vec::new(),
@@ -62,8 +66,8 @@ impl Check {
             problems: Vec::new(),
         };
         // Most are valid, and to know that takes less than to tell problems.
-        if !walk.is_valid(Compiled::ROOT, value)? {
-            walk.visit(Compiled::ROOT, value, Telling::Problems)?;
+        if !walk.is_valid(CompiledSchema::ROOT, value)? {
+            walk.visit(CompiledSchema::ROOT, value, ProblemReporting::Problems)?;
         }
         Ok(walk.problems)
     }
@@ -71,39 +75,39 @@ impl Check {
 
 /// Whether problems are told where they are found, or the first one ends it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Telling {
+enum ProblemReporting {
     Nothing,
     Problems,
 }
 
-struct Walk<'c> {
-    compiled: &'c Compiled,
-    budget: &'c mut Budget,
+struct CheckWalk<'c> {
+    compiled: &'c CompiledSchema,
+    budget: &'c mut StepBudget,
     /// Where the value is; kept only while problems are told.
-    path: Vec<Segment>,
+    path: Vec<ValuePathSegment>,
     /// The schemas that are being looked at for the same value.
-    trail: Vec<Id>,
+    trail: Vec<CheckNodeId>,
     /// The documents that led here.
     scope: Vec<usize>,
     depth: usize,
-    problems: Vec<Problem>,
+    problems: Vec<SchemaProblem>,
 }
 
-type Verdict = Result<bool, Stop>;
+type CheckResult = Result<bool, CheckStop>;
 
-impl<'c> Walk<'c> {
-    fn is_valid(&mut self, id: Id, value: &Value) -> Verdict {
-        self.visit(id, value, Telling::Nothing)
+impl<'c> CheckWalk<'c> {
+    fn is_valid(&mut self, id: CheckNodeId, value: &Value) -> CheckResult {
+        self.visit(id, value, ProblemReporting::Nothing)
     }
 
     /// Whether a value is valid by a schema of its own place.
-    fn visit(&mut self, id: Id, value: &Value, telling: Telling) -> Verdict {
+    fn visit(&mut self, id: CheckNodeId, value: &Value, telling: ProblemReporting) -> CheckResult {
         self.inside(id, |walk| {
             let mut is_valid = true;
             for word in &walk.compiled.node(id).words {
                 if !walk.check(id, word, value, telling)? {
                     is_valid = false;
-                    if telling == Telling::Nothing || walk.problems.len() >= MAX_PROBLEMS {
+                    if telling == ProblemReporting::Nothing || walk.problems.len() >= MAX_PROBLEMS {
                         break;
                     }
                 }
@@ -113,14 +117,18 @@ impl<'c> Walk<'c> {
     }
 
     /// Works inside a schema. One that says of a value what it says of that value itself says nothing.
-    fn inside<T>(&mut self, id: Id, work: impl FnOnce(&mut Self) -> Result<T, Stop>) -> Result<T, Stop> {
+    fn inside<T>(
+        &mut self,
+        id: CheckNodeId,
+        work: impl FnOnce(&mut Self) -> Result<T, CheckStop>,
+    ) -> Result<T, CheckStop> {
         let node = self.compiled.node(id);
         self.budget.spend_on(1 + node.words.len())?;
         if self.trail.contains(&id) {
-            return Err(Stop::Invalid("the schema leads back to itself".to_owned()));
+            return Err(CheckStop::Invalid("the schema leads back to itself".to_owned()));
         }
         if self.depth == MAX_DEPTH {
-            return Err(Stop::Spent);
+            return Err(CheckStop::Spent);
         }
         let is_entering = self.scope.last() != Some(&node.resource);
         if is_entering {
@@ -138,49 +146,61 @@ impl<'c> Walk<'c> {
     }
 
     /// Visits a part of the value.
-    fn part(&mut self, id: Id, step: impl FnOnce() -> Segment, value: &Value, telling: Telling) -> Verdict {
+    fn part(
+        &mut self,
+        id: CheckNodeId,
+        step: impl FnOnce() -> ValuePathSegment,
+        value: &Value,
+        telling: ProblemReporting,
+    ) -> CheckResult {
         let trail = std::mem::take(&mut self.trail);
-        if telling == Telling::Problems {
+        if telling == ProblemReporting::Problems {
             self.path.push(step());
         }
         let verdict = self.visit(id, value, telling);
-        if telling == Telling::Problems {
+        if telling == ProblemReporting::Problems {
             self.path.pop();
         }
         self.trail = trail;
         verdict
     }
 
-    fn check(&mut self, id: Id, word: &'c Word, value: &Value, telling: Telling) -> Verdict {
+    fn check(
+        &mut self,
+        id: CheckNodeId,
+        word: &'c Keyword,
+        value: &Value,
+        telling: ProblemReporting,
+    ) -> CheckResult {
         match word {
-            Word::Members(members) => match value {
+            Keyword::Members(members) => match value {
                 Value::Object(object) => self.members(members, object, telling),
                 _ => Ok(true),
             },
-            Word::Elements { first, rest } => {
+            Keyword::Elements { first, rest } => {
                 let Value::Array(elements) = value else { return Ok(true) };
                 let mut verdict = true;
                 for (index, element) in elements.iter().enumerate() {
                     if let Some(schema) = first.get(index).copied().or(*rest) {
-                        verdict &= self.part(schema, || Segment::Index(index), element, telling)?;
+                        verdict &= self.part(schema, || ValuePathSegment::Index(index), element, telling)?;
                     }
-                    if !verdict && telling == Telling::Nothing {
+                    if !verdict && telling == ProblemReporting::Nothing {
                         break;
                     }
                 }
                 Ok(verdict)
             }
-            Word::All(schemas) => {
+            Keyword::All(schemas) => {
                 let mut verdict = true;
                 for &schema in schemas {
                     verdict &= self.visit(schema, value, telling)?;
-                    if !verdict && telling == Telling::Nothing {
+                    if !verdict && telling == ProblemReporting::Nothing {
                         break;
                     }
                 }
                 Ok(verdict)
             }
-            Word::DependentSchemas(schemas) => {
+            Keyword::DependentSchemas(schemas) => {
                 let Value::Object(object) = value else { return Ok(true) };
                 let mut verdict = true;
                 for (name, schema) in schemas {
@@ -191,21 +211,21 @@ impl<'c> Walk<'c> {
                 }
                 Ok(verdict)
             }
-            Word::If { then: None, otherwise: None, .. } => Ok(true),
-            Word::If { condition, then, otherwise } => {
+            Keyword::If { then: None, otherwise: None, .. } => Ok(true),
+            Keyword::If { condition, then, otherwise } => {
                 let branch = if self.is_valid(*condition, value)? { then } else { otherwise };
                 branch.map_or(Ok(true), |schema| self.visit(schema, value, telling))
             }
-            Word::Reference(NOWHERE) | Word::Dynamic { nearest: NOWHERE, .. } => {
-                Err(Stop::Invalid("a reference leads nowhere".to_owned()))
+            Keyword::Reference(NOWHERE) | Keyword::Dynamic { nearest: NOWHERE, .. } => {
+                Err(CheckStop::Invalid("a reference leads nowhere".to_owned()))
             }
-            Word::Reference(schema) => self.visit(*schema, value, telling),
-            Word::Dynamic { nearest, name } => {
+            Keyword::Reference(schema) => self.visit(*schema, value, telling),
+            Keyword::Dynamic { nearest, name } => {
                 let schema = self.dynamic(*nearest, name)?;
                 self.visit(schema, value, telling)
             }
-            Word::Names(schema) => self.names(*schema, value, telling),
-            Word::UnseenMembers(schema) | Word::UnseenElements(schema) => {
+            Keyword::Names(schema) => self.names(*schema, value, telling),
+            Keyword::UnseenMembers(schema) | Keyword::UnseenElements(schema) => {
                 self.unseen(id, *schema, word, value, telling)
             }
             _ => {
@@ -216,11 +236,13 @@ impl<'c> Walk<'c> {
     }
 
     /// Tells a problem, if there is one, and says whether there is none.
-    fn tell(&mut self, problem: Option<Cow<'static, str>>, telling: Telling) -> bool {
+    fn tell(&mut self, problem: Option<Cow<'static, str>>, telling: ProblemReporting) -> bool {
         let Some(detail) = problem else { return true };
-        if telling == Telling::Problems && self.problems.len() < MAX_PROBLEMS {
-            self.problems
-                .push(Problem { path: super::coerce::path_of(&self.path), detail: detail.into_owned() });
+        if telling == ProblemReporting::Problems && self.problems.len() < MAX_PROBLEMS {
+            self.problems.push(SchemaProblem {
+                path: super::coerce::path_of(&self.path),
+                detail: detail.into_owned(),
+            });
         }
         false
     }
@@ -228,28 +250,28 @@ impl<'c> Walk<'c> {
     /// What is wrong with a value itself by one word; in which words, only if they are told.
     fn problem(
         &mut self,
-        word: &Word,
+        word: &Keyword,
         value: &Value,
-        telling: Telling,
-    ) -> Result<Option<Cow<'static, str>>, Stop> {
+        telling: ProblemReporting,
+    ) -> Result<Option<Cow<'static, str>>, CheckStop> {
         let said = |is_wrong: bool, detail: &dyn Fn() -> String| {
-            is_wrong.then(|| if telling == Telling::Problems { detail().into() } else { "".into() })
+            is_wrong.then(|| if telling == ProblemReporting::Problems { detail().into() } else { "".into() })
         };
         Ok(match word {
-            Word::Never => said(true, &|| "False schema does not allow value".to_owned()),
-            Word::Type { types, is_strict, names } => {
+            Keyword::Never => said(true, &|| "False schema does not allow value".to_owned()),
+            Keyword::Type { types, is_strict, names } => {
                 let is_fraction = |text: &str| text.contains(['.', 'e', 'E']);
                 let is_fraction = *is_strict
                     && !types.allows_number()
                     && value.as_number().is_some_and(|number| is_fraction(number.as_str()));
-                let is_wrong = !types.contains(Types::of(value)) || is_fraction;
+                let is_wrong = !types.contains(TypeSet::of(value)) || is_fraction;
                 said(is_wrong, &|| format!("value is not of {names}"))
             }
-            Word::Const(expected) => {
+            Keyword::Const(expected) => {
                 let is_same = self.is_same(expected, value)?;
                 said(!is_same, &|| format!("{} was expected", shown(expected)))
             }
-            Word::Enum(choices) => {
+            Keyword::Enum(choices) => {
                 for choice in choices {
                     if self.is_same(choice, value)? {
                         return Ok(None);
@@ -257,38 +279,42 @@ impl<'c> Walk<'c> {
                 }
                 said(true, &|| format!("value is not one of {}", listed(choices)))
             }
-            Word::Bound(bound, limit) => {
+            Keyword::Bound(bound, limit) => {
                 let Value::Number(number) = value else { return Ok(None) };
                 self.budget.spend_on_text(number.as_str().len())?;
                 let order = number::compare(number, limit);
                 let (is_wrong, relation) = match bound {
-                    Bound::Minimum => (order.is_lt(), "less than the minimum"),
-                    Bound::Maximum => (order.is_gt(), "greater than the maximum"),
-                    Bound::AboveMinimum => (order.is_le(), "less than or equal to the minimum"),
-                    Bound::BelowMaximum => (order.is_ge(), "greater than or equal to the maximum"),
+                    NumberBound::Minimum => (order.is_lt(), "less than the minimum"),
+                    NumberBound::Maximum => (order.is_gt(), "greater than the maximum"),
+                    NumberBound::AboveMinimum => (order.is_le(), "less than or equal to the minimum"),
+                    NumberBound::BelowMaximum => (order.is_ge(), "greater than or equal to the maximum"),
                 };
                 said(is_wrong, &|| format!("value is {relation} of {}", excerpt(limit.as_str())))
             }
-            Word::MultipleOf(of) => {
+            Keyword::MultipleOf(of) => {
                 let Value::Number(number) = value else { return Ok(None) };
                 self.budget.spend_on_text(number.as_str().len())?;
                 let is_wrong = !number::is_multiple(number, of);
                 said(is_wrong, &|| format!("value is not a multiple of {}", excerpt(of.as_str())))
             }
-            Word::Count(count, limit) => {
+            Keyword::Count(count, limit) => {
                 let Some(found) = self.counted(*count, value)? else { return Ok(None) };
                 let (is_wrong, words, one, many) = match count {
-                    Count::MinLength => (found < *limit, "is shorter than", "character", "characters"),
-                    Count::MaxLength => (found > *limit, "is longer than", "character", "characters"),
-                    Count::MinItems => (found < *limit, "has less than", "item", "items"),
-                    Count::MaxItems => (found > *limit, "has more than", "item", "items"),
-                    Count::MinProperties => (found < *limit, "has less than", "property", "properties"),
-                    Count::MaxProperties => (found > *limit, "has more than", "property", "properties"),
+                    CountKeyword::MinLength => (found < *limit, "is shorter than", "character", "characters"),
+                    CountKeyword::MaxLength => (found > *limit, "is longer than", "character", "characters"),
+                    CountKeyword::MinItems => (found < *limit, "has less than", "item", "items"),
+                    CountKeyword::MaxItems => (found > *limit, "has more than", "item", "items"),
+                    CountKeyword::MinProperties => {
+                        (found < *limit, "has less than", "property", "properties")
+                    }
+                    CountKeyword::MaxProperties => {
+                        (found > *limit, "has more than", "property", "properties")
+                    }
                 };
                 said(is_wrong, &|| format!("value {words} {limit} {}", if *limit == 1 { one } else { many }))
             }
-            Word::Required(names) => self.missing(names, value, telling)?,
-            Word::DependentRequired(lists) => {
+            Keyword::Required(names) => self.missing(names, value, telling)?,
+            Keyword::DependentRequired(lists) => {
                 let Value::Object(object) = value else { return Ok(None) };
                 for (name, names) in lists {
                     self.budget.spend(1)?;
@@ -300,21 +326,21 @@ impl<'c> Walk<'c> {
                 }
                 None
             }
-            Word::Pattern(pattern) => {
+            Keyword::Pattern(pattern) => {
                 let Value::String(text) = value else { return Ok(None) };
                 let is_found = pattern.matches(text, self.budget)?;
                 said(!is_found, &|| format!("value does not match \"{}\"", excerpt(&pattern.text)))
             }
-            Word::Form(form) => {
+            Keyword::Form(form) => {
                 let Value::String(text) = value else { return Ok(None) };
                 form.problem(text, self.budget)?.map(|problem| excerpt(&problem).into_owned().into())
             }
-            Word::UniqueItems => {
+            Keyword::UniqueItems => {
                 let Value::Array(elements) = value else { return Ok(None) };
                 let is_wrong = self.has_twins(elements)?;
                 said(is_wrong, &|| "value has non-unique elements".to_owned())
             }
-            Word::Contains { schema, least, most, .. } => {
+            Keyword::Contains { schema, least, most, .. } => {
                 let Value::Array(elements) = value else { return Ok(None) };
                 let found =
                     self.count_valid(*schema, elements)?.into_iter().filter(|is_valid| *is_valid).count()
@@ -322,7 +348,7 @@ impl<'c> Walk<'c> {
                 let is_wrong = found < *least || most.is_some_and(|most| found > most);
                 said(is_wrong, &|| "None of value are valid under the given schema".to_owned())
             }
-            Word::Any(schemas) => {
+            Keyword::Any(schemas) => {
                 for &schema in schemas {
                     if self.is_valid(schema, value)? {
                         return Ok(None);
@@ -332,7 +358,7 @@ impl<'c> Walk<'c> {
                     "value is not valid under any of the schemas listed in the 'anyOf' keyword".to_owned()
                 })
             }
-            Word::One(schemas) => {
+            Keyword::One(schemas) => {
                 let mut found = 0;
                 for &schema in schemas {
                     found += u8::from(self.is_valid(schema, value)?);
@@ -343,31 +369,33 @@ impl<'c> Walk<'c> {
                 let how = if found == 0 { "not valid under any" } else { "valid under more than one" };
                 said(found != 1, &|| format!("value is {how} of the schemas listed in the 'oneOf' keyword"))
             }
-            Word::Not(schema) => {
+            Keyword::Not(schema) => {
                 let is_wrong = self.is_valid(*schema, value)?;
                 said(is_wrong, &|| "value is valid under the schema of the 'not' keyword".to_owned())
             }
-            Word::Members(_)
-            | Word::Names(_)
-            | Word::Elements { .. }
-            | Word::DependentSchemas(_)
-            | Word::All(_)
-            | Word::If { .. }
-            | Word::UnseenMembers(_)
-            | Word::UnseenElements(_)
-            | Word::Reference(_)
-            | Word::Dynamic { .. } => None,
+            Keyword::Members(_)
+            | Keyword::Names(_)
+            | Keyword::Elements { .. }
+            | Keyword::DependentSchemas(_)
+            | Keyword::All(_)
+            | Keyword::If { .. }
+            | Keyword::UnseenMembers(_)
+            | Keyword::UnseenElements(_)
+            | Keyword::Reference(_)
+            | Keyword::Dynamic { .. } => None,
         })
     }
 
-    fn counted(&mut self, count: Count, value: &Value) -> Result<Option<u64>, Stop> {
+    fn counted(&mut self, count: CountKeyword, value: &Value) -> Result<Option<u64>, CheckStop> {
         let found = match (count, value) {
-            (Count::MinLength | Count::MaxLength, Value::String(text)) => {
+            (CountKeyword::MinLength | CountKeyword::MaxLength, Value::String(text)) => {
                 self.budget.spend_on_text(text.len())?;
                 text.chars().count()
             }
-            (Count::MinItems | Count::MaxItems, Value::Array(elements)) => elements.len(),
-            (Count::MinProperties | Count::MaxProperties, Value::Object(members)) => members.len(),
+            (CountKeyword::MinItems | CountKeyword::MaxItems, Value::Array(elements)) => elements.len(),
+            (CountKeyword::MinProperties | CountKeyword::MaxProperties, Value::Object(members)) => {
+                members.len()
+            }
             _ => return Ok(None),
         };
         Ok(Some(found as u64))
@@ -378,12 +406,12 @@ impl<'c> Walk<'c> {
         &mut self,
         names: &[String],
         value: &Value,
-        telling: Telling,
-    ) -> Result<Option<Cow<'static, str>>, Stop> {
+        telling: ProblemReporting,
+    ) -> Result<Option<Cow<'static, str>>, CheckStop> {
         let Value::Object(object) = value else { return Ok(None) };
         self.budget.spend_on(names.len())?;
         let mut missing = names.iter().filter(|name| !object.contains_key(name));
-        if telling == Telling::Nothing {
+        if telling == ProblemReporting::Nothing {
             return Ok(missing.next().map(|_| "".into()));
         }
         let problem =
@@ -396,12 +424,17 @@ impl<'c> Walk<'c> {
         Ok(last)
     }
 
-    fn members(&mut self, members: &'c Members, object: &Object, telling: Telling) -> Verdict {
+    fn members(
+        &mut self,
+        members: &'c MemberKeywords,
+        object: &Object,
+        telling: ProblemReporting,
+    ) -> CheckResult {
         let mut verdict = true;
         let mut unexpected: Vec<&str> = Vec::new();
         for (key, value) in object {
             self.budget.spend(1)?;
-            let step = || Segment::Key(key.to_owned());
+            let step = || ValuePathSegment::Key(key.to_owned());
             let named = members.named.get(key).copied();
             if let Some(schema) = named {
                 verdict &= self.part(schema, step, value, telling)?;
@@ -421,7 +454,7 @@ impl<'c> Walk<'c> {
                     verdict &= self.part(schema, step, value, telling)?;
                 }
             }
-            if !verdict && telling == Telling::Nothing {
+            if !verdict && telling == ProblemReporting::Nothing {
                 return Ok(false);
             }
         }
@@ -435,7 +468,7 @@ impl<'c> Walk<'c> {
     }
 
     /// Checks the names of an object's members.
-    fn names(&mut self, schema: Id, value: &Value, telling: Telling) -> Verdict {
+    fn names(&mut self, schema: CheckNodeId, value: &Value, telling: ProblemReporting) -> CheckResult {
         let Value::Object(object) = value else { return Ok(true) };
         let mut verdict = true;
         for key in object.keys() {
@@ -443,7 +476,7 @@ impl<'c> Walk<'c> {
             let trail = std::mem::take(&mut self.trail);
             verdict &= self.visit(schema, &key.into(), telling)?;
             self.trail = trail;
-            if !verdict && telling == Telling::Nothing {
+            if !verdict && telling == ProblemReporting::Nothing {
                 break;
             }
         }
@@ -451,15 +484,15 @@ impl<'c> Walk<'c> {
     }
 
     /// Which elements are valid by a schema.
-    fn count_valid(&mut self, schema: Id, elements: &[Value]) -> Result<Vec<bool>, Stop> {
+    fn count_valid(&mut self, schema: CheckNodeId, elements: &[Value]) -> Result<Vec<bool>, CheckStop> {
         self.budget.spend_on(elements.len())?;
-        let index = || Segment::Index(0);
-        elements.iter().map(|element| self.part(schema, index, element, Telling::Nothing)).collect()
+        let index = || ValuePathSegment::Index(0);
+        elements.iter().map(|element| self.part(schema, index, element, ProblemReporting::Nothing)).collect()
     }
 
     /// Where a reference leads that depends on the documents through which it was reached: to the outermost that has
     /// the name, if the nearest has.
-    fn dynamic(&mut self, nearest: Id, name: &str) -> Result<Id, Stop> {
+    fn dynamic(&mut self, nearest: CheckNodeId, name: &str) -> Result<CheckNodeId, CheckStop> {
         let home = self.compiled.node(nearest).resource;
         if self.compiled.dynamic(home, name) != Some(nearest) {
             return Ok(nearest);
@@ -469,13 +502,20 @@ impl<'c> Walk<'c> {
     }
 
     /// `unevaluatedProperties` and `unevaluatedItems`: what no other word of the schema has looked at.
-    fn unseen(&mut self, id: Id, schema: Id, word: &Word, value: &Value, telling: Telling) -> Verdict {
+    fn unseen(
+        &mut self,
+        id: CheckNodeId,
+        schema: CheckNodeId,
+        word: &Keyword,
+        value: &Value,
+        telling: ProblemReporting,
+    ) -> CheckResult {
         let parts: Vec<(Option<&str>, &Value)> = match (word, value) {
-            (Word::UnseenMembers(_), Value::Object(members)) => {
+            (Keyword::UnseenMembers(_), Value::Object(members)) => {
                 self.budget.spend_on(members.len())?;
                 members.iter().map(|(key, part)| (Some(key), part)).collect()
             }
-            (Word::UnseenElements(_), Value::Array(elements)) => {
+            (Keyword::UnseenElements(_), Value::Array(elements)) => {
                 self.budget.spend_on(elements.len())?;
                 elements.iter().map(|part| (None, part)).collect()
             }
@@ -483,7 +523,7 @@ impl<'c> Walk<'c> {
         };
         let mut seen = vec![false; parts.len()];
         for other in &self.compiled.node(id).words {
-            if !matches!(other, Word::UnseenMembers(_) | Word::UnseenElements(_)) {
+            if !matches!(other, Keyword::UnseenMembers(_) | Keyword::UnseenElements(_)) {
                 self.see_by(other, value, &mut seen)?;
             }
         }
@@ -491,7 +531,9 @@ impl<'c> Walk<'c> {
         let mut unexpected: Vec<&str> = Vec::new();
         let mut left_over = 0;
         for ((key, part), is_seen) in parts.into_iter().zip(seen) {
-            if !is_seen && !self.part(schema, || Segment::Index(0), part, Telling::Nothing)? {
+            if !is_seen
+                && !self.part(schema, || ValuePathSegment::Index(0), part, ProblemReporting::Nothing)?
+            {
                 verdict = false;
                 left_over += 1;
                 unexpected.extend(key);
@@ -510,15 +552,15 @@ impl<'c> Walk<'c> {
     }
 
     /// Marks the parts of a value that a schema which holds has looked at.
-    fn see(&mut self, id: Id, value: &Value, seen: &mut [bool]) -> Result<(), Stop> {
+    fn see(&mut self, id: CheckNodeId, value: &Value, seen: &mut [bool]) -> Result<(), CheckStop> {
         self.inside(id, |walk| {
             walk.compiled.node(id).words.iter().try_for_each(|word| walk.see_by(word, value, seen))
         })
     }
 
-    fn see_by(&mut self, word: &'c Word, value: &Value, seen: &mut [bool]) -> Result<(), Stop> {
+    fn see_by(&mut self, word: &'c Keyword, value: &Value, seen: &mut [bool]) -> Result<(), CheckStop> {
         match (word, value) {
-            (Word::Members(members), Value::Object(object)) => {
+            (Keyword::Members(members), Value::Object(object)) => {
                 for ((key, _), seen) in object.iter().zip(seen) {
                     self.budget.spend(1)?;
                     *seen |= members.named.contains_key(key) || members.others.is_some();
@@ -527,26 +569,26 @@ impl<'c> Walk<'c> {
                     }
                 }
             }
-            (Word::Elements { first, rest }, Value::Array(_)) => {
+            (Keyword::Elements { first, rest }, Value::Array(_)) => {
                 self.budget.spend_on(seen.len())?;
                 let first = if rest.is_some() { seen.len() } else { first.len() };
                 seen.iter_mut().take(first).for_each(|seen| *seen = true);
             }
-            (Word::Contains { schema, is_looking: true, .. }, Value::Array(elements)) => {
+            (Keyword::Contains { schema, is_looking: true, .. }, Value::Array(elements)) => {
                 for (seen, is_valid) in seen.iter_mut().zip(self.count_valid(*schema, elements)?) {
                     *seen |= is_valid;
                 }
             }
-            (Word::UnseenMembers(_), Value::Object(_)) | (Word::UnseenElements(_), Value::Array(_)) => {
+            (Keyword::UnseenMembers(_), Value::Object(_)) | (Keyword::UnseenElements(_), Value::Array(_)) => {
                 self.budget.spend_on(seen.len())?;
                 seen.fill(true);
             }
-            (Word::All(schemas) | Word::Any(schemas) | Word::One(schemas), _) => {
+            (Keyword::All(schemas) | Keyword::Any(schemas) | Keyword::One(schemas), _) => {
                 for &schema in schemas {
                     self.see_valid(schema, value, seen)?;
                 }
             }
-            (Word::DependentSchemas(schemas), Value::Object(object)) => {
+            (Keyword::DependentSchemas(schemas), Value::Object(object)) => {
                 for (name, schema) in schemas {
                     self.budget.spend(1)?;
                     if object.contains_key(name) {
@@ -554,7 +596,7 @@ impl<'c> Walk<'c> {
                     }
                 }
             }
-            (Word::If { condition, then, otherwise }, _) => {
+            (Keyword::If { condition, then, otherwise }, _) => {
                 let branch = if self.is_valid(*condition, value)? {
                     self.see(*condition, value, seen)?;
                     then
@@ -565,9 +607,9 @@ impl<'c> Walk<'c> {
                     self.see_valid(*schema, value, seen)?;
                 }
             }
-            (Word::Reference(NOWHERE) | Word::Dynamic { nearest: NOWHERE, .. }, _) => {}
-            (Word::Reference(schema), _) => self.see_valid(*schema, value, seen)?,
-            (Word::Dynamic { nearest, name }, _) => {
+            (Keyword::Reference(NOWHERE) | Keyword::Dynamic { nearest: NOWHERE, .. }, _) => {}
+            (Keyword::Reference(schema), _) => self.see_valid(*schema, value, seen)?,
+            (Keyword::Dynamic { nearest, name }, _) => {
                 let schema = self.dynamic(*nearest, name)?;
                 self.see_valid(schema, value, seen)?;
             }
@@ -576,12 +618,12 @@ impl<'c> Walk<'c> {
         Ok(())
     }
 
-    fn see_valid(&mut self, id: Id, value: &Value, seen: &mut [bool]) -> Result<(), Stop> {
+    fn see_valid(&mut self, id: CheckNodeId, value: &Value, seen: &mut [bool]) -> Result<(), CheckStop> {
         if self.is_valid(id, value)? { self.see(id, value, seen) } else { Ok(()) }
     }
 
     /// Whether two values are the same to JSON Schema, for which `1` and `1.0` are.
-    fn is_same(&mut self, one: &Value, other: &Value) -> Verdict {
+    fn is_same(&mut self, one: &Value, other: &Value) -> CheckResult {
         self.budget.spend(1)?;
         match (one, other) {
             (Value::Number(one), Value::Number(other)) => {
@@ -621,7 +663,7 @@ impl<'c> Walk<'c> {
     }
 
     /// Whether two elements are the same.
-    fn has_twins(&mut self, elements: &[Value]) -> Verdict {
+    fn has_twins(&mut self, elements: &[Value]) -> CheckResult {
         let hasher = RandomState::new();
         let mut known: HashMap<u64, Vec<&Value>> = HashMap::new();
         for element in elements {
@@ -640,7 +682,7 @@ impl<'c> Walk<'c> {
     }
 
     /// The same for values that are the same, whatever the order of their members.
-    fn hash(&mut self, hasher: &RandomState, value: &Value) -> Result<u64, Stop> {
+    fn hash(&mut self, hasher: &RandomState, value: &Value) -> Result<u64, CheckStop> {
         self.budget.spend(1)?;
         Ok(match value {
             Value::Null => hasher.hash_one(0),

@@ -7,8 +7,8 @@ use jsonschema::error::ValidationErrorKind;
 use jsonschema::{Draft, PatternOptions, Validator};
 use serde_json::{Map, Value, json};
 
-use super::Stop;
-use crate::json::schema::Budget;
+use super::CheckStop;
+use crate::json::schema::StepBudget;
 
 /// A pattern that weighs more is not compiled.
 const MAX_WEIGHT: u64 = 50_000;
@@ -23,71 +23,71 @@ const STATES_PER_STEP: u64 = 64;
 
 /// A regular expression, compiled when it is first needed.
 #[derive(Debug)]
-pub(super) struct Pattern {
+pub(super) struct LazyPattern {
     pub(super) text: String,
     weight: u64,
-    made: OnceLock<Option<Made>>,
+    made: OnceLock<Option<PatternState>>,
 }
 
 #[derive(Debug)]
-enum Made {
+enum PatternState {
     /// Takes time by its weight and the length of the text.
     Linear(Validator),
     /// Looks around or back, and gives up when it has gone back too often.
     Backtracking(Validator),
 }
 
-impl Pattern {
+impl LazyPattern {
     pub(super) fn new(text: &str) -> Self {
         Self { text: text.to_owned(), weight: weight(text), made: OnceLock::new() }
     }
 
     /// Whether it is found in a text.
-    pub(super) fn matches(&self, text: &str, budget: &mut Budget) -> Result<bool, Stop> {
+    pub(super) fn matches(&self, text: &str, budget: &mut StepBudget) -> Result<bool, CheckStop> {
         if self.weight > MAX_WEIGHT {
-            return Err(Stop::Spent);
+            return Err(CheckStop::Spent);
         }
         if self.made.get().is_none() {
             budget.spend(self.weight)?;
         }
         let Some(made) = self.made.get_or_init(|| self.make()) else {
-            return Err(Stop::Invalid(format!(
+            return Err(CheckStop::Invalid(format!(
                 "a pattern is no regular expression: {}",
                 super::excerpt(&self.text)
             )));
         };
         let length = text.len() as u64;
         match made {
-            Made::Linear(validator) => {
+            PatternState::Linear(validator) => {
                 budget.spend(1 + self.weight.saturating_mul(length) / STATES_PER_STEP)?;
                 Ok(validator.is_valid(&text.into()))
             }
-            Made::Backtracking(validator) => {
+            PatternState::Backtracking(validator) => {
                 budget.spend(BACKTRACKING.saturating_mul(1 + length / STATES_PER_STEP))?;
                 match validator.validate(&text.into()) {
                     Ok(()) => Ok(true),
                     Err(error) => match error.kind() {
                         ValidationErrorKind::Pattern { .. } => Ok(false),
-                        _ => Err(Stop::Spent),
+                        _ => Err(CheckStop::Spent),
                     },
                 }
             }
         }
     }
 
-    fn make(&self) -> Option<Made> {
+    fn make(&self) -> Option<PatternState> {
         let schema = json!({"pattern": self.text});
         let options = jsonschema::options().with_draft(Draft::Draft202012);
         let linear = PatternOptions::regex().size_limit(MAX_SIZE).dfa_size_limit(MAX_SIZE);
         if let Ok(validator) = options.clone().with_pattern_options(linear).build(&schema) {
-            return Some(Made::Linear(validator));
+            return Some(PatternState::Linear(validator));
         }
         let backtracking = PatternOptions::fancy_regex()
             .backtrack_limit(MAX_BACKTRACKS)
             .size_limit(MAX_SIZE)
             .dfa_size_limit(MAX_SIZE);
         let validator = options.with_pattern_options(backtracking).build(&schema).ok()?;
-        Some(Made::Backtracking(validator))
+        Some(PatternState::Backtracking(validator))
     }
 }
 
@@ -151,7 +151,7 @@ fn weight(pattern: &str) -> u64 {
 
 /// Words about the form of a text that drafts before 2019-09 demand: `format`, and how it encodes what it holds.
 #[derive(Debug)]
-pub(super) struct Form {
+pub(super) struct StringFormat {
     schema: Value,
     draft: Draft,
     /// Whether the text itself must be a regular expression.
@@ -159,21 +159,21 @@ pub(super) struct Form {
     made: OnceLock<Option<Validator>>,
 }
 
-impl Form {
+impl StringFormat {
     pub(super) fn new(words: Map<String, Value>, draft: Draft) -> Self {
         let is_pattern = words.get("format").is_some_and(|format| format == "regex");
         Self { schema: Value::Object(words), draft, is_pattern, made: OnceLock::new() }
     }
 
     /// What is wrong with a text.
-    pub(super) fn problem(&self, text: &str, budget: &mut Budget) -> Result<Option<String>, Stop> {
+    pub(super) fn problem(&self, text: &str, budget: &mut StepBudget) -> Result<Option<String>, CheckStop> {
         budget.spend_on(text.len())?;
         if self.is_pattern && weight(text) > MAX_WEIGHT {
-            return Err(Stop::Spent);
+            return Err(CheckStop::Spent);
         }
         let make = || jsonschema::options().with_draft(self.draft).build(&self.schema).ok();
         let Some(validator) = self.made.get_or_init(make) else {
-            return Err(Stop::Invalid("the form of a text is not known".to_owned()));
+            return Err(CheckStop::Invalid("the form of a text is not known".to_owned()));
         };
         Ok(validator.validate(&text.into()).err().map(|error| error.masked().to_string()))
     }
@@ -196,19 +196,19 @@ mod tests {
     fn a_pattern_that_would_go_back_for_ever_is_not_judged() {
         let text = format!("{}!", "a".repeat(60));
         for pattern in [r"^(?=(a|aa)+$)(a|aa)+$", r"^(a*)*\1$", r"^(?:(a+)+\1)+$"] {
-            let judged = Pattern::new(pattern).matches(&text, &mut Budget::default());
-            assert!(matches!(judged, Err(Stop::Spent) | Ok(false)), "{pattern}: {judged:?}");
+            let judged = LazyPattern::new(pattern).matches(&text, &mut StepBudget::default());
+            assert!(matches!(judged, Err(CheckStop::Spent) | Ok(false)), "{pattern}: {judged:?}");
         }
-        let linear = Pattern::new("^(a+)+$").matches(&text, &mut Budget::default());
+        let linear = LazyPattern::new("^(a+)+$").matches(&text, &mut StepBudget::default());
         assert!(matches!(linear, Ok(false)), "{linear:?}");
     }
 
     #[test]
     fn patterns_look_around() {
-        let pattern = Pattern::new(r"^(?!con$)[a-z]+$");
-        let mut budget = Budget::default();
+        let pattern = LazyPattern::new(r"^(?!con$)[a-z]+$");
+        let mut budget = StepBudget::default();
         assert!(pattern.matches("cone", &mut budget).is_ok_and(|is_found| is_found));
         assert!(pattern.matches("con", &mut budget).is_ok_and(|is_found| !is_found));
-        assert!(matches!(Pattern::new("(").matches("", &mut budget), Err(Stop::Invalid(_))));
+        assert!(matches!(LazyPattern::new("(").matches("", &mut budget), Err(CheckStop::Invalid(_))));
     }
 }

@@ -7,91 +7,91 @@ use std::collections::HashMap;
 
 use jsonschema::Draft;
 
-use super::pattern::{Form, Pattern};
-use super::{Stop, uri};
-use crate::json::schema::Types;
+use super::pattern::{LazyPattern, StringFormat};
+use super::{CheckStop, uri};
+use crate::json::schema::TypeSet;
 use crate::json::{Number, Object, Value};
 
-pub(super) type Id = usize;
+pub(super) type CheckNodeId = usize;
 
 /// Where a reference leads that has not been followed yet, or leads nowhere.
-pub(super) const NOWHERE: Id = usize::MAX;
+pub(super) const NOWHERE: CheckNodeId = usize::MAX;
 
 /// How long the address of a schema may be: each reference is read from it.
 const MAX_ADDRESS: usize = 2048;
 
 /// A schema that can be checked.
 #[derive(Debug)]
-pub(super) struct Compiled {
-    nodes: Vec<Node>,
+pub(super) struct CompiledSchema {
+    nodes: Vec<CheckNode>,
     /// The schemas that `$dynamicAnchor` names, by the resource they are in and the name.
-    dynamic: HashMap<(usize, String), Id>,
+    dynamic: HashMap<(usize, String), CheckNodeId>,
 }
 
 /// One schema.
 #[derive(Debug)]
-pub(super) struct Node {
-    pub(super) words: Vec<Word>,
+pub(super) struct CheckNode {
+    pub(super) words: Vec<Keyword>,
     /// The schema document it belongs to: those with an `$id` are documents of their own.
     pub(super) resource: usize,
 }
 
 /// What a schema says, a word at a time.
 #[derive(Debug)]
-pub(super) enum Word {
+pub(super) enum Keyword {
     /// `false`: nothing is valid.
     Never,
     Type {
-        types: Types,
+        types: TypeSet,
         /// Whether only what is written without a fraction is an integer.
         is_strict: bool,
         names: String,
     },
     Const(Value),
     Enum(Vec<Value>),
-    Bound(Bound, Number),
+    Bound(NumberBound, Number),
     MultipleOf(Number),
-    Count(Count, u64),
+    Count(CountKeyword, u64),
     Required(Vec<String>),
     DependentRequired(Vec<(String, Vec<String>)>),
-    Pattern(Pattern),
-    Form(Form),
+    Pattern(LazyPattern),
+    Form(StringFormat),
     UniqueItems,
-    Members(Members),
-    Names(Id),
+    Members(MemberKeywords),
+    Names(CheckNodeId),
     Elements {
-        first: Vec<Id>,
-        rest: Option<Id>,
+        first: Vec<CheckNodeId>,
+        rest: Option<CheckNodeId>,
     },
     Contains {
-        schema: Id,
+        schema: CheckNodeId,
         least: u64,
         most: Option<u64>,
         /// Whether what it finds counts as looked at.
         is_looking: bool,
     },
-    DependentSchemas(Vec<(String, Id)>),
-    All(Vec<Id>),
-    Any(Vec<Id>),
-    One(Vec<Id>),
-    Not(Id),
+    DependentSchemas(Vec<(String, CheckNodeId)>),
+    All(Vec<CheckNodeId>),
+    Any(Vec<CheckNodeId>),
+    One(Vec<CheckNodeId>),
+    Not(CheckNodeId),
     If {
-        condition: Id,
-        then: Option<Id>,
-        otherwise: Option<Id>,
+        condition: CheckNodeId,
+        then: Option<CheckNodeId>,
+        otherwise: Option<CheckNodeId>,
     },
-    UnseenMembers(Id),
-    UnseenElements(Id),
-    Reference(Id),
+    UnseenMembers(CheckNodeId),
+    UnseenElements(CheckNodeId),
+    Reference(CheckNodeId),
     /// A reference that the documents through which it was reached may lead elsewhere.
     Dynamic {
-        nearest: Id,
+        nearest: CheckNodeId,
         name: String,
     },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Bound {
+pub(super) enum NumberBound {
     Minimum,
     Maximum,
     AboveMinimum,
@@ -100,7 +100,7 @@ pub(super) enum Bound {
 
 /// What is counted, and whether it may be less or more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Count {
+pub(super) enum CountKeyword {
     MinLength,
     MaxLength,
     MinItems,
@@ -111,22 +111,22 @@ pub(super) enum Count {
 
 /// `properties`, `patternProperties` and `additionalProperties`.
 #[derive(Debug, Default)]
-pub(super) struct Members {
-    pub(super) named: HashMap<String, Id>,
-    pub(super) patterns: Vec<(Pattern, Id)>,
-    pub(super) others: Option<Id>,
+pub(super) struct MemberKeywords {
+    pub(super) named: HashMap<String, CheckNodeId>,
+    pub(super) patterns: Vec<(LazyPattern, CheckNodeId)>,
+    pub(super) others: Option<CheckNodeId>,
 }
 
-impl Compiled {
-    pub(super) const ROOT: Id = 0;
+impl CompiledSchema {
+    pub(super) const ROOT: CheckNodeId = 0;
 
     /// Reads a schema in the words of the standard; fails with what is wrong with it.
-    pub(super) fn new(root: &Value) -> Result<Self, Stop> {
+    pub(super) fn new(root: &Value) -> Result<Self, CheckStop> {
         let draft = match root.get("$schema").and_then(Value::as_str) {
             Some(written) => Draft::default().detect(&serde_json::json!({"$schema": written})),
             None => Draft::default(),
         };
-        let mut builder = Builder {
+        let mut builder = CheckBuilder {
             draft: if draft == Draft::Unknown { Draft::default() } else { draft },
             ids: HashMap::new(),
             queue: Vec::new(),
@@ -141,57 +141,57 @@ impl Compiled {
         Ok(Self { nodes: builder.nodes, dynamic: builder.dynamic })
     }
 
-    pub(super) fn node(&self, id: Id) -> &Node {
+    pub(super) fn node(&self, id: CheckNodeId) -> &CheckNode {
         &self.nodes[id]
     }
 
     /// What a name means in a document.
-    pub(super) fn dynamic(&self, resource: usize, name: &str) -> Option<Id> {
+    pub(super) fn dynamic(&self, resource: usize, name: &str) -> Option<CheckNodeId> {
         // Few schemas have any.
         if self.dynamic.is_empty() { None } else { self.dynamic.get(&(resource, name.to_owned())).copied() }
     }
 
     /// Whether a schema allows nothing at all.
-    pub(super) fn is_never(&self, id: Id) -> bool {
-        matches!(self.nodes[id].words.as_slice(), [Word::Never])
+    pub(super) fn is_never(&self, id: CheckNodeId) -> bool {
+        matches!(self.nodes[id].words.as_slice(), [Keyword::Never])
     }
 }
 
-struct Builder<'v> {
+struct CheckBuilder<'v> {
     draft: Draft,
     /// The number of each schema, by its address.
-    ids: HashMap<*const Value, Id>,
+    ids: HashMap<*const Value, CheckNodeId>,
     /// The schemas in the order of their numbers, with the document each is in.
     queue: Vec<(&'v Value, usize)>,
-    nodes: Vec<Node>,
+    nodes: Vec<CheckNode>,
     /// The documents, by their absolute address.
     resources: Vec<(String, &'v Value)>,
     /// Schemas by the address that `$id` or `$anchor` gives them.
-    names: HashMap<String, Id>,
-    dynamic: HashMap<(usize, String), Id>,
+    names: HashMap<String, CheckNodeId>,
+    dynamic: HashMap<(usize, String), CheckNodeId>,
     /// References that are still to be followed: whose, the how manieth word, and where to.
-    pending: Vec<(Id, usize, String)>,
+    pending: Vec<(CheckNodeId, usize, String)>,
 }
 
-type Read<T> = Result<T, Stop>;
+type KeywordResult<T> = Result<T, CheckStop>;
 
-fn invalid<T>(what: &str) -> Read<T> {
-    Err(Stop::Invalid(what.to_owned()))
+fn invalid<T>(what: &str) -> KeywordResult<T> {
+    Err(CheckStop::Invalid(what.to_owned()))
 }
 
-fn wrong<T>(word: &str) -> Read<T> {
+fn wrong<T>(word: &str) -> KeywordResult<T> {
     invalid(&format!("{word:?} has not the form that it should have"))
 }
 
-impl<'v> Builder<'v> {
-    fn id(&mut self, schema: &'v Value, resource: usize) -> Id {
+impl<'v> CheckBuilder<'v> {
+    fn id(&mut self, schema: &'v Value, resource: usize) -> CheckNodeId {
         *self.ids.entry(std::ptr::from_ref(schema)).or_insert_with(|| {
             self.queue.push((schema, resource));
             self.queue.len() - 1
         })
     }
 
-    fn read_all(&mut self) -> Read<()> {
+    fn read_all(&mut self) -> KeywordResult<()> {
         loop {
             while let Some(&(schema, resource)) = self.queue.get(self.nodes.len()) {
                 let node = self.node(schema, resource)?;
@@ -203,13 +203,13 @@ impl<'v> Builder<'v> {
             // One that leads nowhere does no harm where nobody follows it.
             let target = self.resolve(&reference, resource).unwrap_or(NOWHERE);
             match &mut self.nodes[id].words[at] {
-                Word::Reference(id) | Word::Dynamic { nearest: id, .. } => *id = target,
+                Keyword::Reference(id) | Keyword::Dynamic { nearest: id, .. } => *id = target,
                 _ => {}
             }
         }
     }
 
-    fn resolve(&mut self, reference: &str, resource: usize) -> Option<Id> {
+    fn resolve(&mut self, reference: &str, resource: usize) -> Option<CheckNodeId> {
         let (address, fragment) = reference.split_once('#').unwrap_or((reference, ""));
         let address = uri::resolve(&self.resources[resource].0, address);
         let (resource, root) = if address == self.resources[resource].0 {
@@ -231,11 +231,11 @@ impl<'v> Builder<'v> {
         self.draft < draft
     }
 
-    fn node(&mut self, schema: &'v Value, resource: usize) -> Read<Node> {
+    fn node(&mut self, schema: &'v Value, resource: usize) -> KeywordResult<CheckNode> {
         let own = self.nodes.len();
         let words = match schema {
-            Value::Bool(true) => return Ok(Node { words: Vec::new(), resource }),
-            Value::Bool(false) => return Ok(Node { words: vec![Word::Never], resource }),
+            Value::Bool(true) => return Ok(CheckNode { words: Vec::new(), resource }),
+            Value::Bool(false) => return Ok(CheckNode { words: vec![Keyword::Never], resource }),
             Value::Object(words) => words,
             _ => return invalid("a schema is neither an object nor a boolean"),
         };
@@ -248,7 +248,7 @@ impl<'v> Builder<'v> {
         // Before 2019-09, what stands beside a reference says nothing.
         if let Some(reference) = reference.filter(|_| self.is_before(Draft::Draft201909)) {
             self.pending.push((own, 0, reference.to_owned()));
-            return Ok(Node { words: vec![Word::Reference(NOWHERE)], resource });
+            return Ok(CheckNode { words: vec![Keyword::Reference(NOWHERE)], resource });
         }
         let resource = self.identify(own, schema, words, resource)?;
         self.assertions(words, &mut found)?;
@@ -256,26 +256,26 @@ impl<'v> Builder<'v> {
         self.alternatives(words, resource, &mut found)?;
         if !self.is_before(Draft::Draft201909) {
             for (word, make) in [
-                ("unevaluatedProperties", Word::UnseenMembers as fn(Id) -> Word),
-                ("unevaluatedItems", Word::UnseenElements),
+                ("unevaluatedProperties", Keyword::UnseenMembers as fn(CheckNodeId) -> Keyword),
+                ("unevaluatedItems", Keyword::UnseenElements),
             ] {
                 found.extend(words.get(word).map(|schema| make(self.id(schema, resource))));
             }
         }
         if let Some(reference) = reference {
             self.pending.push((own, found.len(), reference.to_owned()));
-            found.push(Word::Reference(NOWHERE));
+            found.push(Keyword::Reference(NOWHERE));
         }
         self.moving(own, words, &mut found);
         // Definitions may be referred to by a name of their own.
         for word in ["$defs", "definitions"] {
             self.named(words, word, resource)?;
         }
-        Ok(Node { words: found, resource })
+        Ok(CheckNode { words: found, resource })
     }
 
     /// `$dynamicRef` and `$recursiveRef`.
-    fn moving(&mut self, own: Id, words: &'v Object, found: &mut Vec<Word>) {
+    fn moving(&mut self, own: CheckNodeId, words: &'v Object, found: &mut Vec<Keyword>) {
         let word = match self.draft {
             Draft::Draft201909 => "$recursiveRef",
             _ if self.is_before(Draft::Draft201909) => return,
@@ -284,11 +284,17 @@ impl<'v> Builder<'v> {
         let Some(reference) = words.get(word).and_then(Value::as_str) else { return };
         let name = reference.split_once('#').map_or("", |(_, name)| name).to_owned();
         self.pending.push((own, found.len(), reference.to_owned()));
-        found.push(Word::Dynamic { nearest: NOWHERE, name });
+        found.push(Keyword::Dynamic { nearest: NOWHERE, name });
     }
 
     /// Notes the names that a schema has, and says which document it is in.
-    fn identify(&mut self, own: Id, schema: &'v Value, words: &'v Object, resource: usize) -> Read<usize> {
+    fn identify(
+        &mut self,
+        own: CheckNodeId,
+        schema: &'v Value,
+        words: &'v Object,
+        resource: usize,
+    ) -> KeywordResult<usize> {
         let mut resource = resource;
         let word = if self.draft == Draft::Draft4 { "id" } else { "$id" };
         if let Some(Value::String(written)) = words.get(word) {
@@ -296,9 +302,9 @@ impl<'v> Builder<'v> {
             if !address.is_empty() {
                 let address = uri::resolve(&self.resources[resource].0, address);
                 if address.len() > MAX_ADDRESS {
-                    return Err(Stop::Spent);
+                    return Err(CheckStop::Spent);
                 }
-                if own == Compiled::ROOT {
+                if own == CompiledSchema::ROOT {
                     self.resources[0].0.clone_from(&address);
                 } else {
                     self.resources.push((address.clone(), schema));
@@ -325,7 +331,7 @@ impl<'v> Builder<'v> {
     }
 
     /// What is said about a value itself.
-    fn assertions(&self, words: &'v Object, found: &mut Vec<Word>) -> Read<()> {
+    fn assertions(&self, words: &'v Object, found: &mut Vec<Keyword>) -> KeywordResult<()> {
         if let Some(written) = words.get("type") {
             let names: Vec<&str> = match written {
                 Value::String(name) => vec![name],
@@ -337,43 +343,43 @@ impl<'v> Builder<'v> {
             if names.len() != count || !names.iter().all(|name| NAMES.contains(name)) {
                 return wrong("type");
             }
-            let types = names.iter().map(|name| Types::named(name)).collect();
+            let types = names.iter().map(|name| TypeSet::named(name)).collect();
             let quoted: Vec<String> = names.iter().map(|name| format!("\"{name}\"")).collect();
             let plural = if written.is_array() { "types" } else { "type" };
             let names = format!("{plural} {}", quoted.join(", "));
-            found.push(Word::Type { types, is_strict: self.draft == Draft::Draft4, names });
+            found.push(Keyword::Type { types, is_strict: self.draft == Draft::Draft4, names });
         }
         if !self.is_before(Draft::Draft6) {
-            found.extend(words.get("const").map(|value| Word::Const(value.clone())));
+            found.extend(words.get("const").map(|value| Keyword::Const(value.clone())));
         }
         match words.get("enum") {
-            Some(Value::Array(values)) => found.push(Word::Enum(values.to_vec())),
+            Some(Value::Array(values)) => found.push(Keyword::Enum(values.to_vec())),
             Some(_) => return wrong("enum"),
             None => {}
         }
         self.bounds(words, found)?;
         for (word, count) in [
-            ("minLength", Count::MinLength),
-            ("maxLength", Count::MaxLength),
-            ("minItems", Count::MinItems),
-            ("maxItems", Count::MaxItems),
-            ("minProperties", Count::MinProperties),
-            ("maxProperties", Count::MaxProperties),
+            ("minLength", CountKeyword::MinLength),
+            ("maxLength", CountKeyword::MaxLength),
+            ("minItems", CountKeyword::MinItems),
+            ("maxItems", CountKeyword::MaxItems),
+            ("minProperties", CountKeyword::MinProperties),
+            ("maxProperties", CountKeyword::MaxProperties),
         ] {
-            found.extend(count_of(words, word)?.map(|limit| Word::Count(count, limit)));
+            found.extend(count_of(words, word)?.map(|limit| Keyword::Count(count, limit)));
         }
         if let Some(names) = words.get("required") {
-            found.push(Word::Required(texts(names, "required")?));
+            found.push(Keyword::Required(texts(names, "required")?));
         }
         if !self.is_before(Draft::Draft201909)
             && let Some(Value::Object(names)) = words.get("dependentRequired")
         {
             let of =
                 |(name, names): (&str, &Value)| Ok((name.to_owned(), texts(names, "dependentRequired")?));
-            found.push(Word::DependentRequired(names.iter().map(of).collect::<Read<_>>()?));
+            found.push(Keyword::DependentRequired(names.iter().map(of).collect::<KeywordResult<_>>()?));
         }
         match words.get("pattern") {
-            Some(Value::String(pattern)) => found.push(Word::Pattern(Pattern::new(pattern))),
+            Some(Value::String(pattern)) => found.push(Keyword::Pattern(LazyPattern::new(pattern))),
             Some(_) => return wrong("pattern"),
             None => {}
         }
@@ -385,27 +391,27 @@ impl<'v> Builder<'v> {
                 .map(|word| (word.to_owned(), words[word].as_str().unwrap_or_default().into()))
                 .collect();
             if !form.is_empty() {
-                found.push(Word::Form(Form::new(form, self.draft)));
+                found.push(Keyword::Form(StringFormat::new(form, self.draft)));
             }
         }
         match words.get("uniqueItems") {
-            Some(Value::Bool(true)) => found.push(Word::UniqueItems),
+            Some(Value::Bool(true)) => found.push(Keyword::UniqueItems),
             Some(Value::Bool(false)) | None => {}
             Some(_) => return wrong("uniqueItems"),
         }
         Ok(())
     }
 
-    fn bounds(&self, words: &'v Object, found: &mut Vec<Word>) -> Read<()> {
+    fn bounds(&self, words: &'v Object, found: &mut Vec<Keyword>) -> KeywordResult<()> {
         for (word, bound, other, beyond) in [
-            ("minimum", Bound::Minimum, "exclusiveMinimum", Bound::AboveMinimum),
-            ("maximum", Bound::Maximum, "exclusiveMaximum", Bound::BelowMaximum),
+            ("minimum", NumberBound::Minimum, "exclusiveMinimum", NumberBound::AboveMinimum),
+            ("maximum", NumberBound::Maximum, "exclusiveMaximum", NumberBound::BelowMaximum),
         ] {
             let is_beyond = words.get(other) == Some(&Value::Bool(true));
             let bound = if self.draft == Draft::Draft4 && is_beyond { beyond } else { bound };
-            found.extend(number_of(words, word)?.map(|limit| Word::Bound(bound, limit)));
+            found.extend(number_of(words, word)?.map(|limit| Keyword::Bound(bound, limit)));
             if self.draft != Draft::Draft4 {
-                found.extend(number_of(words, other)?.map(|limit| Word::Bound(beyond, limit)));
+                found.extend(number_of(words, other)?.map(|limit| Keyword::Bound(beyond, limit)));
             }
         }
         if let Some(number) = number_of(words, "multipleOf")? {
@@ -414,25 +420,25 @@ impl<'v> Builder<'v> {
             if digits.starts_with('-') || !digits.contains(|digit| matches!(digit, '1'..='9')) {
                 return wrong("multipleOf");
             }
-            found.push(Word::MultipleOf(number));
+            found.push(Keyword::MultipleOf(number));
         }
         Ok(())
     }
 
     /// What is said about the parts of a value.
-    fn shape(&mut self, words: &'v Object, resource: usize, found: &mut Vec<Word>) -> Read<()> {
+    fn shape(&mut self, words: &'v Object, resource: usize, found: &mut Vec<Keyword>) -> KeywordResult<()> {
         let named = self.named(words, "properties", resource)?;
         let patterns = self.named(words, "patternProperties", resource)?;
         let others = words.get("additionalProperties").map(|schema| self.id(schema, resource));
         if !named.is_empty() || !patterns.is_empty() || others.is_some() {
-            found.push(Word::Members(Members {
+            found.push(Keyword::Members(MemberKeywords {
                 named: named.into_iter().collect(),
-                patterns: patterns.into_iter().map(|(text, id)| (Pattern::new(&text), id)).collect(),
+                patterns: patterns.into_iter().map(|(text, id)| (LazyPattern::new(&text), id)).collect(),
                 others,
             }));
         }
         if !self.is_before(Draft::Draft6) {
-            found.extend(words.get("propertyNames").map(|schema| Word::Names(self.id(schema, resource))));
+            found.extend(words.get("propertyNames").map(|schema| Keyword::Names(self.id(schema, resource))));
         }
         let (first, rest) = match words.get("items") {
             // The older drafts' tuples.
@@ -444,20 +450,25 @@ impl<'v> Builder<'v> {
         };
         let rest = rest.map(|schema| self.id(schema, resource));
         if !first.is_empty() || rest.is_some() {
-            found.push(Word::Elements { first, rest });
+            found.push(Keyword::Elements { first, rest });
         }
         if let Some(schema) = words.get("contains").filter(|_| !self.is_before(Draft::Draft6)) {
             let is_new = !self.is_before(Draft::Draft201909);
             let least = count_of(words, "minContains")?.filter(|_| is_new).unwrap_or(1);
             let most = count_of(words, "maxContains")?.filter(|_| is_new);
             let is_looking = !self.is_before(Draft::Draft202012);
-            found.push(Word::Contains { schema: self.id(schema, resource), least, most, is_looking });
+            found.push(Keyword::Contains { schema: self.id(schema, resource), least, most, is_looking });
         }
         Ok(())
     }
 
     /// What other schemas say about the same value.
-    fn alternatives(&mut self, words: &'v Object, resource: usize, found: &mut Vec<Word>) -> Read<()> {
+    fn alternatives(
+        &mut self,
+        words: &'v Object,
+        resource: usize,
+        found: &mut Vec<Keyword>,
+    ) -> KeywordResult<()> {
         if let Some(Value::Object(members)) = words.get("dependencies") {
             let mut required = Vec::new();
             let mut schemas = Vec::new();
@@ -467,15 +478,17 @@ impl<'v> Builder<'v> {
                     schema => schemas.push((name.to_owned(), self.id(schema, resource))),
                 }
             }
-            found.push(Word::DependentRequired(required));
-            found.push(Word::DependentSchemas(schemas));
+            found.push(Keyword::DependentRequired(required));
+            found.push(Keyword::DependentSchemas(schemas));
         }
         if !self.is_before(Draft::Draft201909) && words.contains_key("dependentSchemas") {
-            found.push(Word::DependentSchemas(self.named(words, "dependentSchemas", resource)?));
+            found.push(Keyword::DependentSchemas(self.named(words, "dependentSchemas", resource)?));
         }
-        for (word, make) in
-            [("allOf", Word::All as fn(Vec<Id>) -> Word), ("anyOf", Word::Any), ("oneOf", Word::One)]
-        {
+        for (word, make) in [
+            ("allOf", Keyword::All as fn(Vec<CheckNodeId>) -> Keyword),
+            ("anyOf", Keyword::Any),
+            ("oneOf", Keyword::One),
+        ] {
             if words.contains_key(word) {
                 let schemas = self.list(words, word, resource)?;
                 if schemas.is_empty() {
@@ -484,7 +497,7 @@ impl<'v> Builder<'v> {
                 found.push(make(schemas));
             }
         }
-        found.extend(words.get("not").map(|schema| Word::Not(self.id(schema, resource))));
+        found.extend(words.get("not").map(|schema| Keyword::Not(self.id(schema, resource))));
         if !self.is_before(Draft::Draft7)
             && let Some(condition) = words.get("if")
         {
@@ -492,12 +505,12 @@ impl<'v> Builder<'v> {
             let then = words.get("then").map(|schema| self.id(schema, resource));
             let otherwise = words.get("else").map(|schema| self.id(schema, resource));
             // Alone it decides nothing, but says what it has looked at.
-            found.push(Word::If { condition, then, otherwise });
+            found.push(Keyword::If { condition, then, otherwise });
         }
         Ok(())
     }
 
-    fn list(&mut self, words: &'v Object, word: &str, resource: usize) -> Read<Vec<Id>> {
+    fn list(&mut self, words: &'v Object, word: &str, resource: usize) -> KeywordResult<Vec<CheckNodeId>> {
         match words.get(word) {
             Some(Value::Array(schemas)) => {
                 Ok(schemas.iter().map(|schema| self.id(schema, resource)).collect())
@@ -507,7 +520,12 @@ impl<'v> Builder<'v> {
         }
     }
 
-    fn named(&mut self, words: &'v Object, word: &str, resource: usize) -> Read<Vec<(String, Id)>> {
+    fn named(
+        &mut self,
+        words: &'v Object,
+        word: &str,
+        resource: usize,
+    ) -> KeywordResult<Vec<(String, CheckNodeId)>> {
         match words.get(word) {
             Some(Value::Object(schemas)) => Ok(schemas
                 .iter()
@@ -519,7 +537,7 @@ impl<'v> Builder<'v> {
     }
 }
 
-fn number_of(words: &Object, word: &str) -> Read<Option<Number>> {
+fn number_of(words: &Object, word: &str) -> KeywordResult<Option<Number>> {
     match words.get(word) {
         Some(Value::Number(number)) => Ok(Some(number.clone())),
         Some(_) => wrong(word),
@@ -528,7 +546,7 @@ fn number_of(words: &Object, word: &str) -> Read<Option<Number>> {
 }
 
 /// A count: a whole number, which may be written as `2.0`.
-fn count_of(words: &Object, word: &str) -> Read<Option<u64>> {
+fn count_of(words: &Object, word: &str) -> KeywordResult<Option<u64>> {
     let Some(number) = number_of(words, word)? else { return Ok(None) };
     let float = super::number::float(number.as_str());
     if float < 0.0 || float.fract() != 0.0 {
@@ -538,7 +556,7 @@ fn count_of(words: &Object, word: &str) -> Read<Option<u64>> {
     Ok(Some(number.as_u64().unwrap_or(float as u64)))
 }
 
-fn texts(value: &Value, word: &str) -> Read<Vec<String>> {
+fn texts(value: &Value, word: &str) -> KeywordResult<Vec<String>> {
     let Value::Array(texts) = value else { return wrong(word) };
     let texts = texts.iter().map(|text| text.as_str().map(str::to_owned)).collect::<Option<_>>();
     texts.map_or_else(|| wrong(word), Ok)

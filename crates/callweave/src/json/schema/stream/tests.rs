@@ -15,21 +15,27 @@ fn flowing_is_holding() {
     let (mut all, mut entered, mut unchecked) = (0, 0, 0);
     for _ in 0..1_500 {
         let schema = Schema::new(&dice.schema());
-        let missing = [Missing::Keep, Missing::Keep, Missing::Empty, Missing::Blank, Missing::Infer];
-        let options = FitOptions { missing: missing[dice.below(5)], ..FitOptions::default() };
+        let missing = [
+            MissingMembers::Keep,
+            MissingMembers::Keep,
+            MissingMembers::Empty,
+            MissingMembers::Blank,
+            MissingMembers::Infer,
+        ];
+        let options = CoerceOptions { missing: missing[dice.below(5)], ..CoerceOptions::default() };
         for _ in 0..3 {
             let Ok(value) = dice.text().parse::<Value>() else { continue };
             all += 1;
-            let mut budget = Budget::default();
-            let held =
-                Coercer::new(&schema.graph, options, Reach::Value, &mut budget).fit(Graph::ROOT, &value);
-            let flowed = StreamCoercer::new(&schema, options, Budget::default()).fit(&value);
+            let mut budget = StepBudget::default();
+            let held = ValueCoercer::new(&schema.graph, options, SearchReach::Value, &mut budget)
+                .fit(SchemaGraph::ROOT, &value);
+            let flowed = StreamCoercer::new(&schema, options, StepBudget::default()).fit(&value);
             let (Ok(held), Ok((flowed, _))) = (held, flowed) else {
                 unchecked += 1;
                 continue;
             };
             entered += usize::from(value.is_object() && flowed.value.is_object());
-            let held = Fit::new(held, || value.clone());
+            let held = CoercedValue::new(held, || value.clone());
             assert_eq!(flowed, held, "{value} with {schema:?}");
         }
     }
@@ -44,7 +50,7 @@ fn alternatives_inside_alternatives_come_to_an_end() {
             "n": {"type": kind}, "inner": {"$ref": "#"}, "kind": {"const": word}}})
     };
     let schema = Schema::new(&serde_json::json!({"oneOf": [branch("a", "integer"), branch("b", "string")]}));
-    for (depth, steps) in [(3, Budget::STEPS), (90, u64::MAX), (90, Budget::STEPS)] {
+    for (depth, steps) in [(3, StepBudget::STEPS), (90, u64::MAX), (90, StepBudget::STEPS)] {
         let mut text = String::from("{}");
         let mut expected = text.clone();
         for level in 0..depth {
@@ -52,7 +58,7 @@ fn alternatives_inside_alternatives_come_to_an_end() {
             text = format!(r#"{{"n":"1","inner":{text},"kind":"{kind}"}}"#);
             expected = format!(r#"{{"n":{n},"inner":{expected},"kind":"{kind}"}}"#);
         }
-        let mut coercer = StreamCoercer::new(&schema, FitOptions::default(), Budget::new(steps));
+        let mut coercer = StreamCoercer::new(&schema, CoerceOptions::default(), StepBudget::new(steps));
         let mut out = String::new();
         coercer.push(&text, &mut out);
         coercer.finish(&mut out);

@@ -7,17 +7,20 @@ use std::borrow::Cow;
 use std::mem::take;
 use std::sync::Arc;
 
-use super::{Decision, Kind, Members, Now, Open, Parts, State, Walk, read_key};
-use crate::json::schema::alternative::{Rules, Shape};
-use crate::json::schema::budget::Spent;
-use crate::json::schema::coerce::Coercer;
-use crate::json::schema::scalar::Reach;
-use crate::json::schema::{Missing, Types};
-use crate::json::{Literal, Scanner, Value};
+use super::{
+    CoercerState, CoercerWalk, ContainerParts, FlowingContainer, FlowingMembers, TextFate, ValueDecision,
+    ValueKind, read_key,
+};
+use crate::json::schema::alternative::{MemberRules, ObjectShape};
+use crate::json::schema::budget::BudgetSpent;
+use crate::json::schema::coerce::ValueCoercer;
+use crate::json::schema::scalar::SearchReach;
+use crate::json::schema::{MissingMembers, TypeSet};
+use crate::json::{JsonLiteral, JsonScanner, Value};
 
 /// A place in the object that waits, each by its byte.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Undecided {
+pub(super) struct UndecidedObject {
     /// From here on nothing was given on.
     pub(super) from: usize,
     /// Where its last key began, and what that is.
@@ -27,11 +30,11 @@ pub(super) struct Undecided {
     value_from: usize,
 }
 
-impl State {
+impl CoercerState {
     /// Keeps the text of a piece that may be looked at again.
     pub(super) fn remember(&mut self, text: &str) {
-        let undecided = |open: &Open| match &open.parts {
-            Parts::Members(members) if members.alternatives.len() > 1 => Some(members.start),
+        let undecided = |open: &FlowingContainer| match &open.parts {
+            ContainerParts::Members(members) if members.alternatives.len() > 1 => Some(members.start),
             _ => None,
         };
         match self.open.iter().find_map(undecided) {
@@ -46,10 +49,10 @@ impl State {
     }
 }
 
-impl Walk<'_> {
+impl CoercerWalk<'_> {
     /// What is done with a member because of its key, and by which schemas else.
-    pub(super) fn by_key(&mut self) -> Result<Option<Decision>, Spent> {
-        let is_null = self.state.kind == Kind::Literal(Literal::Null);
+    pub(super) fn by_key(&mut self) -> Result<Option<ValueDecision>, BudgetSpent> {
+        let is_null = self.state.kind == ValueKind::Literal(JsonLiteral::Null);
         let mut rules = self.rules()?;
         if !self.graph.agree(&rules, is_null) {
             let is_narrowed = !is_null && self.narrow(None)?;
@@ -60,58 +63,64 @@ impl Walk<'_> {
                 return self.by_several(&rules).map(Some);
             }
         }
-        let State { ids, is_late, .. } = &mut *self.state;
-        let Some(rules) = rules.into_iter().next() else { return Ok(Some(Decision::Pass)) };
+        let CoercerState { ids, is_late, .. } = &mut *self.state;
+        let Some(rules) = rules.into_iter().next() else { return Ok(Some(ValueDecision::Pass)) };
         *is_late = rules.is_late;
         *ids = rules.schemas;
-        Ok((rules.is_late || rules.is_excluded).then_some(Decision::Hold))
+        Ok((rules.is_late || rules.is_excluded).then_some(ValueDecision::Hold))
     }
 
     /// What every alternative says of the last key.
-    fn rules(&mut self) -> Result<Vec<Rules>, Spent> {
-        let State { open, budget, .. } = &mut *self.state;
-        let Some(Open { parts: Parts::Members(members), .. }) = open.last() else { return Ok(Vec::new()) };
-        let of = |alternative| Shape::new(self.graph, alternative).rules(&members.key, budget);
+    fn rules(&mut self) -> Result<Vec<MemberRules>, BudgetSpent> {
+        let CoercerState { open, budget, .. } = &mut *self.state;
+        let Some(FlowingContainer { parts: ContainerParts::Members(members), .. }) = open.last() else {
+            return Ok(Vec::new());
+        };
+        let of = |alternative| ObjectShape::new(self.graph, alternative).rules(&members.key, budget);
         members.alternatives.iter().map(Arc::as_ref).map(of).collect()
     }
 
     /// What is done with a member of which several alternatives say something else.
-    fn by_several(&mut self, rules: &[Rules]) -> Result<Decision, Spent> {
-        let State { ids, budget, kind, is_shared, .. } = &mut *self.state;
+    fn by_several(&mut self, rules: &[MemberRules]) -> Result<ValueDecision, BudgetSpent> {
+        let CoercerState { ids, budget, kind, is_shared, .. } = &mut *self.state;
         ids.extend(rules.iter().flat_map(|rules| &rules.schemas));
         budget.spend_on(ids.len())?;
         if rules.iter().any(|rules| rules.is_late || rules.is_excluded) {
-            return Ok(Decision::Wait);
+            return Ok(ValueDecision::Wait);
         }
         let kind = match kind {
             // Whether they take it is seen at its end.
-            Kind::Number | Kind::Literal(_) => {
+            ValueKind::Number | ValueKind::Literal(_) => {
                 *is_shared = true;
-                return Ok(Decision::Hold);
+                return Ok(ValueDecision::Hold);
             }
-            Kind::String => Types::STRING,
-            Kind::Array => Types::ARRAY,
-            Kind::Object => Types::OBJECT,
+            ValueKind::String => TypeSet::STRING,
+            ValueKind::Array => TypeSet::ARRAY,
+            ValueKind::Object => TypeSet::OBJECT,
         };
         if !ids.iter().all(|&id| self.graph.node(id).takes.contains(kind)) {
-            return Ok(Decision::Wait);
+            return Ok(ValueDecision::Wait);
         }
         if let Some(members) = self.members() {
             let key = members.key.clone();
             members.names.push(key);
         }
-        Ok(Decision::Pass)
+        Ok(ValueDecision::Pass)
     }
 
     /// Leaves out the alternatives of the innermost object that its last key excludes, or the value of that key: whether
     /// there were any.
-    fn narrow(&mut self, member: Option<&Value>) -> Result<bool, Spent> {
+    fn narrow(&mut self, member: Option<&Value>) -> Result<bool, BudgetSpent> {
         let graph = self.graph;
-        let State { open, budget, options, now, undecided, .. } = &mut *self.state;
-        let Some(Open { depth, parts: Parts::Members(members) }) = open.last_mut() else { return Ok(false) };
-        let key = if *now == Now::Wait { &undecided.key } else { &members.key };
+        let CoercerState { open, budget, options, now, undecided, .. } = &mut *self.state;
+        let Some(FlowingContainer { depth, parts: ContainerParts::Members(members) }) = open.last_mut()
+        else {
+            return Ok(false);
+        };
+        let key = if *now == TextFate::Wait { &undecided.key } else { &members.key };
         let before = members.alternatives.len();
-        let mut coercer = Coercer::new(graph, *options, Reach::Value, budget).at(Vec::new(), *depth);
+        let mut coercer =
+            ValueCoercer::new(graph, *options, SearchReach::Value, budget).at(Vec::new(), *depth);
         match member {
             None => coercer.narrow_by_key(&mut members.alternatives, key)?,
             Some(member) => coercer.narrow_by_value(&mut members.alternatives, key, member)?,
@@ -125,10 +134,10 @@ impl Walk<'_> {
         self.from = at;
         let from = value_from - self.state.lead.text.len();
         let key = self.members().map(|members| members.key.clone()).unwrap_or_default();
-        self.state.undecided = Undecided { from, key_from: 0, key, value_from };
+        self.state.undecided = UndecidedObject { from, key_from: 0, key, value_from };
         self.state.lead.text.clear();
         self.state.held.clear();
-        self.state.now = Now::Wait;
+        self.state.now = TextFate::Wait;
         self.state.nested = 0;
     }
 
@@ -137,7 +146,7 @@ impl Walk<'_> {
         match from.checked_sub(self.base) {
             Some(from) => Cow::Borrowed(&self.text[from..at]),
             None => {
-                let State { recent, recent_from, .. } = &*self.state;
+                let CoercerState { recent, recent_from, .. } = &*self.state;
                 Cow::Owned([&recent[from - recent_from..], &self.text[..at]].concat())
             }
         }
@@ -165,7 +174,7 @@ impl Walk<'_> {
 
     /// Goes on with an object that waits if fewer alternatives are left; or if the steps are spent, because nothing is
     /// changed any more then.
-    fn go_on_if(&mut self, narrowed: Result<bool, Spent>, at: usize) {
+    fn go_on_if(&mut self, narrowed: Result<bool, BudgetSpent>, at: usize) {
         let waiting = self.base + at - self.state.undecided.from;
         let narrowed = match narrowed {
             Ok(true) => self.state.budget.spend_on_text(waiting).map(|()| true),
@@ -180,7 +189,7 @@ impl Walk<'_> {
     }
 
     /// The steps are spent: any alternative will do.
-    fn settle(&mut self, spent: Spent) {
+    fn settle(&mut self, spent: BudgetSpent) {
         self.state.error = Some(spent.into());
         if let Some(members) = self.members() {
             members.alternatives.truncate(1);
@@ -194,12 +203,18 @@ impl Walk<'_> {
         let end = text.len();
         // The end of a number is seen by what follows.
         text.push(' ');
-        let mut scanner = Scanner::new();
+        let mut scanner = JsonScanner::new();
         scanner.push(if text.trim_ascii_start().starts_with(',') { "{\"\":\"\"" } else { "{" });
-        self.state.now = Now::Between;
+        self.state.now = TextFate::Between;
         self.state.again += 1;
-        let mut walk =
-            Walk { graph: self.graph, state: self.state, base: from, text: &text, from: 0, out: self.out };
+        let mut walk = CoercerWalk {
+            graph: self.graph,
+            state: self.state,
+            base: from,
+            text: &text,
+            from: 0,
+            out: self.out,
+        };
         scanner.push_to(&text, &mut walk);
         walk.flush(end);
         self.state.again -= 1;
@@ -208,15 +223,15 @@ impl Walk<'_> {
 
     /// Whether the innermost object waits, and the text is between its members or parts of them.
     pub(super) fn is_waiting(&self) -> bool {
-        self.state.now == Now::Wait && self.state.nested == 0
+        self.state.now == TextFate::Wait && self.state.nested == 0
     }
 
     /// The innermost object ends at `at`: it has to be known which alternative it is, if anything depends on that.
     pub(super) fn end_undecided(&mut self, at: usize) {
         let is_waiting = self.is_waiting();
-        let is_between = self.state.now == Now::Between;
-        let is_judged = self.state.options.missing != Missing::Keep || self.state.problems.is_some();
-        let has_to = |members: &mut Members| {
+        let is_between = self.state.now == TextFate::Between;
+        let is_judged = self.state.options.missing != MissingMembers::Keep || self.state.problems.is_some();
+        let has_to = |members: &mut FlowingMembers| {
             let is_open = is_waiting || is_between && (is_judged || !members.later.is_empty());
             members.alternatives.len() > 1 && is_open
         };
@@ -235,20 +250,23 @@ impl Walk<'_> {
     }
 
     /// Finds which alternative the innermost object is that ends at `at`.
-    fn choose(&mut self, at: usize) -> Result<(), Spent> {
+    fn choose(&mut self, at: usize) -> Result<(), BudgetSpent> {
         let graph = self.graph;
-        let State { open, .. } = &*self.state;
-        let Some(Open { depth, parts: Parts::Members(members) }) = open.last() else { return Ok(()) };
+        let CoercerState { open, .. } = &*self.state;
+        let Some(FlowingContainer { depth, parts: ContainerParts::Members(members) }) = open.last() else {
+            return Ok(());
+        };
         let (depth, left) = (*depth, members.alternatives.clone());
         let text = self.written(members.start, at).into_owned() + "}";
-        let State { budget, options, path, .. } = &mut *self.state;
+        let CoercerState { budget, options, path, .. } = &mut *self.state;
         budget.spend_on_text(text.len())?;
         let value = text.parse::<Value>().unwrap_or(Value::Null);
         let Value::Object(members) = &value else {
             self.state.is_unreadable = true;
             return Ok(());
         };
-        let mut coercer = Coercer::new(graph, *options, Reach::Value, budget).at(take(path), depth);
+        let mut coercer =
+            ValueCoercer::new(graph, *options, SearchReach::Value, budget).at(take(path), depth);
         let chosen = coercer.cheapest(&left, members, &value);
         *path = coercer.into_path();
         let (chosen, _) = chosen?;

@@ -1,6 +1,6 @@
 //! The events of a stream.
 //!
-//! Clients get one block at a time ([`InTurns`]), numbered from 0; the same protocol gets its own numbers back. What
+//! Clients get one block at a time ([`SerializingEncoder`]), numbered from 0; the same protocol gets its own numbers back. What
 //! is told of the answer beside its content waits for the `message_delta` that ends it, or comes in one of its own
 //! if more content follows.
 
@@ -12,66 +12,73 @@ use super::super::{
 use super::{
     NO_USAGE, READ, answers, calls_itself, hangs, stop_reason, write_block, write_error, write_usage,
 };
-use crate::encode::{Encode, EncodeOptions, Ids, InTurns, Manner, Piece, Pieces, Reading, Stamps, count};
-use crate::event::{
-    AttachmentKind, BlockId, BlockKind, Body, CallKind, Completion, Counters, Event, FinishReason, Json,
-    ReasoningForm, Scope,
+use crate::encode::{
+    ArgumentPieces, ClientReading, DeltaTemplates, EncodeContext, EncodeOptions, SerializingEncoder,
+    StreamEncoder, UniqueCallIds, WrittenDelta, count,
 };
-use crate::json::{Paths, Writer, each_member};
+use crate::event::{
+    AttachmentKind, BlockCompletion, BlockId, BlockKind, CallKind, Event, EventKind, EventScope,
+    FinishReason, JsonText, ReasoningForm, TokenCounts,
+};
+use crate::json::{JsonWriter, MemberPaths, each_member};
 use crate::message::Usage;
 use crate::upstream::UpstreamError;
 
 /// Members of the answer that stand beside the `delta` of a `message_delta`, not in it.
 const BESIDE: &[&str] = &["context_management"];
 
-pub(super) fn encoder(options: &EncodeOptions) -> Box<dyn Encode> {
-    InTurns::boxed(options, Reading::Block, Wire { manner: Manner::new(options), ..Wire::default() })
+pub(super) fn encoder(options: &EncodeOptions) -> Box<dyn StreamEncoder> {
+    SerializingEncoder::boxed(
+        options,
+        ClientReading::Block,
+        AnthropicStream { manner: EncodeContext::new(options), ..AnthropicStream::default() },
+    )
 }
 
 /// What is kept of the answer.
 #[derive(Default)]
-struct Wire {
-    manner: Manner,
+struct AnthropicStream {
+    manner: EncodeContext,
     id: String,
     model: String,
     /// A `message_start` that waits for its usage.
-    start: Option<Start>,
+    start: Option<MessageStart>,
     /// Token counts that wait for a `message_delta`, and those that were told last; empty if there are none.
     usage: String,
     told_usage: String,
     /// All token counts so far.
     counts: Option<Usage>,
     /// What else waits for it.
-    answer: Paths,
-    blocks: Vec<Open>,
+    answer: MemberPaths,
+    blocks: Vec<OpenAnthropicBlock>,
     /// Numbers of cut calls that may have been cut by the end of the input, and so without a word of the wire's.
     cut: Vec<i64>,
     next_index: i64,
-    ids: Ids,
+    ids: UniqueCallIds,
     has_failed: bool,
-    stamps: Stamps,
+    stamps: DeltaTemplates,
     frame: String,
     text: String,
 }
 
-struct Start {
-    members: Paths,
+struct MessageStart {
+    members: MemberPaths,
     /// The answer was started before, and goes on under another name.
     is_again: bool,
     is_named: bool,
 }
 
 /// A block that is open.
-struct Open {
+struct OpenAnthropicBlock {
     block: BlockId,
     index: i64,
-    form: Form,
+    form: AnthropicBlockForm,
     /// What came with its start, and then what waits for its next delta.
-    members: Paths,
+    members: MemberPaths,
     is_told: bool,
 }
 
-enum Form {
+enum AnthropicBlockForm {
     Text,
     Thinking {
         is_signed: bool,
@@ -81,13 +88,13 @@ enum Form {
         word: String,
         id: Option<String>,
         name: String,
-        arguments: Pieces,
+        arguments: ArgumentPieces,
     },
     /// Whole, as the wire says it.
     Fixed(String),
 }
 
-impl Form {
+impl AnthropicBlockForm {
     /// The delta in which such a block grows, and the member that holds the text.
     fn delta(&self) -> (&'static str, &'static str) {
         match self {
@@ -98,73 +105,74 @@ impl Form {
     }
 }
 
-impl Encode for Wire {
+impl StreamEncoder for AnthropicStream {
     fn encode(&mut self, event: &Event<'_>, out: &mut Vec<u8>) {
         if self.stamps.repeat(event, out) {
             return;
         }
         let body = &event.body;
-        if self.has_failed && self.manner.is_mended() && !matches!(body, Body::Start { .. }) {
+        if self.has_failed && self.manner.is_mended() && !matches!(body, EventKind::Start { .. }) {
             // Clients stop reading at an error.
             return;
         }
         self.settle(body, out);
         match body {
-            Body::Start { id, model, word, members } => {
+            EventKind::Start { id, model, word, members } => {
                 let (frame, text) = (std::mem::take(&mut self.frame), std::mem::take(&mut self.text));
                 let manner = self.manner.of_next(word == MESSAGE);
                 *self = Self { manner, frame, text, ..Self::default() };
                 self.start(id.as_deref(), model.as_deref(), word, members.as_ref());
             }
-            Body::Usage { word, counters, raw } => self.usage(word, counters, raw, out),
-            Body::Identity { scope: Scope::Answer, id, model } if !self.manner.is_mended() => {
+            EventKind::Usage { word, counters, raw } => self.usage(word, counters, raw, out),
+            EventKind::Identity { scope: EventScope::Answer, id, model } if !self.manner.is_mended() => {
                 self.rename(id.as_deref(), model.as_deref());
             }
-            Body::Foreign { scope, path, value } if self.writes(path) => self.foreign(*scope, path, value, out),
-            Body::BlockStart { .. } => self.start_block(body, out),
-            Body::Delta { block, text, .. } => self.grow(*block, text, out),
-            Body::Attachment { scope, kind, word, value } => self.attach(*scope, *kind, word, value, out),
-            Body::BlockEnd { block, completion } => self.end_block(*block, *completion, out),
-            Body::Progress { scope: Scope::Answer, word, .. } if word == PING => {
+            EventKind::Foreign { scope, path, value } if self.writes(path) => self.foreign(*scope, path, value, out),
+            EventKind::BlockStart { .. } => self.start_block(body, out),
+            EventKind::Delta { block, text, .. } => self.grow(*block, text, out),
+            EventKind::Attachment { scope, kind, word, value } => self.attach(*scope, *kind, word, value, out),
+            EventKind::BlockEnd { block, completion } => self.end_block(*block, *completion, out),
+            EventKind::Progress { scope: EventScope::Answer, word, .. } if word == PING => {
                 self.put(PING, out, |_| {});
             }
-            Body::Error(error) => self.fail(error, out),
-            Body::Finish { reason, raw } => self.finish(*reason, raw.as_deref(), out),
-            Body::Notice(notice) => self.manner.notice(notice),
-            Body::End => {
+            EventKind::Error(error) => self.fail(error, out),
+            EventKind::Finish { reason, raw } => self.finish(*reason, raw.as_deref(), out),
+            EventKind::Notice(notice) => self.manner.notice(notice),
+            EventKind::End => {
                 self.flush_news(out);
                 if !std::mem::take(&mut self.manner.is_truncated) && !self.has_failed {
                     self.put("message_stop", out, |_| {});
                 }
             }
-            Body::ChoiceStart
-            | Body::Foreign { .. }
-            | Body::ItemStart { .. }
-            | Body::ItemEnd { .. }
-            | Body::Identity { .. }
-            | Body::Progress { .. }
-            | Body::Markup { .. }
+            EventKind::ChoiceStart
+            | EventKind::Foreign { .. }
+            | EventKind::ItemStart { .. }
+            | EventKind::ItemEnd { .. }
+            | EventKind::Identity { .. }
+            | EventKind::Progress { .. }
+            | EventKind::Markup { .. }
             // The wire has no word for it.
-            | Body::Correction { .. } => {}
+            | EventKind::Correction { .. } => {}
         }
     }
 }
 
-impl Wire {
+impl AnthropicStream {
     /// Writes what has waited for this event.
-    fn settle(&mut self, body: &Body<'_>, out: &mut Vec<u8>) {
-        if !self.cut.is_empty() && !matches!(body, Body::Notice(_)) {
+    fn settle(&mut self, body: &EventKind<'_>, out: &mut Vec<u8>) {
+        if !self.cut.is_empty() && !matches!(body, EventKind::Notice(_)) {
             let cut = std::mem::take(&mut self.cut);
-            if !matches!(body, Body::Finish { raw: None, .. }) {
+            if !matches!(body, EventKind::Finish { raw: None, .. }) {
                 cut.into_iter().for_each(|index| self.stop(index, out));
             }
         }
         let Some(start) = &self.start else { return };
         match body {
-            Body::Usage { .. } | Body::Notice(_) => {}
-            Body::Foreign { scope: Scope::Answer, .. } | Body::Identity { scope: Scope::Answer, .. } => {}
+            EventKind::Usage { .. } | EventKind::Notice(_) => {}
+            EventKind::Foreign { scope: EventScope::Answer, .. }
+            | EventKind::Identity { scope: EventScope::Answer, .. } => {}
             // The block itself tells which model goes on.
-            Body::BlockStart { kind: BlockKind::Opaque { .. }, word, .. }
+            EventKind::BlockStart { kind: BlockKind::Opaque { .. }, word, .. }
                 if start.is_again && word == FALLBACK =>
             {
                 self.start = None;
@@ -173,17 +181,17 @@ impl Wire {
         }
     }
 
-    fn start(&mut self, id: Option<&str>, model: Option<&str>, word: &str, members: Option<&Json<'_>>) {
+    fn start(&mut self, id: Option<&str>, model: Option<&str>, word: &str, members: Option<&JsonText<'_>>) {
         self.id = id.or(self.manner.options.id.as_deref()).unwrap_or_default().to_owned();
         self.model = model.or(self.manner.options.model.as_deref()).unwrap_or_default().to_owned();
         let paths = self.members(members);
         let is_named = !word.is_empty() || self.manner.is_mended();
-        self.start = Some(Start { members: paths, is_again: false, is_named });
+        self.start = Some(MessageStart { members: paths, is_again: false, is_named });
     }
 
     /// The members of a start that are written.
-    fn members(&self, members: Option<&Json<'_>>) -> Paths {
-        let mut paths = Paths::default();
+    fn members(&self, members: Option<&JsonText<'_>>) -> MemberPaths {
+        let mut paths = MemberPaths::default();
         each_member(members.filter(|_| self.manner.keeps()), |path, value| {
             if self.writes(path) {
                 paths.set(path, value);
@@ -205,13 +213,16 @@ impl Wire {
             }
         }
         if self.start.is_none() {
-            self.start =
-                Some(Start { members: std::mem::take(&mut self.answer), is_again: true, is_named: true });
+            self.start = Some(MessageStart {
+                members: std::mem::take(&mut self.answer),
+                is_again: true,
+                is_named: true,
+            });
         }
     }
 
     fn write_start(&mut self, usage: Option<&str>, out: &mut Vec<u8>) {
-        let Some(Start { members, is_named, .. }) = self.start.take() else { return };
+        let Some(MessageStart { members, is_named, .. }) = self.start.take() else { return };
         let is_mended = self.manner.is_mended();
         if !is_named && usage.is_none() {
             // Nobody said that a message begins: an error, or the middle of a stream.
@@ -246,7 +257,7 @@ impl Wire {
         (self.id, self.model) = (id, model);
     }
 
-    fn usage(&mut self, word: &str, counters: &Counters, raw: &Json<'_>, out: &mut Vec<u8>) {
+    fn usage(&mut self, word: &str, counters: &TokenCounts, raw: &JsonText<'_>, out: &mut Vec<u8>) {
         count(&mut self.counts, counters, raw);
         let keeps = self.manner.keeps() && word == USAGE;
         if self.start.is_none() && !self.usage.is_empty() && keeps {
@@ -257,9 +268,9 @@ impl Wire {
         usage.clear();
         match &self.counts {
             Some(counts) if self.manner.is_mended() => {
-                write_usage(&counts.counters, Some(raw).filter(|_| keeps), &mut Writer(&mut usage));
+                write_usage(&counts.counters, Some(raw).filter(|_| keeps), &mut JsonWriter(&mut usage));
             }
-            _ => Writer(&mut usage).raw(raw.as_str()),
+            _ => JsonWriter(&mut usage).raw(raw.as_str()),
         }
         if is_start {
             self.write_start(Some(&usage), out);
@@ -269,20 +280,20 @@ impl Wire {
         }
     }
 
-    fn foreign(&mut self, scope: Scope, path: &str, value: &Json<'_>, out: &mut Vec<u8>) {
+    fn foreign(&mut self, scope: EventScope, path: &str, value: &JsonText<'_>, out: &mut Vec<u8>) {
         let is_mended = self.manner.is_mended();
         match scope {
-            Scope::Answer if calls_itself(path, value) => {
+            EventScope::Answer if calls_itself(path, value) => {
                 self.flush_news(out);
                 self.put_raw(path, value, out);
             }
-            Scope::Answer => {
+            EventScope::Answer => {
                 if self.answer.get(path).is_some() {
                     self.flush_news(out);
                 }
                 self.answer.set(path, value.as_str());
             }
-            Scope::Block(block) => {
+            EventScope::Block(block) => {
                 self.tell_block(block, None, out);
                 let Some(open) = self.open(block) else { return };
                 if calls_itself(path, value) {
@@ -298,8 +309,8 @@ impl Wire {
                 }
             }
             // Of a block that is over, or of none: clients would look for an open one.
-            Scope::Choice | Scope::Item(_) if is_mended => {}
-            Scope::Choice | Scope::Item(_) => {
+            EventScope::Choice | EventScope::Item(_) if is_mended => {}
+            EventScope::Choice | EventScope::Item(_) => {
                 let index = self.next_index - 1;
                 if calls_itself(path, value) {
                     return self.put_whole_delta(index, value, out);
@@ -311,29 +322,29 @@ impl Wire {
         }
     }
 
-    fn open(&mut self, block: BlockId) -> Option<&mut Open> {
+    fn open(&mut self, block: BlockId) -> Option<&mut OpenAnthropicBlock> {
         self.blocks.iter_mut().rev().find(|open| open.block == block)
     }
 
-    fn start_block(&mut self, start: &Body<'_>, out: &mut Vec<u8>) {
-        let Body::BlockStart { block, kind, word, index, members, .. } = start else { return };
+    fn start_block(&mut self, start: &EventKind<'_>, out: &mut Vec<u8>) {
+        let EventKind::BlockStart { block, kind, word, index, members, .. } = start else { return };
         let (is_mended, keeps) = (self.manner.is_mended(), self.manner.keeps());
         let form = match kind {
-            BlockKind::Text | BlockKind::Refusal => Form::Text,
-            BlockKind::Reasoning(ReasoningForm::Redacted) => Form::Redacted,
+            BlockKind::Text | BlockKind::Refusal => AnthropicBlockForm::Text,
+            BlockKind::Reasoning(ReasoningForm::Redacted) => AnthropicBlockForm::Redacted,
             BlockKind::Reasoning(ReasoningForm::Raw | ReasoningForm::Summary) => {
-                Form::Thinking { is_signed: false }
+                AnthropicBlockForm::Thinking { is_signed: false }
             }
             // A client would take for its own what another provider has run.
             BlockKind::ToolCall { call: CallKind::Builtin, .. } if !keeps => return,
-            BlockKind::ToolCall { id, is_made, name, call } => Form::Call {
+            BlockKind::ToolCall { id, is_made, name, call } => AnthropicBlockForm::Call {
                 word: if keeps && !word.is_empty() { word.as_ref() } else { TOOL_USE }.to_owned(),
                 id: match is_mended {
                     true => Some(self.ids.claim(id.as_deref().unwrap_or_default())),
                     false => id.as_deref().filter(|_| !is_made).map(str::to_owned),
                 },
                 name: name.to_string(),
-                arguments: Pieces::new(*call, self.manner.mode()),
+                arguments: ArgumentPieces::new(*call, self.manner.mode()),
             },
             // Nor what nobody has a word for.
             BlockKind::ToolResult { .. } | BlockKind::Opaque { .. }
@@ -343,7 +354,7 @@ impl Wire {
             }
             BlockKind::ToolResult { value, .. } if is_mended && !answers(value) => return,
             BlockKind::ToolResult { value, .. } | BlockKind::Opaque { value } => {
-                Form::Fixed(value.as_str().to_owned())
+                AnthropicBlockForm::Fixed(value.as_str().to_owned())
             }
         };
         if keeps {
@@ -352,12 +363,12 @@ impl Wire {
         let index = index.filter(|_| !is_mended).unwrap_or(self.next_index);
         // Nobody needs to hear of a text or a thought without any.
         let waits = match form {
-            Form::Text | Form::Thinking { .. } => is_mended,
-            Form::Redacted => true,
-            Form::Call { .. } | Form::Fixed(_) => false,
+            AnthropicBlockForm::Text | AnthropicBlockForm::Thinking { .. } => is_mended,
+            AnthropicBlockForm::Redacted => true,
+            AnthropicBlockForm::Call { .. } | AnthropicBlockForm::Fixed(_) => false,
         };
         let members = self.members(members.as_ref());
-        self.blocks.push(Open { block: *block, index, form, members, is_told: false });
+        self.blocks.push(OpenAnthropicBlock { block: *block, index, form, members, is_told: false });
         if !waits {
             self.tell_block(*block, None, out);
         }
@@ -367,13 +378,13 @@ impl Wire {
     fn tell_block(&mut self, block: BlockId, data: Option<&str>, out: &mut Vec<u8>) {
         let is_mended = self.manner.is_mended();
         let Some(at) = self.blocks.iter().rposition(|open| open.block == block) else { return };
-        let Open { index, form, members, is_told, .. } = &mut self.blocks[at];
+        let OpenAnthropicBlock { index, form, members, is_told, .. } = &mut self.blocks[at];
         if std::mem::replace(is_told, true) {
             return;
         }
-        if let (Form::Redacted, None, true) = (&form, data, is_mended) {
+        if let (AnthropicBlockForm::Redacted, None, true) = (&form, data, is_mended) {
             // What is shown of it is a thought.
-            *form = Form::Thinking { is_signed: false };
+            *form = AnthropicBlockForm::Thinking { is_signed: false };
         }
         let (index, form, members) = (*index, &*form, std::mem::take(members));
         self.next_index = index.saturating_add(1);
@@ -383,23 +394,25 @@ impl Wire {
             writer.number(index);
             writer.key("content_block");
             match form {
-                Form::Fixed(value) if calls_itself(COMPACTION, &Json::trusted(value.as_str())) => {
+                AnthropicBlockForm::Fixed(value)
+                    if calls_itself(COMPACTION, &JsonText::trusted(value.as_str())) =>
+                {
                     writer.raw("{\"type\":\"compaction\",\"content\":null}");
                     grown = Some(value.clone());
                 }
-                Form::Fixed(value) => writer.raw(value),
-                Form::Text => {
+                AnthropicBlockForm::Fixed(value) => writer.raw(value),
+                AnthropicBlockForm::Text => {
                     let usual = if members.get(TEXT).is_some() { &[][..] } else { &[(TEXT, "\"\"")] };
                     write_block(TEXT, usual, &members, writer);
                 }
-                Form::Thinking { .. } => {
+                AnthropicBlockForm::Thinking { .. } => {
                     write_block(THINKING, &[(THINKING, "\"\""), (SIGNATURE, "\"\"")], &members, writer);
                 }
-                Form::Redacted => {
+                AnthropicBlockForm::Redacted => {
                     let usual: Vec<_> = data.map(|data| (DATA, data)).into_iter().collect();
                     write_block(REDACTED_THINKING, &usual, &members, writer);
                 }
-                Form::Call { word, id, name, .. } => {
+                AnthropicBlockForm::Call { word, id, name, .. } => {
                     writer.object();
                     writer.text_member("type", word);
                     if let Some(id) = id {
@@ -419,7 +432,7 @@ impl Wire {
                 writer.key("delta");
                 writer.object();
                 writer.text_member("type", COMPACTION_DELTA);
-                each_member(Some(&Json::trusted(value.as_str())), |key, value| {
+                each_member(Some(&JsonText::trusted(value.as_str())), |key, value| {
                     if key != "type" {
                         writer.raw_member(key, value);
                     }
@@ -434,12 +447,14 @@ impl Wire {
         let Self { blocks, stamps, frame, text: scratch, .. } = self;
         let Some(open) = blocks.iter_mut().rev().find(|open| open.block == block) else { return };
         let (text, is_plain) = match &mut open.form {
-            Form::Call { arguments, .. } => (arguments.next(text, scratch), arguments.is_plain()),
+            AnthropicBlockForm::Call { arguments, .. } => {
+                (arguments.next(text, scratch), arguments.is_plain())
+            }
             _ => (Some(text), true),
         };
         let Some(text) = text else { return };
         let (index, (kind, key)) = (open.index, open.form.delta());
-        let mut piece = Piece::new(text);
+        let mut piece = WrittenDelta::new(text);
         put_delta(frame, index, kind, out, |writer| {
             if open.members.get(key).is_none() {
                 piece.write(key, writer);
@@ -461,24 +476,26 @@ impl Wire {
 
     fn attach(
         &mut self,
-        scope: Scope,
+        scope: EventScope,
         kind: AttachmentKind,
         word: &str,
-        value: &Json<'_>,
+        value: &JsonText<'_>,
         out: &mut Vec<u8>,
     ) {
         let keeps = self.manner.keeps();
         let mut index = self.next_index - 1;
-        if let Scope::Block(block) = scope {
+        if let EventScope::Block(block) = scope {
             let Some(open) = self.open(block) else { return };
             let is_apt = match &open.form {
-                Form::Thinking { .. } => hangs(ReasoningForm::Raw, kind, value),
+                AnthropicBlockForm::Thinking { .. } => hangs(ReasoningForm::Raw, kind, value),
                 // What is encrypted begins the block.
-                Form::Redacted => {
+                AnthropicBlockForm::Redacted => {
                     let is_late = kind == AttachmentKind::Encrypted && open.is_told;
                     hangs(ReasoningForm::Redacted, kind, value) && !is_late
                 }
-                Form::Text | Form::Call { .. } | Form::Fixed(_) => false,
+                AnthropicBlockForm::Text | AnthropicBlockForm::Call { .. } | AnthropicBlockForm::Fixed(_) => {
+                    false
+                }
             };
             if !keeps && !is_apt {
                 return;
@@ -489,7 +506,9 @@ impl Wire {
             self.tell_block(block, None, out);
             if let Some(open) = self.open(block) {
                 index = open.index;
-                if let (Form::Thinking { is_signed }, AttachmentKind::Signature) = (&mut open.form, kind) {
+                if let (AnthropicBlockForm::Thinking { is_signed }, AttachmentKind::Signature) =
+                    (&mut open.form, kind)
+                {
                     *is_signed = true;
                 }
             }
@@ -504,17 +523,17 @@ impl Wire {
         put_delta(&mut self.frame, index, name, out, |writer| writer.raw_member(key, value.as_str()));
     }
 
-    fn end_block(&mut self, block: BlockId, completion: Completion, out: &mut Vec<u8>) {
+    fn end_block(&mut self, block: BlockId, completion: BlockCompletion, out: &mut Vec<u8>) {
         let is_mended = self.manner.is_mended();
         if !is_mended {
             self.tell_block(block, None, out);
         }
         self.write_members(block, out);
         let Some(at) = self.blocks.iter().rposition(|open| open.block == block) else { return };
-        let Open { index, form, is_told, .. } = self.blocks.remove(at);
-        let is_cut = completion != Completion::Whole && !is_mended;
+        let OpenAnthropicBlock { index, form, is_told, .. } = self.blocks.remove(at);
+        let is_cut = completion != BlockCompletion::Whole && !is_mended;
         let rest = match &form {
-            Form::Call { arguments, .. } if !is_cut => arguments.rest(),
+            AnthropicBlockForm::Call { arguments, .. } if !is_cut => arguments.rest(),
             _ => None,
         };
         if let Some(rest) = rest {
@@ -524,7 +543,7 @@ impl Wire {
         if !is_told {
             return;
         }
-        if let Form::Thinking { is_signed: false } = form
+        if let AnthropicBlockForm::Thinking { is_signed: false } = form
             && !self.manner.keeps()
         {
             // Clients give a thought back only if it was signed, with whatever.
@@ -607,12 +626,12 @@ impl Wire {
         self.told_usage = usage;
     }
 
-    fn put(&mut self, name: &str, out: &mut Vec<u8>, members: impl FnOnce(&mut Writer<'_>)) {
+    fn put(&mut self, name: &str, out: &mut Vec<u8>, members: impl FnOnce(&mut JsonWriter<'_>)) {
         put(&mut self.frame, name, out, members);
     }
 
     /// Writes a delta that is whole.
-    fn put_whole_delta(&mut self, index: i64, value: &Json<'_>, out: &mut Vec<u8>) {
+    fn put_whole_delta(&mut self, index: i64, value: &JsonText<'_>, out: &mut Vec<u8>) {
         self.put("content_block_delta", out, |writer| {
             writer.key("index");
             writer.number(index);
@@ -621,9 +640,9 @@ impl Wire {
     }
 
     /// Writes an event that is whole.
-    fn put_raw(&mut self, name: &str, value: &Json<'_>, out: &mut Vec<u8>) {
+    fn put_raw(&mut self, name: &str, value: &JsonText<'_>, out: &mut Vec<u8>) {
         self.frame.clear();
-        let mut writer = Writer(&mut self.frame);
+        let mut writer = JsonWriter(&mut self.frame);
         writer.raw(value.as_str());
         for piece in ["event: ", name, "\ndata: ", &self.frame, "\n\n"] {
             out.extend_from_slice(piece.as_bytes());
@@ -632,12 +651,12 @@ impl Wire {
 }
 
 /// Writes one event; `members` adds to its object.
-fn put(frame: &mut String, name: &str, out: &mut Vec<u8>, members: impl FnOnce(&mut Writer<'_>)) {
+fn put(frame: &mut String, name: &str, out: &mut Vec<u8>, members: impl FnOnce(&mut JsonWriter<'_>)) {
     frame.clear();
     frame.push_str("event: ");
     frame.push_str(name);
     frame.push_str("\ndata: ");
-    let mut writer = Writer(frame);
+    let mut writer = JsonWriter(frame);
     writer.object();
     writer.text_member("type", name);
     members(&mut writer);
@@ -652,7 +671,7 @@ fn put_delta(
     index: i64,
     kind: &str,
     out: &mut Vec<u8>,
-    members: impl FnOnce(&mut Writer<'_>),
+    members: impl FnOnce(&mut JsonWriter<'_>),
 ) {
     put(frame, "content_block_delta", out, |writer| {
         writer.key("index");

@@ -2,17 +2,17 @@
 
 use super::super::{CITATIONS, DATA, MESSAGE, REDACTED_THINKING, SIGNATURE, TEXT, THINKING, TOOL_USE, USAGE};
 use super::{INCOMPLETE, NO_USAGE, READ, answers, stop_reason, write_block, write_error, write_usage};
-use crate::encode::{EncodeOptions, Ids, Mode, write_arguments};
-use crate::event::{AttachmentKind, CallKind, Json, ReasoningForm};
-use crate::json::{Paths, Writer};
-use crate::message::{Attachment, Block, Content, Message};
+use crate::encode::{EncodeMode, EncodeOptions, UniqueCallIds, write_arguments};
+use crate::event::{AttachmentKind, CallKind, JsonText, ReasoningForm};
+use crate::json::{JsonWriter, MemberPaths};
+use crate::message::{Attachment, Block, BlockContent, Message};
 
 /// Writes the whole message, or the body of an error.
 pub(super) fn write(message: &Message, options: &EncodeOptions, out: &mut Vec<u8>) {
     let is_mended = options.is_mended();
     let keeps = !is_mended || message.word == MESSAGE;
     let choice = message.choices.first();
-    let mut foreign = Paths::default();
+    let mut foreign = MemberPaths::default();
     if keeps {
         let of_choice = choice.into_iter().flat_map(|choice| choice.foreign.iter());
         let of_all = message.foreign.iter().chain(of_choice);
@@ -20,7 +20,7 @@ pub(super) fn write(message: &Message, options: &EncodeOptions, out: &mut Vec<u8
         written.for_each(|(path, value)| foreign.set(path, value.as_str()));
     }
     let mut text = String::new();
-    let mut writer = Writer(&mut text);
+    let mut writer = JsonWriter(&mut text);
     writer.object();
     let is_empty = choice.is_none_or(|choice| choice.blocks.is_empty());
     let error = message.errors.first();
@@ -47,7 +47,7 @@ pub(super) fn write(message: &Message, options: &EncodeOptions, out: &mut Vec<u8
             foreign.remove("content");
             writer.key("content");
             writer.list();
-            let mut ids = Ids::default();
+            let mut ids = UniqueCallIds::default();
             for block in choice.into_iter().flat_map(|choice| &choice.blocks) {
                 whole_block(block, options.mode, keeps, &mut ids, &mut writer);
             }
@@ -72,7 +72,7 @@ pub(super) fn write(message: &Message, options: &EncodeOptions, out: &mut Vec<u8
     out.extend_from_slice(text.as_bytes());
 }
 
-fn write_stop(message: &Message, is_mended: bool, foreign: &mut Paths, writer: &mut Writer<'_>) {
+fn write_stop(message: &Message, is_mended: bool, foreign: &mut MemberPaths, writer: &mut JsonWriter<'_>) {
     let finish = message.choices.first().and_then(|choice| choice.finish.as_ref());
     let word = match finish {
         _ if is_mended && !message.errors.is_empty() => None,
@@ -93,9 +93,15 @@ fn write_stop(message: &Message, is_mended: bool, foreign: &mut Paths, writer: &
     }
 }
 
-fn whole_block(block: &Block, mode: Mode, keeps: bool, ids: &mut Ids, writer: &mut Writer<'_>) {
-    let is_mended = mode == Mode::Mended;
-    let mut members = Paths::default();
+fn whole_block(
+    block: &Block,
+    mode: EncodeMode,
+    keeps: bool,
+    ids: &mut UniqueCallIds,
+    writer: &mut JsonWriter<'_>,
+) {
+    let is_mended = mode == EncodeMode::Mended;
+    let mut members = MemberPaths::default();
     if keeps {
         let written = block.foreign.iter().filter(|(path, _)| !is_mended || !READ.contains(path));
         written.for_each(|(path, value)| members.set(path, value.as_str()));
@@ -105,7 +111,7 @@ fn whole_block(block: &Block, mode: Mode, keeps: bool, ids: &mut Ids, writer: &m
     let signature = signature.filter(|value| keeps || value.starts_with('"'));
     let is_known = keeps && !(is_mended && block.word.is_empty());
     match &block.content {
-        Content::Text(text) | Content::Refusal(text) => {
+        BlockContent::Text(text) | BlockContent::Refusal(text) => {
             if is_mended && text.is_empty() {
                 return;
             }
@@ -118,11 +124,11 @@ fn whole_block(block: &Block, mode: Mode, keeps: bool, ids: &mut Ids, writer: &m
             if !text.is_empty() {
                 members.remove(TEXT);
             }
-            write_block(TEXT, &[(TEXT, Json::from_text(text).as_str())], &members, writer);
+            write_block(TEXT, &[(TEXT, JsonText::from_text(text).as_str())], &members, writer);
         }
-        Content::Reasoning { form, text } => {
+        BlockContent::Reasoning { form, text } => {
             let data = hung(AttachmentKind::Encrypted).and_then(data_of);
-            let text_json = Json::from_text(text);
+            let text_json = JsonText::from_text(text);
             match (form, data) {
                 (ReasoningForm::Redacted, Some(data)) if text.is_empty() => {
                     write_block(REDACTED_THINKING, &[(DATA, data)], &members, writer);
@@ -137,8 +143,8 @@ fn whole_block(block: &Block, mode: Mode, keeps: bool, ids: &mut Ids, writer: &m
                 }
             }
         }
-        Content::ToolCall(call) if call.kind == CallKind::Builtin && !keeps => {}
-        Content::ToolCall(call) => {
+        BlockContent::ToolCall(call) if call.kind == CallKind::Builtin && !keeps => {}
+        BlockContent::ToolCall(call) => {
             let word = if keeps && !block.word.is_empty() { &block.word } else { TOOL_USE };
             writer.object();
             writer.text_member("type", word);
@@ -153,10 +159,10 @@ fn whole_block(block: &Block, mode: Mode, keeps: bool, ids: &mut Ids, writer: &m
             members.write(writer);
             writer.end_object();
         }
-        Content::ToolResult(result) if is_mended && !answers(&result.value) => {}
-        Content::ToolResult(result) if is_known => writer.raw(result.value.as_str()),
-        Content::Opaque(value) if is_known => writer.raw(value.as_str()),
-        Content::ToolResult(_) | Content::Opaque(_) => {}
+        BlockContent::ToolResult(result) if is_mended && !answers(&result.value) => {}
+        BlockContent::ToolResult(result) if is_known => writer.raw(result.value.as_str()),
+        BlockContent::Opaque(value) if is_known => writer.raw(value.as_str()),
+        BlockContent::ToolResult(_) | BlockContent::Opaque(_) => {}
     }
 }
 

@@ -4,17 +4,18 @@ use super::{ISSUER, NAME, TIERS};
 use crate::json::{Number, Object, Value};
 use crate::request::thinking::{budget_within, is_adaptive, knows_effort, takes_both_samplings, version};
 use crate::request::{
-    Arguments, Body, CacheMark, CallKind, Content, Form, Format, Media, MediaKind, Message, Part, Request,
-    Role, Seal, Source, Thinking, Thought, Tool, ToolChoice, ToolKind, WEB_SEARCH, Writing, effort, put,
+    CacheMark, CallArguments, CallKind, ContentForm, ContentPart, Media, MediaKind, MediaSource,
+    MessageContent, OutputFormat, PartKind, ProviderSeal, ReasoningMode, Request, RequestMessage,
+    RequestReasoning, RequestTool, RequestWriting, Role, ToolChoice, ToolKind, WEB_SEARCH, effort, put,
     take_word,
 };
 
-pub(super) fn write(request: &mut Request, writing: &mut Writing<'_>) -> Object {
+pub(super) fn write(request: &mut Request, writing: &mut RequestWriting<'_>) -> Object {
     let mut body = Object::new();
     put(&mut body, "model", request.model.take());
     let instructions = request.instructions.take();
-    if !instructions.is_empty() || instructions.form == Form::List && writing.is_faithful {
-        let is_text = writing.is_faithful && instructions.form == Form::Text;
+    if !instructions.is_empty() || instructions.form == ContentForm::List && writing.is_faithful {
+        let is_text = writing.is_faithful && instructions.form == ContentForm::Text;
         put(&mut body, "system", write_content(instructions, is_text, writing));
     }
     let mut messages = Vec::new();
@@ -52,13 +53,13 @@ pub(super) fn write(request: &mut Request, writing: &mut Writing<'_>) -> Object 
     if request.kept.members(NAME).is_some_and(|members| members.contains_key("output_format")) {
         request.format = None;
     }
-    if let Some(Format::Schema { .. }) = request.format
-        && let Some(Format::Schema { schema, .. }) = request.format.take()
+    if let Some(OutputFormat::Schema { .. }) = request.format
+        && let Some(OutputFormat::Schema { schema, .. }) = request.format.take()
     {
         put(&mut body, "output_config.format.type", Some("json_schema"));
         put(&mut body, "output_config.format.schema", Some(schema));
     }
-    if matches!(request.format, Some(Format::Text)) {
+    if matches!(request.format, Some(OutputFormat::Text)) {
         request.format = None;
     }
     put(&mut body, "stream", request.stream.take());
@@ -77,12 +78,14 @@ pub(super) fn write(request: &mut Request, writing: &mut Writing<'_>) -> Object 
     body
 }
 
-fn write_reasoning(request: &mut Request, body: &mut Object, writing: &Writing<'_>) {
+fn write_reasoning(request: &mut Request, body: &mut Object, writing: &RequestWriting<'_>) {
     let reasoning = &mut request.reasoning;
     if writing.is_faithful
-        || reasoning.mode == Some(Thinking::Off) && reasoning.effort.is_none() && reasoning.budget.is_none()
+        || reasoning.mode == Some(ReasoningMode::Off)
+            && reasoning.effort.is_none()
+            && reasoning.budget.is_none()
     {
-        put(body, "thinking.type", reasoning.mode.take().map(Thinking::word));
+        put(body, "thinking.type", reasoning.mode.take().map(ReasoningMode::word));
         put(body, "thinking.budget_tokens", reasoning.budget.take());
         put(body, "output_config.effort", reasoning.effort.take());
         return;
@@ -110,8 +113,8 @@ fn write_reasoning(request: &mut Request, body: &mut Object, writing: &Writing<'
         return;
     }
     // Who does not decide by itself is told how much.
-    if reasoning.mode == Some(Thinking::Adaptive) {
-        reasoning.mode = Some(Thinking::On);
+    if reasoning.mode == Some(ReasoningMode::Adaptive) {
+        reasoning.mode = Some(ReasoningMode::On);
     }
     let Some(budget) = effort::take_budget(reasoning).and_then(|tokens| tokens.as_u64()) else { return };
     if budget == 0 {
@@ -144,7 +147,7 @@ fn settle_thinking(request: &mut Request, body: &mut Object, is_thoughtless: boo
     if is_on && (is_thoughtless || is_forced) {
         let thinking = body.remove("thinking").unwrap_or_default();
         request.reasoning.budget = thinking["budget_tokens"].as_number().cloned();
-        request.reasoning.mode = Some(Thinking::On);
+        request.reasoning.mode = Some(ReasoningMode::On);
     }
 }
 
@@ -168,7 +171,7 @@ fn settle_sampling(request: &mut Request, body: &mut Object) {
     request.sampling.top_k = take("top_k", is_fixed || thinks);
 }
 
-fn write_choice(request: &mut Request, body: &mut Object, writing: &Writing<'_>) {
+fn write_choice(request: &mut Request, body: &mut Object, writing: &RequestWriting<'_>) {
     let word = match &request.tool_choice {
         Some(ToolChoice::Auto) => Some("auto"),
         Some(ToolChoice::Required) => Some("any"),
@@ -191,7 +194,7 @@ fn write_choice(request: &mut Request, body: &mut Object, writing: &Writing<'_>)
     }
 }
 
-fn write_message(mut message: Message, writing: &mut Writing<'_>) -> Value {
+fn write_message(mut message: RequestMessage, writing: &mut RequestWriting<'_>) -> Value {
     let role = match message.role {
         Role::Assistant => "assistant",
         Role::System | Role::Developer => "system",
@@ -199,7 +202,7 @@ fn write_message(mut message: Message, writing: &mut Writing<'_>) -> Value {
     };
     let mut object = Object::from_iter([("role", role)]);
     let content = message.content.take();
-    let is_text = writing.is_faithful && content.form == Form::Text;
+    let is_text = writing.is_faithful && content.form == ContentForm::Text;
     put(&mut object, "content", write_content(content, is_text, writing));
     message.kept.restore(NAME, &mut object);
     writing.losses.message(NAME, &message);
@@ -207,14 +210,14 @@ fn write_message(mut message: Message, writing: &mut Writing<'_>) -> Value {
 }
 
 /// One text, or a list of blocks.
-fn write_content(content: Content, is_text: bool, writing: &mut Writing<'_>) -> Option<Value> {
-    let Content { mut parts, form } = content;
-    if is_text && let [Part { body: Body::Text(text), .. }] = parts.as_mut_slice() {
+fn write_content(content: MessageContent, is_text: bool, writing: &mut RequestWriting<'_>) -> Option<Value> {
+    let MessageContent { mut parts, form } = content;
+    if is_text && let [ContentPart { body: PartKind::Text(text), .. }] = parts.as_mut_slice() {
         let text = std::mem::take(text);
         writing.losses.part(NAME, &parts[0]);
         return Some(text.into());
     }
-    if parts.is_empty() && (form != Form::List || !writing.is_faithful) {
+    if parts.is_empty() && (form != ContentForm::List || !writing.is_faithful) {
         return None;
     }
     let mut blocks: Vec<Value> = parts.into_iter().filter_map(|part| write_block(part, writing)).collect();
@@ -225,45 +228,45 @@ fn write_content(content: Content, is_text: bool, writing: &mut Writing<'_>) -> 
     Some(blocks.into())
 }
 
-fn write_block(mut part: Part, writing: &mut Writing<'_>) -> Option<Value> {
+fn write_block(mut part: ContentPart, writing: &mut RequestWriting<'_>) -> Option<Value> {
     let mut block = Object::new();
-    match std::mem::replace(&mut part.body, Body::Opaque(String::new())) {
-        Body::Text(text) | Body::Refusal(text) => {
+    match std::mem::replace(&mut part.body, PartKind::Opaque(String::new())) {
+        PartKind::Text(text) | PartKind::Refusal(text) => {
             block.insert("type", "text");
             block.insert("text", text);
         }
-        Body::Media(media) => write_media(*media, &mut block, writing)?,
-        Body::Thought(thought) => write_thought(*thought, &mut part, &mut block, writing)?,
-        Body::Call(call) => {
+        PartKind::Media(media) => write_media(*media, &mut block, writing)?,
+        PartKind::Thought(thought) => write_thought(*thought, &mut part, &mut block, writing)?,
+        PartKind::Call(call) => {
             let call = *call;
             let is_builtin = call.kind == CallKind::Builtin && writing.is_faithful;
             block.insert("type", if is_builtin { "server_tool_use" } else { "tool_use" });
             put(&mut block, "id", call.id);
             block.insert("name", call.name);
             let input = match call.arguments {
-                Arguments::Json(value) if writing.is_faithful => value,
+                CallArguments::Json(value) if writing.is_faithful => value,
                 arguments => writing.object_of(arguments).into(),
             };
             block.insert("input", input);
         }
-        Body::Result(result) => {
+        PartKind::Result(result) => {
             block.insert("type", "tool_result");
             put(&mut block, "tool_use_id", result.id);
             let is_text = match result.content.form {
-                Form::Text => true,
-                Form::List => false,
-                Form::Any => true,
+                ContentForm::Text => true,
+                ContentForm::List => false,
+                ContentForm::Any => true,
             };
             // One level: a result in a result is opaque.
             put(&mut block, "content", write_content(result.content, is_text, writing));
             put(&mut block, "is_error", result.is_error.filter(|is_error| *is_error || writing.is_faithful));
         }
-        Body::Tools(tools) => {
-            let body = Body::Tools(tools);
-            writing.losses.message(NAME, &Message::of(Role::User, Part { body, ..part }));
+        PartKind::Tools(tools) => {
+            let body = PartKind::Tools(tools);
+            writing.losses.message(NAME, &RequestMessage::of(Role::User, ContentPart { body, ..part }));
             return None;
         }
-        Body::Opaque(word) => return writing.opaque(&word, part.kept, NAME),
+        PartKind::Opaque(word) => return writing.opaque(&word, part.kept, NAME),
     }
     // A thought cannot be marked; the mark is a loss.
     if !block["type"].as_str().is_some_and(|word| word.ends_with("thinking")) || writing.is_faithful {
@@ -281,11 +284,11 @@ fn write_cache(mark: Option<Box<CacheMark>>, object: &mut Object) {
     }
 }
 
-fn write_media(media: Media, block: &mut Object, writing: &mut Writing<'_>) -> Option<()> {
+fn write_media(media: Media, block: &mut Object, writing: &mut RequestWriting<'_>) -> Option<()> {
     let Media { kind, source, media_type, name, detail } = media;
     let word = match (kind, &source) {
         (MediaKind::Image, _) => "image",
-        (MediaKind::File, _) | (_, Source::Text(_)) => "document",
+        (MediaKind::File, _) | (_, MediaSource::Text(_)) => "document",
         (MediaKind::Audio | MediaKind::Video, _) => {
             writing.losses.put(format!("{kind:?}").to_lowercase());
             return None;
@@ -296,24 +299,24 @@ fn write_media(media: Media, block: &mut Object, writing: &mut Writing<'_>) -> O
     }
     block.insert("type", word);
     match source {
-        Source::Data(data) => {
+        MediaSource::Data(data) => {
             let usual = if word == "image" { "image/jpeg" } else { "application/pdf" };
             put(block, "source.type", Some("base64"));
             let media_type = media_type.or_else(|| (!writing.is_faithful).then(|| usual.to_owned()));
             put(block, "source.media_type", media_type);
             put(block, "source.data", Some(data));
         }
-        Source::Text(text) => {
+        MediaSource::Text(text) => {
             put(block, "source.type", Some("text"));
             let media_type = media_type.or_else(|| (!writing.is_faithful).then(|| "text/plain".to_owned()));
             put(block, "source.media_type", media_type);
             put(block, "source.data", Some(text));
         }
-        Source::Url(url) => {
+        MediaSource::Url(url) => {
             put(block, "source.type", Some("url"));
             put(block, "source.url", Some(url));
         }
-        Source::Id(id) => {
+        MediaSource::Id(id) => {
             put(block, "source.type", Some("file"));
             put(block, "source.file_id", Some(id));
         }
@@ -326,17 +329,17 @@ fn write_media(media: Media, block: &mut Object, writing: &mut Writing<'_>) -> O
 
 /// A thought without this provider's signature would be refused.
 fn write_thought(
-    mut thought: Thought,
-    part: &mut Part,
+    mut thought: RequestReasoning,
+    part: &mut ContentPart,
     block: &mut Object,
-    writing: &mut Writing<'_>,
+    writing: &mut RequestWriting<'_>,
 ) -> Option<()> {
-    if let Some(data) = Seal::of(&mut thought.encrypted, ISSUER) {
+    if let Some(data) = ProviderSeal::of(&mut thought.encrypted, ISSUER) {
         block.insert("type", "redacted_thinking");
         block.insert("data", data);
         return Some(());
     }
-    let signature = Seal::of(&mut part.signature, ISSUER);
+    let signature = ProviderSeal::of(&mut part.signature, ISSUER);
     if signature.is_none() && !writing.is_faithful {
         writing.losses.put("reasoning that is not signed by this provider");
         return None;
@@ -348,7 +351,7 @@ fn write_thought(
     Some(())
 }
 
-fn write_tool(mut tool: Tool, writing: &mut Writing<'_>) -> Option<Value> {
+fn write_tool(mut tool: RequestTool, writing: &mut RequestWriting<'_>) -> Option<Value> {
     let mut object = Object::new();
     match std::mem::replace(&mut tool.kind, ToolKind::Group(Vec::new())) {
         ToolKind::Function { schema } => {

@@ -1,6 +1,6 @@
 //! The messages of an AWS event stream.
 //!
-//! Clients get one block at a time ([`InTurns`]), numbered from 0; the same protocol gets its own numbers back. What is
+//! Clients get one block at a time ([`SerializingEncoder`]), numbered from 0; the same protocol gets its own numbers back. What is
 //! told of the answer beside its content waits for the end: `messageStop` tells why the model stopped, and `metadata`
 //! after it all the rest.
 
@@ -8,13 +8,16 @@ use super::super::{EVENTS, OUTPUT, REASONING, REDACTED, SIGNATURE, TEXT, TOOL_RE
 use super::{
     NO_METRICS, NO_USAGE, exception_name, is_apt, is_read, set_call, stop_reason, write_error, write_usage,
 };
-use crate::encode::{Encode, EncodeOptions, Ids, InTurns, Manner, Piece, Pieces, Reading, Stamps, count};
+use crate::encode::{
+    ArgumentPieces, ClientReading, DeltaTemplates, EncodeContext, EncodeOptions, SerializingEncoder,
+    StreamEncoder, UniqueCallIds, WrittenDelta, count,
+};
 use crate::event::{
-    AttachmentKind, BlockId, BlockKind, Body, CallKind, Completion, Counters, Event, FinishReason, Json,
-    ReasoningForm, Scope,
+    AttachmentKind, BlockCompletion, BlockId, BlockKind, CallKind, Event, EventKind, EventScope,
+    FinishReason, JsonText, ReasoningForm, TokenCounts,
 };
 use crate::framing::{CHECKSUM, seal, write_event, write_exception};
-use crate::json::{Paths, Writer, each_member, write_members};
+use crate::json::{JsonWriter, MemberPaths, each_member, write_members};
 use crate::message::Usage;
 use crate::protocol::error::IN_AMAZON_STREAMS;
 use crate::upstream::UpstreamError;
@@ -23,96 +26,100 @@ use crate::upstream::UpstreamError;
 const WITH_STOP: &[&str] = &["additionalModelResponseFields"];
 const WITH_METADATA: &[&str] = &["metrics", "trace", "performanceConfig", "serviceTier"];
 
-pub(super) fn encoder(options: &EncodeOptions) -> Box<dyn Encode> {
-    InTurns::boxed(options, Reading::Block, Wire { manner: Manner::new(options), ..Wire::default() })
+pub(super) fn encoder(options: &EncodeOptions) -> Box<dyn StreamEncoder> {
+    SerializingEncoder::boxed(
+        options,
+        ClientReading::Block,
+        ConverseStream { manner: EncodeContext::new(options), ..ConverseStream::default() },
+    )
 }
 
 /// What is kept of the answer.
 #[derive(Default)]
-struct Wire {
-    manner: Manner,
+struct ConverseStream {
+    manner: EncodeContext,
     /// What waits for `messageStop`, and what for `metadata`.
-    stop: Paths,
-    metadata: Paths,
+    stop: MemberPaths,
+    metadata: MemberPaths,
     counts: Option<Usage>,
-    blocks: Vec<Open>,
+    blocks: Vec<OpenConverseBlock>,
     /// Numbers of cut calls that may have been cut by the end of the input, and so without a word of the wire's.
     cut: Vec<i64>,
     next_index: i64,
-    ids: Ids,
+    ids: UniqueCallIds,
     has_failed: bool,
-    stamps: Stamps,
+    stamps: DeltaTemplates,
     payload: String,
     text: String,
 }
 
 /// A block that is open.
-struct Open {
+struct OpenConverseBlock {
     block: BlockId,
     index: i64,
-    form: Form,
+    form: ConverseBlockForm,
     /// Whether the wire has heard of it.
     is_told: bool,
 }
 
-enum Form {
+enum ConverseBlockForm {
     Text,
     Reasoning(ReasoningForm),
-    Call(Pieces),
+    Call(ArgumentPieces),
     /// Told whole.
     Fixed,
 }
 
-impl Encode for Wire {
+impl StreamEncoder for ConverseStream {
     fn encode(&mut self, event: &Event<'_>, out: &mut Vec<u8>) {
         let start = out.len();
         if self.stamps.repeat(event, out) {
             return seal(start, out);
         }
         let body = &event.body;
-        if self.has_failed && self.manner.is_mended() && !matches!(body, Body::Start { .. }) {
+        if self.has_failed && self.manner.is_mended() && !matches!(body, EventKind::Start { .. }) {
             // Clients stop reading at an exception.
             return;
         }
-        if !self.cut.is_empty() && !matches!(body, Body::Notice(_)) {
+        if !self.cut.is_empty() && !matches!(body, EventKind::Notice(_)) {
             let cut = std::mem::take(&mut self.cut);
-            if !matches!(body, Body::Finish { raw: None, .. }) {
+            if !matches!(body, EventKind::Finish { raw: None, .. }) {
                 cut.into_iter().for_each(|index| self.put_stop(index, out));
             }
         }
         match body {
-            Body::Start { word, members, .. } => {
+            EventKind::Start { word, members, .. } => {
                 let (payload, text) = (std::mem::take(&mut self.payload), std::mem::take(&mut self.text));
                 let manner = self.manner.of_next(word == OUTPUT);
                 *self = Self { manner, payload, text, ..Self::default() };
                 self.start(word, members.as_ref(), out);
             }
-            Body::BlockStart { .. } => self.start_block(body, out),
-            Body::Delta { block, text, .. } => self.grow(*block, text, out),
-            Body::Attachment { scope, kind, word, value } => self.attach(*scope, *kind, word, value, out),
-            Body::BlockEnd { block, completion } => self.end_block(*block, *completion, out),
-            Body::Usage { word, counters, raw } => self.usage(word, counters, raw),
-            Body::Foreign { scope, path, value } if self.manner.keeps() && !(self.manner.is_mended() && is_read(path)) => self.foreign(*scope, path, value, out),
-            Body::Error(error) => self.fail(error, out),
-            Body::Finish { reason, raw } => self.finish(*reason, raw.as_deref(), out),
-            Body::Notice(notice) => self.manner.notice(notice),
-            Body::End => self.end(out),
-            Body::ChoiceStart
-            | Body::Foreign { .. }
-            | Body::ItemStart { .. }
-            | Body::ItemEnd { .. }
+            EventKind::BlockStart { .. } => self.start_block(body, out),
+            EventKind::Delta { block, text, .. } => self.grow(*block, text, out),
+            EventKind::Attachment { scope, kind, word, value } => self.attach(*scope, *kind, word, value, out),
+            EventKind::BlockEnd { block, completion } => self.end_block(*block, *completion, out),
+            EventKind::Usage { word, counters, raw } => self.usage(word, counters, raw),
+            EventKind::Foreign { scope, path, value } if self.manner.keeps() && !(self.manner.is_mended() && is_read(path)) => self.foreign(*scope, path, value, out),
+            EventKind::Error(error) => self.fail(error, out),
+            EventKind::Finish { reason, raw } => self.finish(*reason, raw.as_deref(), out),
+            EventKind::Notice(notice) => self.manner.notice(notice),
+            EventKind::End => self.end(out),
+            EventKind::ChoiceStart
+            | EventKind::Foreign { .. }
+            | EventKind::ItemStart { .. }
+            | EventKind::ItemEnd { .. }
             // The wire has no word for these.
-            | Body::Identity { .. }
-            | Body::Progress { .. }
-            | Body::Markup { .. }
-            | Body::Correction { .. } => {}
+            | EventKind::Identity { .. }
+            | EventKind::Progress { .. }
+            | EventKind::Markup { .. }
+            | EventKind::Correction { .. } => {}
         }
     }
 }
 
-impl Wire {
-    fn start(&mut self, word: &str, members: Option<&Json<'_>>, out: &mut Vec<u8>) {
-        let mut beside = Paths::default();
+impl ConverseStream {
+    fn start(&mut self, word: &str, members: Option<&JsonText<'_>>, out: &mut Vec<u8>) {
+        let mut beside = MemberPaths::default();
         each_member(members.filter(|_| self.manner.keeps()), |path, value| {
             // A whole answer tells all of it at once.
             match path {
@@ -134,16 +141,16 @@ impl Wire {
         }
     }
 
-    fn start_block(&mut self, start: &Body<'_>, out: &mut Vec<u8>) {
-        let Body::BlockStart { block, kind, word, index, members, .. } = start else { return };
+    fn start_block(&mut self, start: &EventKind<'_>, out: &mut Vec<u8>) {
+        let EventKind::BlockStart { block, kind, word, index, members, .. } = start else { return };
         let (is_mended, keeps) = (self.manner.is_mended(), self.manner.keeps());
         let index = index.filter(|_| !is_mended).unwrap_or(self.next_index);
-        let mut start = Paths::default();
+        let mut start = MemberPaths::default();
         each_member(members.as_ref().filter(|_| keeps), |path, value| start.set(path, value));
         let mut delta = None;
         let form = match kind {
-            BlockKind::Text | BlockKind::Refusal => Form::Text,
-            BlockKind::Reasoning(form) => Form::Reasoning(*form),
+            BlockKind::Text | BlockKind::Refusal => ConverseBlockForm::Text,
+            BlockKind::Reasoning(form) => ConverseBlockForm::Reasoning(*form),
             // A client would take for its own what another provider has run.
             BlockKind::ToolCall { call: CallKind::Builtin, .. } if !keeps => return,
             BlockKind::ToolCall { id, is_made, name, call } => {
@@ -152,7 +159,7 @@ impl Wire {
                     false => id.as_deref().filter(|_| !is_made).map(str::to_owned),
                 };
                 set_call(id.as_deref(), name, *call, &mut start);
-                Form::Call(Pieces::new(*call, self.manner.mode()))
+                ConverseBlockForm::Call(ArgumentPieces::new(*call, self.manner.mode()))
             }
             BlockKind::ToolResult { .. } | BlockKind::Opaque { .. }
                 if !keeps || is_mended && word.is_empty() =>
@@ -163,21 +170,22 @@ impl Wire {
             BlockKind::ToolResult { call: None, .. } if is_mended => return,
             BlockKind::ToolResult { call, value } => {
                 if let Some(call) = call {
-                    start.set("toolResult.toolUseId", Json::from_text(call).as_str());
+                    start.set("toolResult.toolUseId", JsonText::from_text(call).as_str());
                 }
                 match value.as_str().trim_ascii_start().starts_with('[') {
                     true => delta = Some((TOOL_RESULT, value.as_str())),
                     false => start.set("toolResult.content", value.as_str()),
                 }
-                Form::Fixed
+                ConverseBlockForm::Fixed
             }
             BlockKind::Opaque { value } => {
                 start.set(word, value.as_str());
-                Form::Fixed
+                ConverseBlockForm::Fixed
             }
         };
         // Text and thoughts begin with their first delta.
-        let is_told = matches!(form, Form::Call(_) | Form::Fixed) || !start.is_empty();
+        let is_told =
+            matches!(form, ConverseBlockForm::Call(_) | ConverseBlockForm::Fixed) || !start.is_empty();
         if is_told {
             self.next_index = index.saturating_add(1);
         }
@@ -193,10 +201,10 @@ impl Wire {
         if let Some((word, value)) = delta {
             self.put_delta(index, out, |writer| writer.raw_member(word, value));
         }
-        self.blocks.push(Open { block: *block, index, form, is_told });
+        self.blocks.push(OpenConverseBlock { block: *block, index, form, is_told });
     }
 
-    fn open(&mut self, block: BlockId) -> Option<&mut Open> {
+    fn open(&mut self, block: BlockId) -> Option<&mut OpenConverseBlock> {
         self.blocks.iter_mut().rev().find(|open| open.block == block)
     }
 
@@ -215,23 +223,23 @@ impl Wire {
         let Self { blocks, stamps, payload, text: scratch, .. } = self;
         let Some(open) = blocks.iter_mut().rev().find(|open| open.block == block) else { return };
         let (text, is_plain) = match &mut open.form {
-            Form::Call(arguments) => (arguments.next(text, scratch), arguments.is_plain()),
+            ConverseBlockForm::Call(arguments) => (arguments.next(text, scratch), arguments.is_plain()),
             _ => (Some(text), true),
         };
         let Some(text) = text else { return };
-        let (start, mut piece) = (out.len(), Piece::new(text));
+        let (start, mut piece) = (out.len(), WrittenDelta::new(text));
         put(payload, "contentBlockDelta", out, |writer| {
             writer.key("delta");
             writer.object();
             match &open.form {
-                Form::Text | Form::Fixed => piece.write(TEXT, writer),
-                Form::Reasoning(_) => {
+                ConverseBlockForm::Text | ConverseBlockForm::Fixed => piece.write(TEXT, writer),
+                ConverseBlockForm::Reasoning(_) => {
                     writer.key(REASONING);
                     writer.object();
                     piece.write(TEXT, writer);
                     writer.end_object();
                 }
-                Form::Call(_) => write_input(&mut piece, writer),
+                ConverseBlockForm::Call(_) => write_input(&mut piece, writer),
             }
             writer.end_object();
             write_index(index, writer);
@@ -245,18 +253,18 @@ impl Wire {
 
     fn attach(
         &mut self,
-        scope: Scope,
+        scope: EventScope,
         kind: AttachmentKind,
         word: &str,
-        value: &Json<'_>,
+        value: &JsonText<'_>,
         out: &mut Vec<u8>,
     ) {
         let keeps = self.manner.keeps();
         let mut index = self.next_index - 1;
-        if let Scope::Block(block) = scope {
+        if let EventScope::Block(block) = scope {
             let Some(open) = self.open(block) else { return };
             let is_apt = match open.form {
-                Form::Reasoning(form) => is_apt(form, kind, value),
+                ConverseBlockForm::Reasoning(form) => is_apt(form, kind, value),
                 _ => false,
             };
             if !keeps && !is_apt {
@@ -276,20 +284,20 @@ impl Wire {
         });
     }
 
-    fn end_block(&mut self, block: BlockId, completion: Completion, out: &mut Vec<u8>) {
+    fn end_block(&mut self, block: BlockId, completion: BlockCompletion, out: &mut Vec<u8>) {
         let Some(at) = self.blocks.iter().rposition(|open| open.block == block) else { return };
-        let Open { index, form, is_told, .. } = self.blocks.remove(at);
+        let OpenConverseBlock { index, form, is_told, .. } = self.blocks.remove(at);
         let is_mended = self.manner.is_mended();
         // What ends after the answer's last word was never said to end.
         let is_unsaid = !is_mended && self.metadata.get(USAGE).is_some();
-        let is_cut = completion != Completion::Whole && !is_mended;
+        let is_cut = completion != BlockCompletion::Whole && !is_mended;
         if !is_told || is_unsaid {
             return;
         }
-        if let Form::Call(arguments) = form
+        if let ConverseBlockForm::Call(arguments) = form
             && let Some(rest) = arguments.rest().filter(|rest| !is_cut && !rest.is_empty())
         {
-            self.put_delta(index, out, |writer| write_input(&mut Piece::new(rest), writer));
+            self.put_delta(index, out, |writer| write_input(&mut WrittenDelta::new(rest), writer));
         }
         match is_cut {
             true => self.cut.push(index),
@@ -297,11 +305,11 @@ impl Wire {
         }
     }
 
-    fn usage(&mut self, word: &str, counters: &Counters, raw: &Json<'_>) {
+    fn usage(&mut self, word: &str, counters: &TokenCounts, raw: &JsonText<'_>) {
         count(&mut self.counts, counters, raw);
         let keeps = self.manner.keeps() && word == USAGE;
         self.text.clear();
-        let mut writer = Writer(&mut self.text);
+        let mut writer = JsonWriter(&mut self.text);
         match &self.counts {
             Some(counts) if self.manner.is_mended() => {
                 write_usage(&counts.counters, Some(raw).filter(|_| keeps), &mut writer);
@@ -311,22 +319,22 @@ impl Wire {
         self.metadata.set(USAGE, &self.text);
     }
 
-    fn foreign(&mut self, scope: Scope, path: &str, value: &Json<'_>, out: &mut Vec<u8>) {
+    fn foreign(&mut self, scope: EventScope, path: &str, value: &JsonText<'_>, out: &mut Vec<u8>) {
         match scope {
-            Scope::Answer if WITH_STOP.contains(&path) => self.stop.set(path, value.as_str()),
-            Scope::Answer if self.manner.is_mended() && !WITH_METADATA.contains(&path) => {}
+            EventScope::Answer if WITH_STOP.contains(&path) => self.stop.set(path, value.as_str()),
+            EventScope::Answer if self.manner.is_mended() && !WITH_METADATA.contains(&path) => {}
             // An event that nobody knows.
-            Scope::Answer if !WITH_METADATA.contains(&path) && is_event(path, value) => {
+            EventScope::Answer if !WITH_METADATA.contains(&path) && is_event(path, value) => {
                 self.payload.clear();
-                Writer(&mut self.payload).raw(value.as_str());
+                JsonWriter(&mut self.payload).raw(value.as_str());
                 write_event(path, &self.payload, out);
             }
-            Scope::Answer => self.metadata.set(path, value.as_str()),
-            Scope::Block(block) => {
+            EventScope::Answer => self.metadata.set(path, value.as_str()),
+            EventScope::Block(block) => {
                 let Some(index) = self.told_index(block) else { return };
                 self.put_foreign(index, path, value, out);
             }
-            Scope::Choice | Scope::Item(_) => {
+            EventScope::Choice | EventScope::Item(_) => {
                 if !self.manner.is_mended() {
                     self.put_foreign(self.next_index - 1, path, value, out);
                 }
@@ -335,7 +343,7 @@ impl Wire {
     }
 
     /// Writes what only this protocol knows of a block. An object in a delta would be content.
-    fn put_foreign(&mut self, index: i64, path: &str, value: &Json<'_>, out: &mut Vec<u8>) {
+    fn put_foreign(&mut self, index: i64, path: &str, value: &JsonText<'_>, out: &mut Vec<u8>) {
         let is_inside = path.contains('.') || !value.as_str().trim_ascii_start().starts_with('{');
         self.put("contentBlockDelta", out, |writer| {
             if is_inside {
@@ -354,7 +362,7 @@ impl Wire {
         self.has_failed = true;
         let is_mended = self.manner.is_mended();
         self.payload.clear();
-        write_error(error, is_mended, &mut Writer(&mut self.payload));
+        write_error(error, is_mended, &mut JsonWriter(&mut self.payload));
         write_exception(exception_name(error, is_mended, IN_AMAZON_STREAMS), &self.payload, out);
     }
 
@@ -394,11 +402,11 @@ impl Wire {
         }
     }
 
-    fn put(&mut self, name: &str, out: &mut Vec<u8>, members: impl FnOnce(&mut Writer<'_>)) {
+    fn put(&mut self, name: &str, out: &mut Vec<u8>, members: impl FnOnce(&mut JsonWriter<'_>)) {
         put(&mut self.payload, name, out, members);
     }
 
-    fn put_delta(&mut self, index: i64, out: &mut Vec<u8>, members: impl FnOnce(&mut Writer<'_>)) {
+    fn put_delta(&mut self, index: i64, out: &mut Vec<u8>, members: impl FnOnce(&mut JsonWriter<'_>)) {
         self.put("contentBlockDelta", out, |writer| {
             writer.key("delta");
             writer.object();
@@ -414,21 +422,21 @@ impl Wire {
 }
 
 /// Writes one event; `members` fills its object.
-fn put(payload: &mut String, name: &str, out: &mut Vec<u8>, members: impl FnOnce(&mut Writer<'_>)) {
+fn put(payload: &mut String, name: &str, out: &mut Vec<u8>, members: impl FnOnce(&mut JsonWriter<'_>)) {
     payload.clear();
-    let mut writer = Writer(payload);
+    let mut writer = JsonWriter(payload);
     writer.object();
     members(&mut writer);
     writer.end_object();
     write_event(name, payload, out);
 }
 
-fn write_index(index: i64, writer: &mut Writer<'_>) {
+fn write_index(index: i64, writer: &mut JsonWriter<'_>) {
     writer.key("contentBlockIndex");
     writer.number(index);
 }
 
-fn write_input(piece: &mut Piece<'_>, writer: &mut Writer<'_>) {
+fn write_input(piece: &mut WrittenDelta<'_>, writer: &mut JsonWriter<'_>) {
     writer.key(TOOL_USE);
     writer.object();
     piece.write("input", writer);
@@ -436,7 +444,7 @@ fn write_input(piece: &mut Piece<'_>, writer: &mut Writer<'_>) {
 }
 
 /// Whether a value of the answer is an event of its own.
-fn is_event(name: &str, value: &Json<'_>) -> bool {
+fn is_event(name: &str, value: &JsonText<'_>) -> bool {
     let is_object = value.as_str().trim_ascii_start().starts_with('{');
     is_object && !name.contains('.') && name.len() < usize::from(u8::MAX) && !EVENTS.contains(&name)
 }

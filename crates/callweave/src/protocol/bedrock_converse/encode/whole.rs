@@ -8,10 +8,10 @@ use super::{
     INCOMPLETE, NO_METRICS, NO_USAGE, exception_name, is_apt, is_read, set_call, stop_reason, write_error,
     write_usage,
 };
-use crate::encode::{EncodeOptions, Ids, Mode, write_arguments};
-use crate::event::{AttachmentKind, CallKind, Json};
-use crate::json::{Paths, Writer};
-use crate::message::{Block, Content, Message};
+use crate::encode::{EncodeMode, EncodeOptions, UniqueCallIds, write_arguments};
+use crate::event::{AttachmentKind, CallKind, JsonText};
+use crate::json::{JsonWriter, MemberPaths};
+use crate::message::{Block, BlockContent, Message};
 use crate::upstream::UpstreamError;
 
 /// Writes the whole answer, or the body of an error.
@@ -22,12 +22,12 @@ pub(super) fn write(message: &Message, options: &EncodeOptions, out: &mut Vec<u8
     let is_empty = choice.is_none_or(|choice| choice.blocks.is_empty());
     let error = message.errors.first();
     let mut text = String::new();
-    let mut writer = Writer(&mut text);
+    let mut writer = JsonWriter(&mut text);
     if let Some(error) = error.filter(|_| is_empty && (is_mended || message.word.is_empty())) {
         whole_error(error, is_mended, &mut writer);
         return out.extend_from_slice(text.as_bytes());
     }
-    let (mut foreign, mut inside) = (Paths::default(), Paths::default());
+    let (mut foreign, mut inside) = (MemberPaths::default(), MemberPaths::default());
     if keeps {
         let of_choice = choice.into_iter().flat_map(|choice| choice.foreign.iter());
         for (path, value) in message.foreign.iter().chain(of_choice) {
@@ -76,7 +76,7 @@ pub(super) fn write(message: &Message, options: &EncodeOptions, out: &mut Vec<u8
 }
 
 /// The body of a failed request names the exception with a capital.
-fn whole_error(error: &UpstreamError<'_>, is_mended: bool, writer: &mut Writer<'_>) {
+fn whole_error(error: &UpstreamError<'_>, is_mended: bool, writer: &mut JsonWriter<'_>) {
     if !is_mended {
         return write_error(error, is_mended, writer);
     }
@@ -88,14 +88,14 @@ fn whole_error(error: &UpstreamError<'_>, is_mended: bool, writer: &mut Writer<'
     writer.end_object();
 }
 
-fn whole_content(blocks: &[Block], mode: Mode, keeps: bool) -> String {
-    let is_mended = mode == Mode::Mended;
+fn whole_content(blocks: &[Block], mode: EncodeMode, keeps: bool) -> String {
+    let is_mended = mode == EncodeMode::Mended;
     let mut text = String::new();
-    let mut writer = Writer(&mut text);
-    let mut ids = Ids::default();
+    let mut writer = JsonWriter(&mut text);
+    let mut ids = UniqueCallIds::default();
     writer.list();
     for block in blocks {
-        let mut members = Paths::default();
+        let mut members = MemberPaths::default();
         if keeps {
             let written = block.foreign.iter().filter(|(path, _)| !(is_mended && is_read(path)));
             written.for_each(|(path, value)| members.set(path, value.as_str()));
@@ -112,11 +112,17 @@ fn whole_content(blocks: &[Block], mode: Mode, keeps: bool) -> String {
 }
 
 /// Adds what the block holds to its members; false if it cannot be said.
-fn whole_block(block: &Block, mode: Mode, keeps: bool, ids: &mut Ids, members: &mut Paths) -> bool {
-    let is_mended = mode == Mode::Mended;
+fn whole_block(
+    block: &Block,
+    mode: EncodeMode,
+    keeps: bool,
+    ids: &mut UniqueCallIds,
+    members: &mut MemberPaths,
+) -> bool {
+    let is_mended = mode == EncodeMode::Mended;
     let is_known = keeps && !(is_mended && block.word.is_empty());
     match &block.content {
-        Content::Text(text) | Content::Refusal(text) => {
+        BlockContent::Text(text) | BlockContent::Refusal(text) => {
             let citations = block.attachments.iter().filter(|own| own.kind == AttachmentKind::Annotation);
             for citation in citations.filter(|_| keeps) {
                 members.extend(&format!("{CITATIONS}.citations"), citation.value.as_str());
@@ -126,17 +132,17 @@ fn whole_block(block: &Block, mode: Mode, keeps: bool, ids: &mut Ids, members: &
                 (true, true) => {}
                 (true, false) => {
                     let mut part = String::new();
-                    let mut writer = Writer(&mut part);
+                    let mut writer = JsonWriter(&mut part);
                     writer.object();
                     writer.text_member(TEXT, text);
                     writer.end_object();
                     members.extend(&format!("{CITATIONS}.{CONTENT}"), &part);
                 }
                 (false, true) if is_mended => return false,
-                (false, _) => members.set(TEXT, Json::from_text(text).as_str()),
+                (false, _) => members.set(TEXT, JsonText::from_text(text).as_str()),
             }
         }
-        Content::Reasoning { form, text } => {
+        BlockContent::Reasoning { form, text } => {
             let hung = |kind| {
                 let hung = block.attachments.iter().rfind(move |own| own.kind == kind);
                 hung.filter(|own| keeps || is_apt(*form, kind, &own.value)).map(|own| own.value.as_str())
@@ -146,8 +152,8 @@ fn whole_block(block: &Block, mode: Mode, keeps: bool, ids: &mut Ids, members: &
                 members.set(&format!("{REASONING}.{REDACTED}"), data);
             }
             let shown = [
-                (TEXT, Some(Json::from_text(text)).filter(|_| !text.is_empty() || data.is_none())),
-                (SIGNATURE, signature.map(Json::trusted)),
+                (TEXT, Some(JsonText::from_text(text)).filter(|_| !text.is_empty() || data.is_none())),
+                (SIGNATURE, signature.map(JsonText::trusted)),
             ];
             for (key, value) in shown {
                 if let Some(value) = value {
@@ -156,25 +162,25 @@ fn whole_block(block: &Block, mode: Mode, keeps: bool, ids: &mut Ids, members: &
             }
             return !is_mended || !text.is_empty() || signature.is_some() || data.is_some();
         }
-        Content::ToolCall(call) if call.kind == CallKind::Builtin && !keeps => return false,
-        Content::ToolCall(call) => {
+        BlockContent::ToolCall(call) if call.kind == CallKind::Builtin && !keeps => return false,
+        BlockContent::ToolCall(call) => {
             let id = match is_mended {
                 true => Some(ids.claim(&call.id)),
                 false => Some(call.id.clone()).filter(|_| !call.has_made_id),
             };
             set_call(id.as_deref(), &call.name, call.kind, members);
             let mut input = String::new();
-            write_arguments(call, mode, &mut Writer(&mut input));
+            write_arguments(call, mode, &mut JsonWriter(&mut input));
             members.set(&format!("{TOOL_USE}.input"), &input);
         }
-        Content::ToolResult(result) if is_known && !(is_mended && result.call.is_none()) => {
+        BlockContent::ToolResult(result) if is_known && !(is_mended && result.call.is_none()) => {
             if let Some(call) = &result.call {
-                members.set(&format!("{TOOL_RESULT}.toolUseId"), Json::from_text(call).as_str());
+                members.set(&format!("{TOOL_RESULT}.toolUseId"), JsonText::from_text(call).as_str());
             }
             members.set(&format!("{TOOL_RESULT}.{CONTENT}"), result.value.as_str());
         }
-        Content::Opaque(value) if is_known => members.set(&block.word, value.as_str()),
-        Content::ToolResult(_) | Content::Opaque(_) => return false,
+        BlockContent::Opaque(value) if is_known => members.set(&block.word, value.as_str()),
+        BlockContent::ToolResult(_) | BlockContent::Opaque(_) => return false,
     }
     true
 }

@@ -8,18 +8,19 @@ use crate::request::thinking::{
     budget_within, is_adaptive, is_of_other_maker, knows_effort, most_output, takes_both_samplings,
 };
 use crate::request::{
-    Arguments, Body, CacheMark, Content, Form, Format, Kept, Media, MediaKind, Message, Part, Request, Role,
-    Seal, Source, Thinking, Tool, ToolChoice, ToolKind, Writing, effort, ending_of_type, put, take_word,
+    CacheMark, CallArguments, ContentForm, ContentPart, Media, MediaKind, MediaSource, MessageContent,
+    OutputFormat, PartKind, ProviderSeal, ReasoningMode, Request, RequestMessage, RequestTool,
+    RequestWriting, RetainedFields, Role, ToolChoice, ToolKind, effort, ending_of_type, put, take_word,
 };
 
-pub(super) fn write(request: &mut Request, writing: &mut Writing<'_>) -> Object {
+pub(super) fn write(request: &mut Request, writing: &mut RequestWriting<'_>) -> Object {
     let mut body = Object::new();
     if writing.is_faithful {
         put(&mut body, "modelId", request.model.take());
     }
     let mut parts = request.messages.iter().flat_map(|message| &message.content.parts);
-    let has_calls = parts.any(|part| matches!(part.body, Body::Call(_) | Body::Result(_)));
-    let mut names = Names::default();
+    let has_calls = parts.any(|part| matches!(part.body, PartKind::Call(_) | PartKind::Result(_)));
+    let mut names = DocumentNames::default();
     let instructions = request.instructions.take();
     if !instructions.is_empty() {
         body.insert("system", write_blocks(instructions.parts, &mut names, writing));
@@ -60,7 +61,7 @@ pub(super) fn write(request: &mut Request, writing: &mut Writing<'_>) -> Object 
         put(&mut body, "additionalModelRequestFields.thinking.display", display);
     }
     if writing.is_faithful {
-        put(&mut body, "additionalModelRequestFields.thinking.type", mode.map(Thinking::word));
+        put(&mut body, "additionalModelRequestFields.thinking.type", mode.map(ReasoningMode::word));
         put(&mut body, "additionalModelRequestFields.thinking.budget_tokens", reasoning.budget.take());
         put(&mut body, "additionalModelRequestFields.output_config.effort", reasoning.effort.take());
     }
@@ -74,15 +75,15 @@ pub(super) fn write(request: &mut Request, writing: &mut Writing<'_>) -> Object 
         put(&mut body, "additionalModelRequestFields.tool_choice.type", Some("auto"));
         put(&mut body, "additionalModelRequestFields.tool_choice.disable_parallel_tool_use", Some(true));
     }
-    if let Some(Format::Schema { .. }) = request.format
-        && let Some(Format::Schema { name, description, schema, .. }) = request.format.take()
+    if let Some(OutputFormat::Schema { .. }) = request.format
+        && let Some(OutputFormat::Schema { name, description, schema, .. }) = request.format.take()
     {
         put(&mut body, "outputConfig.textFormat.type", Some("json_schema"));
         put(&mut body, "outputConfig.textFormat.structure.jsonSchema.schema", Some(schema.to_string()));
         put(&mut body, "outputConfig.textFormat.structure.jsonSchema.name", name);
         put(&mut body, "outputConfig.textFormat.structure.jsonSchema.description", description);
     }
-    if matches!(request.format, Some(Format::Text)) {
+    if matches!(request.format, Some(OutputFormat::Text)) {
         request.format = None;
     }
     // It stays where it was read.
@@ -120,15 +121,15 @@ fn settle_thinking(request: &mut Request, model: &str, has_calls: bool, body: &m
     let field = |name: &str| format!("additionalModelRequestFields.{name}");
     // A name of one's own says nothing of the model behind it, and the caller knows.
     if !model.contains("claude") {
-        let mode = reasoning.mode.take().or_else(|| reasoning.budget.is_some().then_some(Thinking::On));
-        put(body, &field("thinking.type"), mode.map(Thinking::word));
+        let mode = reasoning.mode.take().or_else(|| reasoning.budget.is_some().then_some(ReasoningMode::On));
+        put(body, &field("thinking.type"), mode.map(ReasoningMode::word));
         put(body, &field("thinking.budget_tokens"), reasoning.budget.take());
         put(body, &field("output_config.effort"), reasoning.effort.take());
         return;
     }
     if is_adaptive(model) || knows_effort(model) && reasoning.mode.is_none() && reasoning.budget.is_none() {
         let effort = effort::take(reasoning);
-        let is_off = effort.as_deref() == Some("none") || reasoning.mode.take() == Some(Thinking::Off);
+        let is_off = effort.as_deref() == Some("none") || reasoning.mode.take() == Some(ReasoningMode::Off);
         if is_adaptive(model) {
             put(body, &field("thinking.type"), Some(if is_off { "disabled" } else { "adaptive" }));
         }
@@ -141,8 +142,8 @@ fn settle_thinking(request: &mut Request, model: &str, has_calls: bool, body: &m
         return settle_sampling(request, body);
     }
     // Who does not decide by itself is told how much.
-    if reasoning.mode == Some(Thinking::Adaptive) {
-        reasoning.mode = Some(Thinking::On);
+    if reasoning.mode == Some(ReasoningMode::Adaptive) {
+        reasoning.mode = Some(ReasoningMode::On);
     }
     if let Some(budget) = effort::take_budget(reasoning).and_then(|tokens| tokens.as_u64()) {
         let most = request.max_tokens.as_ref().and_then(Number::as_u64);
@@ -192,7 +193,7 @@ fn thinks_before_calls(body: &Object) -> bool {
     !is_waiting || said.is_some_and(|block| block.get("reasoningContent").is_some())
 }
 
-fn write_tools(request: &mut Request, has_calls: bool, body: &mut Object, writing: &mut Writing<'_>) {
+fn write_tools(request: &mut Request, has_calls: bool, body: &mut Object, writing: &mut RequestWriting<'_>) {
     if request.tool_choice == Some(ToolChoice::None) && !has_calls {
         // There is no such word: without tools nothing can be called. A conversation with calls must have some.
         request.tools.clear();
@@ -237,7 +238,7 @@ pub(super) fn write_choice(choice: &ToolChoice) -> Option<Value> {
     }
 }
 
-fn write_tool(mut tool: Tool, writing: &mut Writing<'_>) -> Option<Value> {
+fn write_tool(mut tool: RequestTool, writing: &mut RequestWriting<'_>) -> Option<Value> {
     match std::mem::replace(&mut tool.kind, ToolKind::Group(Vec::new())) {
         ToolKind::Function { schema } => {
             let mut object = Object::new();
@@ -270,11 +271,11 @@ fn write_tool(mut tool: Tool, writing: &mut Writing<'_>) -> Option<Value> {
 
 /// Names of documents, each once in a request.
 #[derive(Default)]
-struct Names {
+struct DocumentNames {
     taken: HashSet<String>,
 }
 
-impl Names {
+impl DocumentNames {
     /// A name of letters, digits, single spaces, hyphens and brackets, without its ending.
     fn next(&mut self, name: Option<&str>) -> String {
         let name = name.map_or("document", |name| name.rsplit_once('.').map_or(name, |(stem, _)| stem));
@@ -300,15 +301,19 @@ impl Names {
     }
 }
 
-fn write_message(mut message: Message, names: &mut Names, writing: &mut Writing<'_>) -> Value {
+fn write_message(
+    mut message: RequestMessage,
+    names: &mut DocumentNames,
+    writing: &mut RequestWriting<'_>,
+) -> Value {
     let role = match message.role {
         Role::Assistant => "assistant",
         Role::System | Role::Developer => "system",
         Role::User | Role::Tool => "user",
     };
     let mut object = Object::from_iter([("role", role)]);
-    let Content { parts, form } = message.content.take();
-    if !parts.is_empty() || form == Form::List || !writing.is_faithful {
+    let MessageContent { parts, form } = message.content.take();
+    if !parts.is_empty() || form == ContentForm::List || !writing.is_faithful {
         let mut blocks = write_blocks(parts, names, writing);
         // A document without any text beside it is refused.
         let has = |key: &str| blocks.iter().any(|block| block.get(key).is_some());
@@ -331,12 +336,16 @@ fn left_out() -> Value {
     Value::object([("text", "(left out)".into())])
 }
 
-fn write_blocks(parts: Vec<Part>, names: &mut Names, writing: &mut Writing<'_>) -> Vec<Value> {
+fn write_blocks(
+    parts: Vec<ContentPart>,
+    names: &mut DocumentNames,
+    writing: &mut RequestWriting<'_>,
+) -> Vec<Value> {
     let mut blocks = Vec::with_capacity(parts.len());
     for mut part in parts {
         let mut mark = part.cache.take();
         // In a result there is no place for marks: they stand behind it.
-        if let Body::Result(result) = &mut part.body
+        if let PartKind::Result(result) = &mut part.body
             && !writing.is_faithful
         {
             let inner = result.content.parts.iter_mut().filter_map(|part| part.cache.take()).last();
@@ -357,21 +366,25 @@ fn write_cache(mark: CacheMark) -> Value {
     object.into()
 }
 
-fn write_block(mut part: Part, names: &mut Names, writing: &mut Writing<'_>) -> Option<Value> {
+fn write_block(
+    mut part: ContentPart,
+    names: &mut DocumentNames,
+    writing: &mut RequestWriting<'_>,
+) -> Option<Value> {
     let mut block = Object::new();
-    match std::mem::replace(&mut part.body, Body::Opaque(String::new())) {
-        Body::Text(text) | Body::Refusal(text) => {
+    match std::mem::replace(&mut part.body, PartKind::Opaque(String::new())) {
+        PartKind::Text(text) | PartKind::Refusal(text) => {
             let is_kept =
                 |members: &Object| ["json", "guardContent"].iter().any(|key| members.contains_key(key));
             let is_copy = part.kept.members(NAME).is_some_and(is_kept);
             put(&mut block, "text", (!is_copy).then_some(text));
         }
-        Body::Media(media) => write_media(*media, &mut block, names, writing)?,
-        Body::Thought(mut thought) => {
-            if let Some(data) = Seal::of(&mut thought.encrypted, ISSUER) {
+        PartKind::Media(media) => write_media(*media, &mut block, names, writing)?,
+        PartKind::Thought(mut thought) => {
+            if let Some(data) = ProviderSeal::of(&mut thought.encrypted, ISSUER) {
                 put(&mut block, "reasoningContent.redactedContent", Some(data));
             } else {
-                let signature = Seal::of(&mut part.signature, ISSUER);
+                let signature = ProviderSeal::of(&mut part.signature, ISSUER);
                 if signature.is_none() && !writing.is_faithful {
                     writing.losses.put("reasoning that is not signed by this provider");
                     return None;
@@ -381,25 +394,25 @@ fn write_block(mut part: Part, names: &mut Names, writing: &mut Writing<'_>) -> 
                 put(&mut block, "reasoningContent.reasoningText.signature", signature);
             }
         }
-        Body::Call(call) => {
+        PartKind::Call(call) => {
             let call = *call;
             put(&mut block, "toolUse.toolUseId", call.id);
             put(&mut block, "toolUse.name", Some(call.name));
             let input = match call.arguments {
-                Arguments::Json(value) if writing.is_faithful => value,
+                CallArguments::Json(value) if writing.is_faithful => value,
                 arguments => writing.object_of(arguments).into(),
             };
             put(&mut block, "toolUse.input", Some(input));
         }
-        Body::Result(result) => {
+        PartKind::Result(result) => {
             put(&mut block, "toolResult.toolUseId", result.id);
-            let Content { mut parts, form } = result.content;
+            let MessageContent { mut parts, form } = result.content;
             if let Some(value) = result.value {
-                let mut json = Part::text("");
-                json.kept = Kept::new(NAME, Object::from_iter([("json", value)]));
+                let mut json = ContentPart::text("");
+                json.kept = RetainedFields::new(NAME, Object::from_iter([("json", value)]));
                 parts.insert(0, json);
             }
-            if !parts.is_empty() || form == Form::List || !writing.is_faithful {
+            if !parts.is_empty() || form == ContentForm::List || !writing.is_faithful {
                 // One level: a result in a result is opaque.
                 let mut content = write_blocks(parts, names, writing);
                 if content.is_empty() && !writing.is_faithful {
@@ -414,19 +427,24 @@ fn write_block(mut part: Part, names: &mut Names, writing: &mut Writing<'_>) -> 
                 status.map(|is_error| if is_error { "error" } else { "success" }),
             );
         }
-        Body::Tools(tools) => {
-            let body = Body::Tools(tools);
-            writing.losses.message(NAME, &Message::of(Role::User, Part { body, ..part }));
+        PartKind::Tools(tools) => {
+            let body = PartKind::Tools(tools);
+            writing.losses.message(NAME, &RequestMessage::of(Role::User, ContentPart { body, ..part }));
             return None;
         }
-        Body::Opaque(word) => return writing.opaque(&word, part.kept, NAME),
+        PartKind::Opaque(word) => return writing.opaque(&word, part.kept, NAME),
     }
     part.kept.restore(NAME, &mut block);
     writing.losses.part(NAME, &part);
     Some(block.into())
 }
 
-fn write_media(media: Media, block: &mut Object, names: &mut Names, writing: &mut Writing<'_>) -> Option<()> {
+fn write_media(
+    media: Media,
+    block: &mut Object,
+    names: &mut DocumentNames,
+    writing: &mut RequestWriting<'_>,
+) -> Option<()> {
     let Media { kind, source, media_type, name, detail } = media;
     let (word, usual) = match kind {
         MediaKind::Image => ("image", "jpeg"),
@@ -438,14 +456,16 @@ fn write_media(media: Media, block: &mut Object, names: &mut Names, writing: &mu
         writing.losses.put("detail of an image");
     }
     let (path, value) = match source {
-        Source::Data(data) => ("source.bytes", data),
-        Source::Text(text) => ("source.text", text),
-        Source::Url(url) if writing.is_faithful || url.starts_with("s3://") => ("source.s3Location.uri", url),
-        Source::Url(_) => {
+        MediaSource::Data(data) => ("source.bytes", data),
+        MediaSource::Text(text) => ("source.text", text),
+        MediaSource::Url(url) if writing.is_faithful || url.starts_with("s3://") => {
+            ("source.s3Location.uri", url)
+        }
+        MediaSource::Url(_) => {
             writing.losses.put(format!("{kind:?} by url").to_lowercase());
             return None;
         }
-        Source::Id(_) => {
+        MediaSource::Id(_) => {
             writing.losses.put(format!("{kind:?} with the provider").to_lowercase());
             return None;
         }

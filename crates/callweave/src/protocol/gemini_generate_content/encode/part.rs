@@ -1,17 +1,17 @@
 //! The parts of a content: texts, calls, results, data, and what hangs on each.
 
 use crate::encode::objects::{self, is_object};
-use crate::encode::{Mode, Piece};
-use crate::event::{Completion, Json};
-use crate::json::{Kind, Node, Paths, Str, Tape, Writer, write_members};
-use crate::message::{Block, Content, ToolCall};
+use crate::encode::{EncodeMode, WrittenDelta};
+use crate::event::{BlockCompletion, JsonText};
+use crate::json::{JsonKind, JsonWriter, MemberPaths, Str, Tape, TapeNode, write_members};
+use crate::message::{Block, BlockContent, ToolCall};
 use crate::protocol::gemini_generate_content::words;
 
 pub(super) fn write_text(
-    piece: &mut Piece<'_>,
+    piece: &mut WrittenDelta<'_>,
     is_thought: bool,
-    writer: &mut Writer<'_>,
-    members: impl FnOnce(&mut Writer<'_>),
+    writer: &mut JsonWriter<'_>,
+    members: impl FnOnce(&mut JsonWriter<'_>),
 ) {
     writer.object();
     piece.write("text", writer);
@@ -23,16 +23,16 @@ pub(super) fn write_text(
 }
 
 /// A part that holds a call, a result or something opaque.
-pub(super) fn write_block(block: &Block, mode: Mode, keeps: bool, writer: &mut Writer<'_>) {
+pub(super) fn write_block(block: &Block, mode: EncodeMode, keeps: bool, writer: &mut JsonWriter<'_>) {
     if !keeps {
-        let Content::ToolCall(call) = &block.content else { return };
+        let BlockContent::ToolCall(call) = &block.content else { return };
         writer.object();
         writer.key(words::FUNCTION_CALL);
         write_call(call, "name", None, mode, writer);
         return writer.end_object();
     }
     match &block.content {
-        Content::ToolCall(call) => match block.word.as_str() {
+        BlockContent::ToolCall(call) => match block.word.as_str() {
             words::EXECUTABLE_CODE => write_part(block, words::EXECUTABLE_CODE, writer, |writer| {
                 match is_object(&call.raw_arguments) {
                     true => writer.raw(&call.raw_arguments),
@@ -47,14 +47,14 @@ pub(super) fn write_block(block: &Block, mode: Mode, keeps: bool, writer: &mut W
                 write_call(call, "name", Some(block), mode, writer);
             }),
         },
-        Content::ToolResult(result) => {
+        BlockContent::ToolResult(result) => {
             write_part(block, &block.word, writer, |writer| writer.raw(result.value.as_str()));
         }
-        Content::Opaque(value) if block.word == words::PARTS => writer.raw(value.as_str()),
-        Content::Opaque(value) => {
+        BlockContent::Opaque(value) if block.word == words::PARTS => writer.raw(value.as_str()),
+        BlockContent::Opaque(value) => {
             write_part(block, &block.word, writer, |writer| writer.raw(value.as_str()));
         }
-        Content::Text(_) | Content::Refusal(_) | Content::Reasoning { .. } => {}
+        BlockContent::Text(_) | BlockContent::Refusal(_) | BlockContent::Reasoning { .. } => {}
     }
 }
 
@@ -62,8 +62,8 @@ pub(super) fn write_block(block: &Block, mode: Mode, keeps: bool, writer: &mut W
 pub(super) fn write_part(
     block: &Block,
     word: &str,
-    writer: &mut Writer<'_>,
-    content: impl FnOnce(&mut Writer<'_>),
+    writer: &mut JsonWriter<'_>,
+    content: impl FnOnce(&mut JsonWriter<'_>),
 ) {
     writer.object();
     writer.key(word);
@@ -74,7 +74,7 @@ pub(super) fn write_part(
 }
 
 /// What hangs on a part.
-pub(super) fn write_belongings(block: &Block, is_wanted: impl Fn(&str) -> bool, writer: &mut Writer<'_>) {
+pub(super) fn write_belongings(block: &Block, is_wanted: impl Fn(&str) -> bool, writer: &mut JsonWriter<'_>) {
     let hung = block.attachments.iter().map(|hung| (hung.word.as_str(), hung.value.as_str()));
     let members = block.foreign.iter().map(|(path, value)| (path, value.as_str()));
     let all: Vec<_> = hung.chain(members).filter(|(path, _)| is_wanted(path)).collect();
@@ -87,22 +87,28 @@ fn inner_path<'p>(word: &str, path: &'p str) -> Option<&'p str> {
 }
 
 /// The object of a call that is told whole; `name` is the key of its name.
-fn write_call(call: &ToolCall, name: &str, block: Option<&Block>, mode: Mode, writer: &mut Writer<'_>) {
+fn write_call(
+    call: &ToolCall,
+    name: &str,
+    block: Option<&Block>,
+    mode: EncodeMode,
+    writer: &mut JsonWriter<'_>,
+) {
     writer.object();
     write_call_names(call, name, mode, writer);
     writer.key("args");
     match mode {
-        Mode::Mended => writer.raw(&objects::arguments(call)),
-        Mode::Faithful => write_arguments(call, writer),
+        EncodeMode::Mended => writer.raw(&objects::arguments(call)),
+        EncodeMode::Faithful => write_arguments(call, writer),
     }
-    if call.completion != Completion::Whole {
+    if call.completion != BlockCompletion::Whole {
         writer.raw_member("willContinue", "true");
     }
     let word = if name == "name" { words::FUNCTION_CALL } else { words::TOOL_CALL };
     for (path, value) in block.into_iter().flat_map(|block| block.foreign.iter()) {
         match inner_path(word, path) {
             // What could not be read as a leaf, clients could not either.
-            Some(words::PARTIAL_ARGS) if mode == Mode::Mended => {}
+            Some(words::PARTIAL_ARGS) if mode == EncodeMode::Mended => {}
             Some(words::PARTIAL_ARGS) => {
                 writer.key(words::PARTIAL_ARGS);
                 writer.list();
@@ -116,15 +122,15 @@ fn write_call(call: &ToolCall, name: &str, block: Option<&Block>, mode: Mode, wr
     writer.end_object();
 }
 
-pub(super) fn write_call_names(call: &ToolCall, name: &str, mode: Mode, writer: &mut Writer<'_>) {
-    if mode == Mode::Mended || !call.has_made_id {
+pub(super) fn write_call_names(call: &ToolCall, name: &str, mode: EncodeMode, writer: &mut JsonWriter<'_>) {
+    if mode == EncodeMode::Mended || !call.has_made_id {
         writer.text_member("id", &call.id);
     }
     writer.text_member(name, &call.name);
 }
 
 /// Arguments as they came: those that are no object were a text.
-fn write_arguments(call: &ToolCall, writer: &mut Writer<'_>) {
+fn write_arguments(call: &ToolCall, writer: &mut JsonWriter<'_>) {
     match call.arguments() {
         text if is_object(text) => writer.raw(text),
         text => writer.string(text),
@@ -132,11 +138,11 @@ fn write_arguments(call: &ToolCall, writer: &mut Writer<'_>) {
 }
 
 /// The arguments of a call that was announced, leaf by leaf.
-pub(super) fn write_leaves(block: &Block, writer: &mut Writer<'_>) {
-    let Content::ToolCall(call) = &block.content else { return };
-    let is_cut = call.completion != Completion::Whole;
+pub(super) fn write_leaves(block: &Block, writer: &mut JsonWriter<'_>) {
+    let BlockContent::ToolCall(call) = &block.content else { return };
+    let is_cut = call.completion != BlockCompletion::Whole;
     let (mut tape, mut leaves) = (Tape::new(), String::new());
-    let mut list = Writer(&mut leaves);
+    let mut list = JsonWriter(&mut leaves);
     list.list();
     // What could not be read as a leaf.
     if let Some(odd) = block.foreign.get("functionCall.partialArgs") {
@@ -164,7 +170,7 @@ pub(super) fn write_leaves(block: &Block, writer: &mut Writer<'_>) {
 
 /// Writes the leaves of an object, each with its path; none where that cannot tell all of it. The last one goes on if
 /// the call was cut in it.
-fn leaf_by_leaf(object: Node<'_>, is_cut: bool, list: &mut Writer<'_>) -> Option<()> {
+fn leaf_by_leaf(object: TapeNode<'_>, is_cut: bool, list: &mut JsonWriter<'_>) -> Option<()> {
     const DEEPEST: usize = 64;
     let mut path = String::from("$");
     // The values still to come, and how long the path to each container is.
@@ -177,15 +183,15 @@ fn leaf_by_leaf(object: Node<'_>, is_cut: bool, list: &mut Writer<'_>) -> Option
         };
         path.push_str(&step?);
         let key = match value.kind() {
-            Kind::Object | Kind::Array if open.len() < DEEPEST => {
+            JsonKind::Object | JsonKind::Array if open.len() < DEEPEST => {
                 open.push((path.len(), children(value)?));
                 continue;
             }
-            Kind::Object | Kind::Array => return None,
-            Kind::String => "stringValue",
-            Kind::Number => "numberValue",
-            Kind::Bool => "boolValue",
-            Kind::Null => "nullValue",
+            JsonKind::Object | JsonKind::Array => return None,
+            JsonKind::String => "stringValue",
+            JsonKind::Number => "numberValue",
+            JsonKind::Bool => "boolValue",
+            JsonKind::Null => "nullValue",
         };
         list.object();
         list.text_member("jsonPath", &path);
@@ -201,13 +207,15 @@ fn leaf_by_leaf(object: Node<'_>, is_cut: bool, list: &mut Writer<'_>) -> Option
 }
 
 /// The values in a container, each with the step of a path that leads to it; none if there are none.
-fn children<'t>(container: Node<'t>) -> Option<Box<dyn Iterator<Item = (Option<String>, Node<'t>)> + 't>> {
+fn children<'t>(
+    container: TapeNode<'t>,
+) -> Option<Box<dyn Iterator<Item = (Option<String>, TapeNode<'t>)> + 't>> {
     match container.kind() {
-        Kind::Object => {
+        JsonKind::Object => {
             container.members().next()?;
             Some(Box::new(container.members().map(|(key, value)| (member_step(key), value))))
         }
-        Kind::Array => {
+        JsonKind::Array => {
             container.elements().next()?;
             let steps = container.elements().enumerate();
             Some(Box::new(steps.map(|(at, value)| (Some(format!("[{at}]")), value))))
@@ -228,12 +236,15 @@ fn member_step(key: &str) -> Option<String> {
 }
 
 /// Google lists the chosen tokens and their rivals apart.
-pub(super) fn set_logprobs<'j>(entries: impl Iterator<Item = &'j Json<'static>>, members: &mut Paths) {
+pub(super) fn set_logprobs<'j>(
+    entries: impl Iterator<Item = &'j JsonText<'static>>,
+    members: &mut MemberPaths,
+) {
     let mut tape = Tape::new();
     for entry in entries {
         let Ok(entry) = tape.parse(entry.as_str()) else { continue };
         let (mut chosen, mut rivals) = (String::new(), None);
-        let mut writer = Writer(&mut chosen);
+        let mut writer = JsonWriter(&mut chosen);
         writer.object();
         for (key, value) in entry.members() {
             match key {

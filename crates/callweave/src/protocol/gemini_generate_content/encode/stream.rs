@@ -4,29 +4,33 @@ use std::mem::take;
 
 use super::part::{set_logprobs, write_block, write_call_names, write_leaves, write_part, write_text};
 use super::{block_reason, tell_usage, word_for, write_candidate, write_error, write_names};
-use crate::encode::{Encode, EncodeOptions, Held, Ids, InTurns, Manner, Mode, Piece, Reading, Stamps, count};
+use crate::encode::{
+    BufferedBlocks, ClientReading, DeltaTemplates, EncodeContext, EncodeMode, EncodeOptions,
+    SerializingEncoder, StreamEncoder, UniqueCallIds, WrittenDelta, count,
+};
 use crate::event::{
-    AttachmentKind, BlockId, BlockKind, Body, CallKind, Completion, Event, FinishReason, Json, Scope,
+    AttachmentKind, BlockCompletion, BlockId, BlockKind, CallKind, Event, EventKind, EventScope,
+    FinishReason, JsonText,
 };
 use crate::framing::Framing;
-use crate::json::{Paths, Writer, each_member};
-use crate::message::{Content, Foreign, Usage};
+use crate::json::{JsonWriter, MemberPaths, each_member};
+use crate::message::{BlockContent, ExtraFields, Usage};
 use crate::protocol::gemini_generate_content::{RESPONSE, words};
 use crate::request::is_marked;
 use crate::upstream::UpstreamError;
 
 /// Streams chunks.
 #[derive(Default)]
-pub(super) struct Stream {
-    manner: Manner,
+pub(super) struct GeminiStream {
+    manner: EncodeContext,
     id: String,
     model: String,
     /// What waits for the next chunk; no usage is empty.
-    answer: Paths,
+    answer: MemberPaths,
     usage: String,
     /// All that was counted.
     total: Option<Usage>,
-    choices: Vec<Open>,
+    choices: Vec<OpenCandidate>,
     /// A call that has begun and of which nothing was written.
     unannounced: Option<(u32, BlockId)>,
     /// The names changed, and no chunk has said so.
@@ -36,42 +40,42 @@ pub(super) struct Stream {
     has_failed: bool,
     /// What is reported when all is told.
     error: Option<UpstreamError<'static>>,
-    ids: Ids,
+    ids: UniqueCallIds,
     /// How many chunks this answer has.
     chunks: usize,
-    stamps: Stamps,
+    stamps: DeltaTemplates,
     frame: String,
 }
 
 /// A candidate that is being written.
 #[derive(Default)]
-struct Open {
+struct OpenCandidate {
     number: u32,
     /// What waits for its next chunk; what belongs to its content begins with `content.`.
-    pending: Paths,
-    logprobs: Vec<Json<'static>>,
-    texts: Vec<Text>,
-    held: Held,
+    pending: MemberPaths,
+    logprobs: Vec<JsonText<'static>>,
+    texts: Vec<OpenText>,
+    held: BufferedBlocks,
     is_told: bool,
 }
 
 /// A text that is being written.
-struct Text {
+struct OpenText {
     block: BlockId,
     is_thought: bool,
     /// What waits for its next part.
-    members: Paths,
+    members: MemberPaths,
 }
 
-impl Stream {
+impl GeminiStream {
     /// Parts are told one after the other.
-    pub(super) fn boxed(options: &EncodeOptions) -> Box<dyn Encode> {
-        let own = Self { manner: Manner::new(options), ..Self::default() };
-        InTurns::boxed(options, Reading::BlockOfEach, own)
+    pub(super) fn boxed(options: &EncodeOptions) -> Box<dyn StreamEncoder> {
+        let own = Self { manner: EncodeContext::new(options), ..Self::default() };
+        SerializingEncoder::boxed(options, ClientReading::BlockOfEach, own)
     }
 }
 
-impl Encode for Stream {
+impl StreamEncoder for GeminiStream {
     fn encode(&mut self, event: &Event<'_>, out: &mut Vec<u8>) {
         if self.stamps.repeat(event, out) {
             return;
@@ -81,7 +85,7 @@ impl Encode for Stream {
             return;
         }
         match &event.body {
-            Body::Start { id, model, word, members } => {
+            EventKind::Start { id, model, word, members } => {
                 let manner = self.manner.of_next(word == RESPONSE);
                 *self = Self { manner, frame: take(&mut self.frame), ..Self::default() };
                 self.id = id.as_deref().or(self.manner.options.id.as_deref()).unwrap_or_default().to_owned();
@@ -92,13 +96,13 @@ impl Encode for Stream {
                     each_member(members.as_ref(), |path, value| self.set(path, value));
                 }
             }
-            Body::ChoiceStart => self.choices.push(Open { number, ..Open::default() }),
-            Body::BlockStart { block, kind, word, members, .. } => {
+            EventKind::ChoiceStart => self.choices.push(OpenCandidate { number, ..OpenCandidate::default() }),
+            EventKind::BlockStart { block, kind, word, members, .. } => {
                 self.block_start(*block, kind, word, members.as_ref(), event);
             }
-            Body::Delta { block, text, .. } => self.delta(number, *block, text, event, out),
-            Body::BlockEnd { block, .. } => self.block_end(number, *block, event, out),
-            Body::Identity { scope: Scope::Answer, id, model } => {
+            EventKind::Delta { block, text, .. } => self.delta(number, *block, text, event, out),
+            EventKind::BlockEnd { block, .. } => self.block_end(number, *block, event, out),
+            EventKind::Identity { scope: EventScope::Answer, id, model } => {
                 let is_mended = self.manner.is_mended();
                 if self.has_news && !is_mended {
                     self.flush(out);
@@ -110,11 +114,11 @@ impl Encode for Stream {
                 }
                 self.has_news = true;
             }
-            Body::Identity { .. } | Body::Correction { .. } => self.hold(event),
-            Body::Attachment { scope, kind, word, value } => {
+            EventKind::Identity { .. } | EventKind::Correction { .. } => self.hold(event),
+            EventKind::Attachment { scope, kind, word, value } => {
                 self.attach(number, *scope, *kind, word, value, event, out);
             }
-            Body::Usage { counters, raw, .. } => {
+            EventKind::Usage { counters, raw, .. } => {
                 // The next chunk tells them.
                 self.stamps.forget();
                 if !self.usage.is_empty() && !self.manner.is_mended() {
@@ -123,33 +127,33 @@ impl Encode for Stream {
                 count(&mut self.total, counters, raw);
                 self.tell_counts();
             }
-            Body::Finish { reason, raw } => self.finish(number, *reason, raw.as_deref(), out),
+            EventKind::Finish { reason, raw } => self.finish(number, *reason, raw.as_deref(), out),
             // What is held comes before it.
-            Body::Error(error) if self.manner.is_mended() => {
+            EventKind::Error(error) if self.manner.is_mended() => {
                 self.has_failed = true;
                 self.error.get_or_insert_with(|| error.clone().into_owned());
             }
-            Body::Error(error) => {
+            EventKind::Error(error) => {
                 self.flush_choices(out);
                 self.has_failed = true;
                 self.write_error(error, out);
             }
-            Body::Notice(notice) => self.manner.notice(notice),
-            Body::Foreign { scope, path, value } if self.manner.keeps() => {
+            EventKind::Notice(notice) => self.manner.notice(notice),
+            EventKind::Foreign { scope, path, value } if self.manner.keeps() => {
                 self.foreign(number, *scope, path, value.as_str(), event, out);
             }
-            Body::End => self.end(out),
-            Body::Foreign { .. }
-            | Body::ItemStart { .. }
-            | Body::ItemEnd { .. }
-            | Body::Progress { .. }
-            | Body::Markup { .. } => {}
+            EventKind::End => self.end(out),
+            EventKind::Foreign { .. }
+            | EventKind::ItemStart { .. }
+            | EventKind::ItemEnd { .. }
+            | EventKind::Progress { .. }
+            | EventKind::Markup { .. } => {}
         }
     }
 }
 
-impl Stream {
-    fn choice(&mut self, number: u32) -> Option<&mut Open> {
+impl GeminiStream {
+    fn choice(&mut self, number: u32) -> Option<&mut OpenCandidate> {
         self.choices.iter_mut().find(|choice| choice.number == number)
     }
 
@@ -164,7 +168,7 @@ impl Stream {
         block: BlockId,
         kind: &BlockKind<'_>,
         word: &str,
-        members: Option<&Json<'_>>,
+        members: Option<&JsonText<'_>>,
         event: &Event<'_>,
     ) {
         let keeps = self.manner.keeps();
@@ -190,11 +194,11 @@ impl Stream {
                 return;
             }
         };
-        let mut own = Paths::default();
+        let mut own = MemberPaths::default();
         if keeps {
             each_member(members, |path, value| own.set(path, value));
         }
-        choice.texts.push(Text { block, is_thought, members: own });
+        choice.texts.push(OpenText { block, is_thought, members: own });
     }
 
     fn delta(&mut self, number: u32, block: BlockId, text: &str, event: &Event<'_>, out: &mut Vec<u8>) {
@@ -221,10 +225,10 @@ impl Stream {
         choice.held.take(event);
         let Some(mut block) = choice.held.remove(block) else { return };
         match &mut block.content {
-            Content::ToolCall(call) if is_mended => call.id = self.ids.claim(&call.id),
-            Content::ToolCall(call) if block.word == words::PARTIAL_ARGS => {
+            BlockContent::ToolCall(call) if is_mended => call.id = self.ids.claim(&call.id),
+            BlockContent::ToolCall(call) if block.word == words::PARTIAL_ARGS => {
                 // Nothing of it says that it goes on and never does.
-                if call.completion == Completion::Whole || !call.raw_arguments.is_empty() {
+                if call.completion == BlockCompletion::Whole || !call.raw_arguments.is_empty() {
                     self.write(number, None, out, &mut |_, writer| write_leaves(&block, writer));
                 }
                 return;
@@ -240,22 +244,22 @@ impl Stream {
     fn announce_before(&mut self, event: &Event<'_>, out: &mut Vec<u8>) -> bool {
         let Some((number, block)) = self.unannounced else { return false };
         let is_signed =
-            matches!(event.body, Body::Attachment { scope: Scope::Block(own), .. } if own == block);
+            matches!(event.body, EventKind::Attachment { scope: EventScope::Block(own), .. } if own == block);
         if is_signed {
             self.hold(event);
         }
         self.unannounced = None;
         self.write(number, None, out, &mut |choice, writer| {
             let Some(block) = choice.held.get_mut(block) else { return };
-            let Content::ToolCall(call) = &block.content else { return };
+            let BlockContent::ToolCall(call) = &block.content else { return };
             write_part(block, words::FUNCTION_CALL, writer, |writer| {
                 writer.object();
-                write_call_names(call, "name", Mode::Faithful, writer);
+                write_call_names(call, "name", EncodeMode::Faithful, writer);
                 writer.raw_member("willContinue", "true");
                 writer.end_object();
             });
             block.attachments.clear();
-            block.foreign = Foreign::default();
+            block.foreign = ExtraFields::default();
         });
         is_signed
     }
@@ -264,10 +268,10 @@ impl Stream {
     fn attach(
         &mut self,
         number: u32,
-        scope: Scope,
+        scope: EventScope,
         kind: AttachmentKind,
         word: &str,
-        value: &Json<'_>,
+        value: &JsonText<'_>,
         event: &Event<'_>,
         out: &mut Vec<u8>,
     ) {
@@ -278,7 +282,7 @@ impl Stream {
         let is_own = self.manner.keeps();
         let Some(choice) = self.choice(number) else { return };
         if !is_own {
-            if let Scope::Block(block) = scope
+            if let EventScope::Block(block) = scope
                 && let Some(text) = choice.texts.iter_mut().rev().find(|text| text.block == block)
             {
                 text.members.set(words::SIGNATURE, value.as_str());
@@ -286,7 +290,7 @@ impl Stream {
             return;
         }
         match (scope, kind) {
-            (Scope::Block(block), _) => {
+            (EventScope::Block(block), _) => {
                 match choice.texts.iter_mut().rev().find(|text| text.block == block) {
                     Some(text) => text.members.set(word, value.as_str()),
                     None => self.hold(event),
@@ -296,29 +300,29 @@ impl Stream {
             _ if words::CITATIONS.contains(&word) => {
                 choice.pending.extend(&format!("{}.{word}", words::CITATION_METADATA), value.as_str());
             }
-            _ => self.foreign(number, Scope::Choice, word, value.as_str(), event, out),
+            _ => self.foreign(number, EventScope::Choice, word, value.as_str(), event, out),
         }
     }
 
     fn foreign(
         &mut self,
         number: u32,
-        scope: Scope,
+        scope: EventScope,
         path: &str,
         value: &str,
         event: &Event<'_>,
         out: &mut Vec<u8>,
     ) {
         match scope {
-            Scope::Answer => {
+            EventScope::Answer => {
                 if self.answer.get(path).is_some() {
                     self.flush(out);
                 }
                 self.set(path, value);
             }
             // The client knows of no other role.
-            Scope::Choice if path == "content.role" && self.manner.is_mended() => {}
-            Scope::Choice | Scope::Item(_) => {
+            EventScope::Choice if path == "content.role" && self.manner.is_mended() => {}
+            EventScope::Choice | EventScope::Item(_) => {
                 if self.choice(number).is_some_and(|choice| choice.pending.get(path).is_some()) {
                     self.write_candidate(number, None, out);
                 }
@@ -326,7 +330,7 @@ impl Stream {
                     choice.pending.set(path, value);
                 }
             }
-            Scope::Block(block) => {
+            EventScope::Block(block) => {
                 let Some(choice) = self.choice(number) else { return };
                 match choice.texts.iter_mut().rev().find(|text| text.block == block) {
                     Some(text) => text.members.set(path, value),
@@ -376,7 +380,7 @@ impl Stream {
             self.flush_news(out);
         }
         let mut frame = self.begin_frame();
-        let mut writer = Writer(&mut frame);
+        let mut writer = JsonWriter(&mut frame);
         writer.object();
         write_error(error, self.manner.mode(), &mut writer);
         self.end_frame(frame, out);
@@ -427,7 +431,7 @@ impl Stream {
             return;
         }
         let mut frame = self.begin_frame();
-        let mut writer = Writer(&mut frame);
+        let mut writer = JsonWriter(&mut frame);
         writer.object();
         self.write_news(&mut writer);
         self.end_frame(frame, out);
@@ -442,7 +446,7 @@ impl Stream {
             .filter(|choice| is_plain && choice.pending.is_empty() && choice.logprobs.is_empty());
         let plain = plain.and_then(|choice| choice.texts.get(at)).filter(|own| own.members.is_empty());
         let plain = plain.map(|own| own.block);
-        let mut piece = Piece::new(text);
+        let mut piece = WrittenDelta::new(text);
         self.write(number, None, out, &mut |choice, writer| {
             let Some(own) = choice.texts.get_mut(at) else { return };
             write_text(&mut piece, own.is_thought, writer, |writer| own.members.write(writer));
@@ -464,10 +468,10 @@ impl Stream {
         number: u32,
         finish: Option<&str>,
         out: &mut Vec<u8>,
-        parts: &mut dyn FnMut(&mut Open, &mut Writer<'_>),
+        parts: &mut dyn FnMut(&mut OpenCandidate, &mut JsonWriter<'_>),
     ) {
         let mut frame = self.begin_frame();
-        let mut writer = Writer(&mut frame);
+        let mut writer = JsonWriter(&mut frame);
         writer.object();
         if let Some(choice) = self.choices.iter_mut().find(|choice| choice.number == number) {
             choice.is_told = true;
@@ -487,7 +491,7 @@ impl Stream {
     }
 
     /// Writes what waits for any chunk, and the names that every chunk repeats.
-    fn write_news(&mut self, writer: &mut Writer<'_>) {
+    fn write_news(&mut self, writer: &mut JsonWriter<'_>) {
         self.answer.write(writer);
         self.answer.clear();
         if !self.usage.is_empty() {

@@ -3,12 +3,13 @@
 use super::{BUDGET, ISSUER, NAME, TIERS};
 use crate::json::{Object, Value};
 use crate::request::{
-    Body, CallResult, Content, Form, Format, Media, MediaKind, Message, Part, Request, Role, Seal, Source,
-    Thinking, Tool, ToolChoice, ToolKind, WEB_SEARCH, WholeSchemas, Writing, effort, in_open_api, put,
-    take_word, type_of_name,
+    CallResult, ContentForm, ContentPart, FullSchemas, Media, MediaKind, MediaSource, MessageContent,
+    OutputFormat, PartKind, ProviderSeal, ReasoningMode, Request, RequestMessage, RequestTool,
+    RequestWriting, Role, ToolChoice, ToolKind, WEB_SEARCH, effort, in_open_api, put, take_word,
+    type_of_name,
 };
 
-pub(super) fn write(request: &mut Request, writing: &mut Writing<'_>) -> Object {
+pub(super) fn write(request: &mut Request, writing: &mut RequestWriting<'_>) -> Object {
     let mut body = Object::new();
     if writing.is_faithful {
         put(&mut body, "model", request.model.take());
@@ -16,13 +17,13 @@ pub(super) fn write(request: &mut Request, writing: &mut Writing<'_>) -> Object 
     // Elsewhere it is named in the URL.
     let model = request.model.take().unwrap_or_default();
     let instructions = request.instructions.take();
-    if instructions.form == Form::Text && writing.is_faithful {
+    if instructions.form == ContentForm::Text && writing.is_faithful {
         body.insert("systemInstruction", instructions.joined(""));
     } else if !instructions.is_empty() {
         let parts: Vec<Value> = instructions
             .parts
             .into_iter()
-            .filter_map(|part| write_part(part, Inside::Content, writing))
+            .filter_map(|part| write_part(part, PartPosition::Content, writing))
             .collect();
         put(&mut body, "systemInstruction.parts", Some(parts));
     }
@@ -53,9 +54,11 @@ pub(super) fn write(request: &mut Request, writing: &mut Writing<'_>) -> Object 
     put(&mut body, "generationConfig.responseLogprobs", sampling.logprobs.take());
     put(&mut body, "generationConfig.logprobs", sampling.top_logprobs.take());
     match request.format.take() {
-        Some(Format::Text) => put(&mut body, "generationConfig.responseMimeType", Some("text/plain")),
-        Some(Format::Json) => put(&mut body, "generationConfig.responseMimeType", Some("application/json")),
-        Some(Format::Schema { schema, .. }) => {
+        Some(OutputFormat::Text) => put(&mut body, "generationConfig.responseMimeType", Some("text/plain")),
+        Some(OutputFormat::Json) => {
+            put(&mut body, "generationConfig.responseMimeType", Some("application/json"))
+        }
+        Some(OutputFormat::Schema { schema, .. }) => {
             put(&mut body, "generationConfig.responseMimeType", Some("application/json"));
             // A schema that is read from the other place is renamed by what is kept.
             let (is_whole, schema) = whole_or_narrow(schema, writing);
@@ -79,23 +82,25 @@ pub(super) fn write(request: &mut Request, writing: &mut Writing<'_>) -> Object 
 
 /// A schema goes in full to the members that newer models have for it; some of them also take the older ones, where those
 /// can say it.
-fn whole_or_narrow(schema: Value, writing: &Writing<'_>) -> (bool, Value) {
+fn whole_or_narrow(schema: Value, writing: &RequestWriting<'_>) -> (bool, Value) {
     match writing.limits.whole_schemas {
         _ if writing.is_faithful => (false, schema),
-        WholeSchemas::None => (false, schema),
-        WholeSchemas::Others => match in_open_api(&schema) {
+        FullSchemas::None => (false, schema),
+        FullSchemas::Others => match in_open_api(&schema) {
             Some(narrow) => (false, narrow),
             None => (true, schema),
         },
-        WholeSchemas::All => (true, schema),
+        FullSchemas::All => (true, schema),
     }
 }
 
-fn write_reasoning(request: &mut Request, model: &str, body: &mut Object, writing: &Writing<'_>) {
+fn write_reasoning(request: &mut Request, model: &str, body: &mut Object, writing: &RequestWriting<'_>) {
     const LEVEL: &str = "generationConfig.thinkingConfig.thinkingLevel";
     const TOLD: &str = "generationConfig.thinkingConfig.includeThoughts";
     let reasoning = &mut request.reasoning;
-    if reasoning.mode == Some(Thinking::Adaptive) && reasoning.effort.is_none() && reasoning.budget.is_none()
+    if reasoning.mode == Some(ReasoningMode::Adaptive)
+        && reasoning.effort.is_none()
+        && reasoning.budget.is_none()
     {
         reasoning.mode = None;
         reasoning.budget = Some((-1).into());
@@ -107,7 +112,7 @@ fn write_reasoning(request: &mut Request, model: &str, body: &mut Object, writin
         put(body, TOLD, told);
         return;
     }
-    let is_asked = reasoning.mode.is_some_and(|mode| mode != Thinking::Off)
+    let is_asked = reasoning.mode.is_some_and(|mode| mode != ReasoningMode::Off)
         || reasoning.budget.as_ref().is_some_and(|budget| budget.as_str() != "0")
         || reasoning.effort.as_deref().is_some_and(|effort| effort != "none");
     if model.contains("gemini-3")
@@ -146,13 +151,13 @@ fn write_choice(request: &mut Request, body: &mut Object) {
     put(body, NAMES, names);
 }
 
-fn write_content(mut message: Message, writing: &mut Writing<'_>) -> Value {
+fn write_content(mut message: RequestMessage, writing: &mut RequestWriting<'_>) -> Value {
     let role = if message.role == Role::Assistant { "model" } else { "user" };
     let mut object = Object::from_iter([("role", role)]);
-    let Content { parts, form } = message.content.take();
-    let is_absent = parts.is_empty() && form != Form::List && writing.is_faithful;
+    let MessageContent { parts, form } = message.content.take();
+    let is_absent = parts.is_empty() && form != ContentForm::List && writing.is_faithful;
     let parts: Vec<Value> =
-        parts.into_iter().filter_map(|part| write_part(part, Inside::Content, writing)).collect();
+        parts.into_iter().filter_map(|part| write_part(part, PartPosition::Content, writing)).collect();
     if !is_absent {
         object.insert("parts", parts);
     }
@@ -163,19 +168,23 @@ fn write_content(mut message: Message, writing: &mut Writing<'_>) -> Value {
 
 /// Where a part stands.
 #[derive(Clone, Copy, PartialEq)]
-enum Inside {
+enum PartPosition {
     Content,
     Result,
 }
 
-fn write_part(mut part: Part, inside: Inside, writing: &mut Writing<'_>) -> Option<Value> {
+fn write_part(
+    mut part: ContentPart,
+    inside: PartPosition,
+    writing: &mut RequestWriting<'_>,
+) -> Option<Value> {
     let mut object = Object::new();
-    match std::mem::replace(&mut part.body, Body::Opaque(String::new())) {
-        Body::Text(text) | Body::Refusal(text) if inside == Inside::Content => {
+    match std::mem::replace(&mut part.body, PartKind::Opaque(String::new())) {
+        PartKind::Text(text) | PartKind::Refusal(text) if inside == PartPosition::Content => {
             object.insert("text", text);
         }
-        Body::Media(media) => write_media(*media, &mut object, writing)?,
-        Body::Thought(thought) => {
+        PartKind::Media(media) => write_media(*media, &mut object, writing)?,
+        PartKind::Thought(thought) => {
             let text = thought.into_text();
             if text.as_ref().is_none_or(String::is_empty) && !writing.is_faithful {
                 writing.losses.put("encrypted reasoning");
@@ -184,14 +193,14 @@ fn write_part(mut part: Part, inside: Inside, writing: &mut Writing<'_>) -> Opti
             put(&mut object, "text", text);
             object.insert("thought", true);
         }
-        Body::Call(call) => {
+        PartKind::Call(call) => {
             put(&mut object, "functionCall.name", Some(call.name));
             put(&mut object, "functionCall.id", call.id);
             let arguments = writing.object_of(call.arguments);
             put(&mut object, "functionCall.args", Some(arguments));
         }
-        Body::Result(result) => write_result(*result, &mut object, writing),
-        Body::Opaque(word) => {
+        PartKind::Result(result) => write_result(*result, &mut object, writing),
+        PartKind::Opaque(word) => {
             // An empty part has nothing to keep.
             if part.kept.protocol() != Some(NAME) && !writing.is_faithful {
                 writing.losses.put(format!("{word} of {}", part.kept.protocol().unwrap_or("nobody")));
@@ -201,21 +210,21 @@ fn write_part(mut part: Part, inside: Inside, writing: &mut Writing<'_>) -> Opti
             return Some(object.into());
         }
         body => {
-            writing.losses.message(NAME, &Message::of(Role::User, Part { body, ..part }));
+            writing.losses.message(NAME, &RequestMessage::of(Role::User, ContentPart { body, ..part }));
             return None;
         }
     }
-    put(&mut object, "thoughtSignature", Seal::of(&mut part.signature, ISSUER));
+    put(&mut object, "thoughtSignature", ProviderSeal::of(&mut part.signature, ISSUER));
     part.kept.restore(NAME, &mut object);
     writing.losses.part(NAME, &part);
     Some(object.into())
 }
 
 /// A result is an object; a text becomes its only member.
-fn write_result(result: CallResult, object: &mut Object, writing: &mut Writing<'_>) {
+fn write_result(result: CallResult, object: &mut Object, writing: &mut RequestWriting<'_>) {
     put(object, "functionResponse.id", result.id);
     put(object, "functionResponse.name", result.name);
-    let Content { parts, form } = result.content;
+    let MessageContent { parts, form } = result.content;
     let mut text = String::new();
     let mut rich = Vec::new();
     for part in parts {
@@ -237,13 +246,13 @@ fn write_result(result: CallResult, object: &mut Object, writing: &mut Writing<'
     };
     put(object, "functionResponse.response", response);
     let parts: Vec<Value> =
-        rich.into_iter().filter_map(|part| write_part(part, Inside::Result, writing)).collect();
-    if !parts.is_empty() || form == Form::List && writing.is_faithful {
+        rich.into_iter().filter_map(|part| write_part(part, PartPosition::Result, writing)).collect();
+    if !parts.is_empty() || form == ContentForm::List && writing.is_faithful {
         put(object, "functionResponse.parts", Some(parts));
     }
 }
 
-fn write_media(media: Media, object: &mut Object, writing: &mut Writing<'_>) -> Option<()> {
+fn write_media(media: Media, object: &mut Object, writing: &mut RequestWriting<'_>) -> Option<()> {
     let Media { kind, source, media_type, name, detail } = media;
     if detail.is_some_and(|detail| detail != "auto") {
         writing.losses.put("detail of an image");
@@ -255,7 +264,7 @@ fn write_media(media: Media, object: &mut Object, writing: &mut Writing<'_>) -> 
         MediaKind::File => "application/pdf",
     };
     match source {
-        Source::Data(data) => {
+        MediaSource::Data(data) => {
             let media_type = media_type.or_else(|| (!writing.is_faithful).then(|| usual.to_owned()));
             put(object, "inlineData.mimeType", media_type);
             put(object, "inlineData.data", Some(data));
@@ -263,13 +272,13 @@ fn write_media(media: Media, object: &mut Object, writing: &mut Writing<'_>) -> 
                 put(object, "inlineData.displayName", name);
             }
         }
-        Source::Url(url)
+        MediaSource::Url(url)
             if url.starts_with("gs://") && media_type.is_none() && type_of_name(&url).is_none() =>
         {
             writing.losses.refuse(format!("{kind:?} without a media type").to_lowercase());
             return None;
         }
-        Source::Url(url) => {
+        MediaSource::Url(url) => {
             let guess = || type_of_name(&url).unwrap_or(usual).to_owned();
             let media_type = media_type.or_else(|| (!writing.is_faithful).then(guess));
             put(object, "fileData.mimeType", media_type);
@@ -278,10 +287,10 @@ fn write_media(media: Media, object: &mut Object, writing: &mut Writing<'_>) -> 
                 put(object, "fileData.displayName", name);
             }
         }
-        Source::Text(text) => {
+        MediaSource::Text(text) => {
             object.insert("text", text);
         }
-        Source::Id(_) => {
+        MediaSource::Id(_) => {
             writing.losses.put(format!("{kind:?} with the provider").to_lowercase());
             return None;
         }
@@ -289,7 +298,7 @@ fn write_media(media: Media, object: &mut Object, writing: &mut Writing<'_>) -> 
     Some(())
 }
 
-fn write_tools(tools: Vec<Tool>, writing: &mut Writing<'_>) -> Vec<Value> {
+fn write_tools(tools: Vec<RequestTool>, writing: &mut RequestWriting<'_>) -> Vec<Value> {
     let mut out: Vec<Value> = Vec::new();
     let mut functions: Vec<Value> = Vec::new();
     for (number, mut tool) in tools.into_iter().enumerate() {
@@ -312,7 +321,7 @@ fn write_tools(tools: Vec<Tool>, writing: &mut Writing<'_>) -> Vec<Value> {
                     out.extend(tool.kept.into_whole(NAME));
                 }
             }
-            kind => functions.extend(write_function(Tool { kind, ..tool }, writing)),
+            kind => functions.extend(write_function(RequestTool { kind, ..tool }, writing)),
         }
     }
     if !functions.is_empty() {
@@ -321,7 +330,7 @@ fn write_tools(tools: Vec<Tool>, writing: &mut Writing<'_>) -> Vec<Value> {
     out
 }
 
-fn write_function(mut tool: Tool, writing: &mut Writing<'_>) -> Option<Value> {
+fn write_function(mut tool: RequestTool, writing: &mut RequestWriting<'_>) -> Option<Value> {
     let ToolKind::Function { schema } = std::mem::replace(&mut tool.kind, ToolKind::Group(Vec::new())) else {
         writing.losses.put("free-form tool");
         return None;

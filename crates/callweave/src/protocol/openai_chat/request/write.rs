@@ -3,12 +3,13 @@
 use super::{GOOGLE_SIGNATURE, NAME, ROLES, SUMMARIES, is_copy};
 use crate::json::{Object, Value};
 use crate::request::{
-    Arguments, Body, CallKind, Content, Form, Format, Grammar, Kept, Media, MediaKind, Message, Part,
-    Request, Role, Seal, Source, Thinking, Tool, ToolChoice, ToolKind, WEB_SEARCH, Writing, data_url, effort,
+    CallArguments, CallKind, ContentForm, ContentPart, Media, MediaKind, MediaSource, MessageContent,
+    OutputFormat, PartKind, ProviderSeal, ReasoningMode, Request, RequestMessage, RequestTool,
+    RequestWriting, RetainedFields, Role, TextGrammar, ToolChoice, ToolKind, WEB_SEARCH, data_url, effort,
     ending_of_type, put, take_word,
 };
 
-pub(super) fn write(request: &mut Request, writing: &mut Writing<'_>) -> Object {
+pub(super) fn write(request: &mut Request, writing: &mut RequestWriting<'_>) -> Object {
     let mut body = Object::new();
     put(&mut body, "model", request.model.take());
     if !writing.keeps_older_form {
@@ -40,7 +41,7 @@ pub(super) fn write(request: &mut Request, writing: &mut Writing<'_>) -> Object 
         put(&mut body, "min_p", sampling.min_p.take());
         put(&mut body, "repetition_penalty", sampling.repetition_penalty.take());
         put(&mut body, "previous_response_id", request.previous.take());
-        put(&mut body, "thinking.type", request.reasoning.mode.take().map(Thinking::word));
+        put(&mut body, "thinking.type", request.reasoning.mode.take().map(ReasoningMode::word));
         put(&mut body, "thinking.budget_tokens", request.reasoning.budget.take());
         put(&mut body, "thinking.display", take_word(&mut request.reasoning.summary, SUMMARIES));
     }
@@ -71,7 +72,7 @@ pub(super) fn write(request: &mut Request, writing: &mut Writing<'_>) -> Object 
 }
 
 /// A model speaks only where a voice is chosen, and voices are everybody's own.
-fn write_modalities(request: &mut Request, body: &mut Object, writing: &mut Writing<'_>) {
+fn write_modalities(request: &mut Request, body: &mut Object, writing: &mut RequestWriting<'_>) {
     let mut words = std::mem::take(&mut request.modalities);
     let has_voice = request.kept.members(NAME).is_some_and(|members| members.contains_key("audio"));
     if !has_voice && !writing.is_faithful && words.iter().any(|word| word == "audio") {
@@ -99,7 +100,7 @@ fn renew(request: &mut Request) {
     request.kept.forget(&["functions", "function_call"]);
     for tool in request.tools.iter_mut().filter(|tool| is_copy(&tool.kept)) {
         if !matches!(tool.kind, ToolKind::Builtin(_)) {
-            tool.kept = Kept::default();
+            tool.kept = RetainedFields::default();
         }
     }
     let (mut calls, mut last) = (0, None);
@@ -107,13 +108,13 @@ fn renew(request: &mut Request) {
         let has_call = !message.kept.forget(&["function_call"]).is_empty();
         for part in &mut message.content.parts {
             match &mut part.body {
-                Body::Call(call) if has_call && is_copy(&part.kept) => {
-                    part.kept = Kept::default();
+                PartKind::Call(call) if has_call && is_copy(&part.kept) => {
+                    part.kept = RetainedFields::default();
                     calls += 1;
                     last = Some(call.id.get_or_insert_with(|| format!("call_{}_{calls}", call.name)).clone());
                 }
                 // The role is the older form's own word.
-                Body::Result(result) if !message.kept.forget(&["role"]).is_empty() => {
+                PartKind::Result(result) if !message.kept.forget(&["role"]).is_empty() => {
                     result.id = result.id.take().or_else(|| last.take());
                 }
                 _ => {}
@@ -142,11 +143,11 @@ fn write_search(request: &mut Request, body: &mut Object) {
     put(body, "web_search_options", (request.tools.len() < count).then(Object::new));
 }
 
-fn write_message(mut message: Message, out: &mut Vec<Value>, writing: &mut Writing<'_>) {
+fn write_message(mut message: RequestMessage, out: &mut Vec<Value>, writing: &mut RequestWriting<'_>) {
     let role = ROLES.iter().find(|(_, role)| *role == message.role).map_or("user", |(word, _)| word);
     if message.role == Role::Tool {
         for mut part in std::mem::take(&mut message.content.parts) {
-            let Body::Result(ref mut result) = part.body else {
+            let PartKind::Result(ref mut result) = part.body else {
                 message.content.parts.push(part);
                 continue;
             };
@@ -177,18 +178,18 @@ fn write_message(mut message: Message, out: &mut Vec<Value>, writing: &mut Writi
     let (mut spoken, mut calls, mut thoughts) = (Vec::new(), Vec::new(), Vec::new());
     for part in std::mem::take(&mut message.content.parts) {
         match part.body {
-            Body::Thought(_) | Body::Call(_) | Body::Refusal(_)
+            PartKind::Thought(_) | PartKind::Call(_) | PartKind::Refusal(_)
                 if writing.is_faithful && is_copy(&part.kept) => {}
-            Body::Call(_) => calls.extend(write_call(part, writing)),
-            Body::Opaque(ref word) if word == "tool_call" => calls.extend(part.kept.into_whole(NAME)),
-            Body::Thought(_) if writing.is_faithful && !part.kept.is_empty() => {
-                spoken.push(Part { signature: None, body: Body::Opaque(String::new()), ..part });
+            PartKind::Call(_) => calls.extend(write_call(part, writing)),
+            PartKind::Opaque(ref word) if word == "tool_call" => calls.extend(part.kept.into_whole(NAME)),
+            PartKind::Thought(_) if writing.is_faithful && !part.kept.is_empty() => {
+                spoken.push(ContentPart { signature: None, body: PartKind::Opaque(String::new()), ..part });
             }
-            Body::Thought(_) => thoughts.push(part),
+            PartKind::Thought(_) => thoughts.push(part),
             _ => spoken.push(part),
         }
     }
-    let mut content = Content { parts: spoken, form };
+    let mut content = MessageContent { parts: spoken, form };
     if message.role != Role::User {
         content = one_text(content, writing);
     }
@@ -197,7 +198,7 @@ fn write_message(mut message: Message, out: &mut Vec<Value>, writing: &mut Writi
     }
     let blocks: Vec<Value> = thoughts.iter_mut().filter_map(|part| write_block(part, writing)).collect();
     let texts = thoughts.iter_mut().filter_map(|part| {
-        let Body::Thought(thought) = &mut part.body else { return None };
+        let PartKind::Thought(thought) = &mut part.body else { return None };
         thought
             .text
             .take()
@@ -213,7 +214,7 @@ fn write_message(mut message: Message, out: &mut Vec<Value>, writing: &mut Writi
     }
     for part in &thoughts {
         writing.losses.part(NAME, part);
-        if matches!(&part.body, Body::Thought(thought) if thought.encrypted.is_some()) {
+        if matches!(&part.body, PartKind::Thought(thought) if thought.encrypted.is_some()) {
             writing.losses.put("encrypted reasoning");
         }
     }
@@ -235,54 +236,55 @@ fn write_message(mut message: Message, out: &mut Vec<Value>, writing: &mut Writi
 }
 
 /// A thought with its seal, as gateways hand it on to who issued that.
-fn write_block(part: &mut Part, writing: &Writing<'_>) -> Option<Value> {
+fn write_block(part: &mut ContentPart, writing: &RequestWriting<'_>) -> Option<Value> {
     let issuer = writing.limits.replays.filter(|_| !writing.is_faithful)?;
-    let Body::Thought(thought) = &mut part.body else { return None };
-    if let Some(data) = Seal::of(&mut thought.encrypted, issuer) {
+    let PartKind::Thought(thought) = &mut part.body else { return None };
+    if let Some(data) = ProviderSeal::of(&mut thought.encrypted, issuer) {
         return Some(Value::object([("type", "redacted_thinking".into()), ("data", data.into())]));
     }
-    let signature = Seal::of(&mut part.signature, issuer)?;
+    let signature = ProviderSeal::of(&mut part.signature, issuer)?;
     let text = thought.text.clone().unwrap_or_default();
     let members = [("type", "thinking".into()), ("thinking", text.into()), ("signature", signature.into())];
     Some(Value::object(members))
 }
 
 /// Several texts as one, for servers that take lists of parts from users only: llama-cpp-python is one of them.
-fn one_text(content: Content, writing: &mut Writing<'_>) -> Content {
-    let is_text = |part: &Part| matches!(part.body, Body::Text(_));
+fn one_text(content: MessageContent, writing: &mut RequestWriting<'_>) -> MessageContent {
+    let is_text = |part: &ContentPart| matches!(part.body, PartKind::Text(_));
     let is_taken = writing.is_faithful || !writing.limits.wants_one_text();
     if is_taken || content.parts.len() < 2 || !content.parts.iter().all(is_text) {
         return content;
     }
     content.parts.iter().for_each(|part| writing.losses.part(NAME, part));
-    let texts: Vec<&str> = content.parts.iter().filter_map(Part::as_text).collect();
-    Content::text(texts.join("\n\n"))
+    let texts: Vec<&str> = content.parts.iter().filter_map(ContentPart::as_text).collect();
+    MessageContent::text(texts.join("\n\n"))
 }
 
 /// One text as it is, anything else as a list.
-fn write_content(content: Content, writing: &mut Writing<'_>) -> Option<Value> {
-    let Content { mut parts, form } = content;
+fn write_content(content: MessageContent, writing: &mut RequestWriting<'_>) -> Option<Value> {
+    let MessageContent { mut parts, form } = content;
     let is_text = match form {
-        Form::Text => parts.len() == 1,
-        Form::List => !writing.is_faithful && parts.len() == 1,
-        Form::Any => parts.len() == 1,
+        ContentForm::Text => parts.len() == 1,
+        ContentForm::List => !writing.is_faithful && parts.len() == 1,
+        ContentForm::Any => parts.len() == 1,
     };
-    let is_plain =
-        |part: &Part| matches!(part.body, Body::Text(_)) && (part.is_plain() || !writing.is_faithful);
+    let is_plain = |part: &ContentPart| {
+        matches!(part.body, PartKind::Text(_)) && (part.is_plain() || !writing.is_faithful)
+    };
     if is_text && parts.iter().all(is_plain) {
         let part = parts.pop()?;
         writing.losses.part(NAME, &part);
-        let Body::Text(text) = part.body else { return None };
+        let PartKind::Text(text) = part.body else { return None };
         return Some(text.into());
     }
-    if parts.is_empty() && (form != Form::List || !writing.is_faithful) {
+    if parts.is_empty() && (form != ContentForm::List || !writing.is_faithful) {
         return None;
     }
     let parts: Vec<Value> = parts.into_iter().filter_map(|part| write_part(part, writing)).collect();
     (!parts.is_empty() || writing.is_faithful).then(|| parts.into())
 }
 
-fn write_cache(part: &mut Part, object: &mut Object, writing: &Writing<'_>) {
+fn write_cache(part: &mut ContentPart, object: &mut Object, writing: &RequestWriting<'_>) {
     if writing.is_faithful
         && let Some(mark) = part.cache.take()
     {
@@ -291,22 +293,22 @@ fn write_cache(part: &mut Part, object: &mut Object, writing: &Writing<'_>) {
     }
 }
 
-fn write_part(mut part: Part, writing: &mut Writing<'_>) -> Option<Value> {
+fn write_part(mut part: ContentPart, writing: &mut RequestWriting<'_>) -> Option<Value> {
     let mut object = Object::new();
-    let body = std::mem::replace(&mut part.body, Body::Opaque(String::new()));
+    let body = std::mem::replace(&mut part.body, PartKind::Opaque(String::new()));
     match body {
-        Body::Text(text) => {
+        PartKind::Text(text) => {
             object.insert("type", "text");
             object.insert("text", text);
         }
-        Body::Refusal(text) => {
+        PartKind::Refusal(text) => {
             object.insert("type", "refusal");
             object.insert("refusal", text);
         }
-        Body::Media(media) => write_media(*media, &mut object, writing)?,
-        Body::Opaque(word) => return writing.opaque(&word, part.kept, NAME),
+        PartKind::Media(media) => write_media(*media, &mut object, writing)?,
+        PartKind::Opaque(word) => return writing.opaque(&word, part.kept, NAME),
         body => {
-            let lost = Message::of(Role::User, Part { body, ..part });
+            let lost = RequestMessage::of(Role::User, ContentPart { body, ..part });
             writing.losses.message(NAME, &lost);
             return None;
         }
@@ -317,26 +319,26 @@ fn write_part(mut part: Part, writing: &mut Writing<'_>) -> Option<Value> {
     Some(object.into())
 }
 
-fn write_media(media: Media, object: &mut Object, writing: &mut Writing<'_>) -> Option<()> {
+fn write_media(media: Media, object: &mut Object, writing: &mut RequestWriting<'_>) -> Option<()> {
     let Media { kind, source, media_type, name, detail } = media;
     match (kind, source) {
-        (MediaKind::Image, Source::Data(data)) => {
+        (MediaKind::Image, MediaSource::Data(data)) => {
             let url = data_url(media_type.as_deref().unwrap_or("image/jpeg"), &data);
             object.insert("type", "image_url");
             put(object, "image_url.url", Some(url));
             put(object, "image_url.detail", detail);
         }
-        (MediaKind::Image, Source::Url(url)) => {
+        (MediaKind::Image, MediaSource::Url(url)) => {
             object.insert("type", "image_url");
             put(object, "image_url.url", Some(url));
             put(object, "image_url.detail", detail);
         }
-        (MediaKind::Audio, Source::Data(data)) => {
+        (MediaKind::Audio, MediaSource::Data(data)) => {
             object.insert("type", "input_audio");
             put(object, "input_audio.data", Some(data));
             put(object, "input_audio.format", media_type.as_deref().and_then(ending_of_type));
         }
-        (_, Source::Data(data)) => {
+        (_, MediaSource::Data(data)) => {
             let data = match media_type {
                 Some(media_type) => data_url(&media_type, &data),
                 None => data,
@@ -345,20 +347,20 @@ fn write_media(media: Media, object: &mut Object, writing: &mut Writing<'_>) -> 
             put(object, "file.file_data", Some(data));
             put(object, "file.filename", name);
         }
-        (MediaKind::File, Source::Id(id)) => {
+        (MediaKind::File, MediaSource::Id(id)) => {
             object.insert("type", "file");
             put(object, "file.file_id", Some(id));
             put(object, "file.filename", name);
         }
-        (_, Source::Text(text)) => {
+        (_, MediaSource::Text(text)) => {
             object.insert("type", "text");
             object.insert("text", text);
         }
-        (kind, Source::Id(_)) => {
+        (kind, MediaSource::Id(_)) => {
             writing.losses.put(format!("{kind:?} with the provider").to_lowercase());
             return None;
         }
-        (kind, Source::Url(_)) => {
+        (kind, MediaSource::Url(_)) => {
             writing.losses.put(format!("{kind:?} by url").to_lowercase());
             return None;
         }
@@ -366,9 +368,9 @@ fn write_media(media: Media, object: &mut Object, writing: &mut Writing<'_>) -> 
     Some(())
 }
 
-fn write_call(mut part: Part, writing: &mut Writing<'_>) -> Option<Value> {
-    let body = std::mem::replace(&mut part.body, Body::Opaque(String::new()));
-    let Body::Call(call) = body else { return None };
+fn write_call(mut part: ContentPart, writing: &mut RequestWriting<'_>) -> Option<Value> {
+    let body = std::mem::replace(&mut part.body, PartKind::Opaque(String::new()));
+    let PartKind::Call(call) = body else { return None };
     let call = *call;
     let mut object = Object::new();
     put(&mut object, "id", call.id);
@@ -377,7 +379,7 @@ fn write_call(mut part: Part, writing: &mut Writing<'_>) -> Option<Value> {
             object.insert("type", "custom");
             put(&mut object, "custom.name", Some(call.name));
             let input = match call.arguments {
-                Arguments::Json(value) if writing.is_faithful => value,
+                CallArguments::Json(value) if writing.is_faithful => value,
                 arguments => arguments.into_text().into(),
             };
             put(&mut object, "custom.input", Some(input));
@@ -387,7 +389,7 @@ fn write_call(mut part: Part, writing: &mut Writing<'_>) -> Option<Value> {
             put(&mut object, "function.name", Some(call.name));
             let arguments = match call.arguments {
                 // Some servers write objects, and only they read them.
-                Arguments::Json(value) if writing.is_faithful => value,
+                CallArguments::Json(value) if writing.is_faithful => value,
                 arguments => arguments.into_text().into(),
             };
             put(&mut object, "function.arguments", Some(arguments));
@@ -398,14 +400,14 @@ fn write_call(mut part: Part, writing: &mut Writing<'_>) -> Option<Value> {
         part.signature = None;
     }
     if let Some(issuer) = writing.limits.signs_calls {
-        put(&mut object, GOOGLE_SIGNATURE, Seal::of(&mut part.signature, issuer));
+        put(&mut object, GOOGLE_SIGNATURE, ProviderSeal::of(&mut part.signature, issuer));
     }
     part.kept.restore(NAME, &mut object);
     writing.losses.part(NAME, &part);
     Some(object.into())
 }
 
-fn write_tool(mut tool: Tool, writing: &mut Writing<'_>) -> Option<Value> {
+fn write_tool(mut tool: RequestTool, writing: &mut RequestWriting<'_>) -> Option<Value> {
     let mut object = Object::new();
     match std::mem::replace(&mut tool.kind, ToolKind::Group(Vec::new())) {
         ToolKind::Function { schema } => {
@@ -419,7 +421,7 @@ fn write_tool(mut tool: Tool, writing: &mut Writing<'_>) -> Option<Value> {
             object.insert("type", "custom");
             put(&mut object, "custom.name", Some(tool.name.clone()));
             put(&mut object, "custom.description", tool.description.take());
-            if let Some(Grammar { syntax, .. }) = &grammar
+            if let Some(TextGrammar { syntax, .. }) = &grammar
                 && syntax == "text"
             {
                 put(&mut object, "custom.format.type", Some("text"));
@@ -474,16 +476,16 @@ pub(super) fn write_choice(choice: &ToolChoice) -> Value {
     }
 }
 
-fn write_format(format: Format, writing: &Writing<'_>) -> Value {
+fn write_format(format: OutputFormat, writing: &RequestWriting<'_>) -> Value {
     let mut object = Object::new();
     match format {
-        Format::Text => {
+        OutputFormat::Text => {
             object.insert("type", "text");
         }
-        Format::Json => {
+        OutputFormat::Json => {
             object.insert("type", "json_object");
         }
-        Format::Schema { name, description, schema, strict } => {
+        OutputFormat::Schema { name, description, schema, strict } => {
             object.insert("type", "json_schema");
             let name = name.or_else(|| (!writing.is_faithful).then(|| "structured_output".to_owned()));
             put(&mut object, "json_schema.name", name);

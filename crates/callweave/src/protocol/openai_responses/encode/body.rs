@@ -1,10 +1,10 @@
 //! The objects of the wire: response, item, part, error.
 
-use super::plan::{Entry, Form, Plan, is_empty, is_own};
+use super::plan::{OutputPlan, PlannedForm, PlannedItem, is_empty, is_own};
 use crate::encode::EncodeOptions;
-use crate::event::{AttachmentKind, Counters, FinishReason, Json, NoticeCode, ReasoningForm};
-use crate::json::{Kind, Node as Value, Tape, Writer, compact_into, repair, write_members};
-use crate::message::{Attachment, Block, Choice, Content, Foreign, Message, ToolCall};
+use crate::event::{AttachmentKind, FinishReason, JsonText, NoticeCode, ReasoningForm, TokenCounts};
+use crate::json::{JsonKind, JsonWriter, Tape, TapeNode as Value, compact_into, repair, write_members};
+use crate::message::{Attachment, Block, BlockContent, Choice, ExtraFields, Message, ToolCall};
 use crate::protocol::error_word;
 use crate::protocol::openai_responses::{ERRORS, arguments_word, has_status, is_named, words};
 use crate::request::is_marked;
@@ -15,22 +15,22 @@ pub(super) const THOUGHTS: &str = "reasoning";
 
 /// How far a thing has come when it is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Phase {
+pub(super) enum WritingPhase {
     Begin,
     End,
 }
 
 /// How the response stands, in the wire's words.
 #[derive(Clone, Debug)]
-pub(super) struct Closing<'m> {
+pub(super) struct ResponseClosing<'m> {
     pub(super) status: &'m str,
     /// Why it is incomplete.
     reason: Option<&'m str>,
-    error: Option<Failure<'m>>,
+    error: Option<ResponseFailure<'m>>,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Failure<'m> {
+enum ResponseFailure<'m> {
     /// As the provider wrote it.
     Told(&'m UpstreamError<'static>),
     /// In words of our own.
@@ -41,7 +41,7 @@ enum Failure<'m> {
 const STATUSES: &[&str] =
     &["completed", "complete", "failed", "incomplete", "cancelled", "queued", "in_progress"];
 
-impl<'m> Closing<'m> {
+impl<'m> ResponseClosing<'m> {
     /// The response as it stands before its end.
     pub(super) fn step(status: &'m str) -> Self {
         Self { status, reason: None, error: None }
@@ -49,7 +49,7 @@ impl<'m> Closing<'m> {
 
     pub(super) fn of(message: &'m Message, is_mended: bool) -> Self {
         let finish = message.first().and_then(|choice| choice.finish.as_ref());
-        let error = message.errors.last().map(Failure::Told);
+        let error = message.errors.last().map(ResponseFailure::Told);
         if !is_mended {
             return match finish.and_then(|finish| finish.raw.as_deref()) {
                 Some(raw) if STATUSES.contains(&raw) => Self { status: raw, reason: None, error },
@@ -59,7 +59,7 @@ impl<'m> Closing<'m> {
             };
         }
         let truncated = message.notices.iter().find(|notice| notice.code == NoticeCode::Truncated);
-        let truncated = truncated.map(|notice| Failure::Made(&notice.detail));
+        let truncated = truncated.map(|notice| ResponseFailure::Made(&notice.detail));
         let failed = |error| Self { status: "failed", reason: None, error: Some(error) };
         if let Some(failure) = error.or(truncated) {
             return failed(failure);
@@ -68,7 +68,7 @@ impl<'m> Closing<'m> {
         let incomplete = |reason| Self { status: "incomplete", reason, error: None };
         match reason {
             FinishReason::Stop | FinishReason::ToolCalls => Self::step("completed"),
-            FinishReason::Error => failed(Failure::Made("the upstream failed")),
+            FinishReason::Error => failed(ResponseFailure::Made("the upstream failed")),
             FinishReason::ContentFilter => incomplete(Some("content_filter")),
             // Clients take for whole what is incomplete for no reason.
             FinishReason::Length | FinishReason::Other => incomplete(Some("max_output_tokens")),
@@ -93,7 +93,7 @@ impl<'m> Closing<'m> {
 }
 
 /// A response object in the making.
-pub(super) struct Response<'m> {
+pub(super) struct ResponseObject<'m> {
     message: &'m Message,
     choice: Option<&'m Choice>,
     options: &'m EncodeOptions,
@@ -103,7 +103,7 @@ pub(super) struct Response<'m> {
     is_own: bool,
 }
 
-impl<'m> Response<'m> {
+impl<'m> ResponseObject<'m> {
     pub(super) fn new(
         message: &'m Message,
         names: [&'m Option<String>; 2],
@@ -132,7 +132,12 @@ impl<'m> Response<'m> {
     }
 
     /// Writes the response, with the output of a plan or without any.
-    pub(super) fn write(&self, closing: &Closing<'_>, plan: Option<&Plan>, writer: &mut Writer<'_>) {
+    pub(super) fn write(
+        &self,
+        closing: &ResponseClosing<'_>,
+        plan: Option<&OutputPlan>,
+        writer: &mut JsonWriter<'_>,
+    ) {
         let message = self.message;
         let foreign = self.foreign(&message.foreign);
         let has = |key: &str| foreign.iter().any(|(path, _)| *path == key);
@@ -169,7 +174,7 @@ impl<'m> Response<'m> {
             let mut told: Vec<_> = plan.entries.iter().filter(|entry| entry.is_told).collect();
             told.sort_by_key(|entry| entry.output_index);
             for entry in told {
-                self.item(entry, Phase::End, writer);
+                self.item(entry, WritingPhase::End, writer);
             }
         }
         writer.end_list();
@@ -178,7 +183,7 @@ impl<'m> Response<'m> {
                 |block: &&Block| block.item.is_none() && block.word == THOUGHTS && !self.is_mended();
             choice.blocks.iter().find(is_beside)
         });
-        if let Some(Block { content: Content::Reasoning { text, .. }, .. }) = thoughts {
+        if let Some(Block { content: BlockContent::Reasoning { text, .. }, .. }) = thoughts {
             writer.text_member(THOUGHTS, text);
         }
         writer.key("usage");
@@ -202,7 +207,7 @@ impl<'m> Response<'m> {
     }
 
     /// Foreign values that this wire said itself.
-    fn foreign<'f>(&self, foreign: &'f Foreign) -> Vec<(&'f str, &'f str)> {
+    fn foreign<'f>(&self, foreign: &'f ExtraFields) -> Vec<(&'f str, &'f str)> {
         if !self.is_own {
             return Vec::new();
         }
@@ -210,13 +215,13 @@ impl<'m> Response<'m> {
     }
 
     /// What the wire calls the item.
-    pub(super) fn item_word(&self, entry: &Entry) -> &'m str {
+    pub(super) fn item_word(&self, entry: &PlannedItem) -> &'m str {
         let item = entry.item.and_then(|at| self.choice?.items.get(at));
         item.map_or(entry.form.word(), |item| &item.word)
     }
 
     /// The id of the item: the newest, or for clients the one that it was first told by.
-    pub(super) fn item_id<'e>(&self, entry: &'e Entry) -> Option<&'e str>
+    pub(super) fn item_id<'e>(&self, entry: &'e PlannedItem) -> Option<&'e str>
     where
         'm: 'e,
     {
@@ -226,7 +231,7 @@ impl<'m> Response<'m> {
         entry.item.and_then(|at| self.choice?.items.get(at)?.id.as_deref())
     }
 
-    pub(super) fn item(&self, entry: &Entry, phase: Phase, writer: &mut Writer<'_>) {
+    pub(super) fn item(&self, entry: &PlannedItem, phase: WritingPhase, writer: &mut JsonWriter<'_>) {
         let Some(choice) = self.choice else { return };
         let item = entry.item.and_then(|at| choice.items.get(at));
         let word = self.item_word(entry);
@@ -239,24 +244,24 @@ impl<'m> Response<'m> {
         writer.text_member("type", word);
         if has_status(word) && !has("status") {
             let status = match phase {
-                Phase::Begin => "in_progress",
-                Phase::End if entry.is_incomplete && self.is_mended() => "incomplete",
-                Phase::End => "completed",
+                WritingPhase::Begin => "in_progress",
+                WritingPhase::End if entry.is_incomplete && self.is_mended() => "incomplete",
+                WritingPhase::End => "completed",
             };
             writer.text_member("status", status);
         }
         match entry.form {
             // Somebody else's message is told by its members alone.
-            Form::Message if has("role") => {}
-            Form::Message => {
+            PlannedForm::Message if has("role") => {}
+            PlannedForm::Message => {
                 writer.text_member("role", "assistant");
                 self.parts("content", entry, phase, |_| true, writer);
             }
-            Form::Reasoning => {
+            PlannedForm::Reasoning => {
                 let is_summary = |block: &Block| self.is_summary(block);
                 self.parts("summary", entry, phase, is_summary, writer);
                 let has_thoughts = entry.blocks(choice).any(|block| !is_summary(block));
-                if has_thoughts && phase == Phase::End {
+                if has_thoughts && phase == WritingPhase::End {
                     self.parts("content", entry, phase, |block| !is_summary(block), writer);
                 }
                 let encrypted = item.and_then(|item| newest(&item.attachments, AttachmentKind::Encrypted));
@@ -269,10 +274,12 @@ impl<'m> Response<'m> {
                     writer.raw_member(words::ENCRYPTED, encrypted.value.as_str());
                 }
             }
-            Form::Function | Form::Custom | Form::Hosted => self.call(entry, word, phase, writer),
-            Form::Output | Form::Other => {}
+            PlannedForm::Function | PlannedForm::Custom | PlannedForm::Hosted => {
+                self.call(entry, word, phase, writer)
+            }
+            PlannedForm::Output | PlannedForm::Other => {}
         }
-        if phase == Phase::End {
+        if phase == WritingPhase::End {
             results(entry, choice, writer);
         }
         write_members(&foreign, writer);
@@ -283,17 +290,18 @@ impl<'m> Response<'m> {
     fn parts(
         &self,
         key: &str,
-        entry: &Entry,
-        phase: Phase,
+        entry: &PlannedItem,
+        phase: WritingPhase,
         is_listed: impl Fn(&Block) -> bool,
-        writer: &mut Writer<'_>,
+        writer: &mut JsonWriter<'_>,
     ) {
         let Some(choice) = self.choice else { return };
         writer.key(key);
         writer.list();
-        if phase == Phase::End {
+        if phase == WritingPhase::End {
             let is_written = |block: &&Block| {
-                let is_part = !matches!(block.content, Content::ToolCall(_) | Content::ToolResult(_));
+                let is_part =
+                    !matches!(block.content, BlockContent::ToolCall(_) | BlockContent::ToolResult(_));
                 is_part && is_listed(block) && !(self.is_mended() && is_empty(block))
             };
             let last = entry.blocks(choice).filter(is_written).map(|block| block.id).last();
@@ -306,28 +314,34 @@ impl<'m> Response<'m> {
     }
 
     /// Annotations that came when the parts of the item were over.
-    fn late_annotations(&self, entry: &Entry) -> Option<&'m [Attachment]> {
+    fn late_annotations(&self, entry: &PlannedItem) -> Option<&'m [Attachment]> {
         let item = entry.item.and_then(|at| self.choice?.items.get(at))?;
         Some(&item.attachments)
     }
 
     /// A part.
-    pub(super) fn part(&self, block: &Block, phase: Phase, writer: &mut Writer<'_>) {
+    pub(super) fn part(&self, block: &Block, phase: WritingPhase, writer: &mut JsonWriter<'_>) {
         self.part_with(block, phase, None, writer);
     }
 
-    fn part_with(&self, block: &Block, phase: Phase, late: Option<&[Attachment]>, writer: &mut Writer<'_>) {
+    fn part_with(
+        &self,
+        block: &Block,
+        phase: WritingPhase,
+        late: Option<&[Attachment]>,
+        writer: &mut JsonWriter<'_>,
+    ) {
         let (key, text) = match &block.content {
-            Content::Refusal(text) => ("refusal", text),
-            Content::Text(text) | Content::Reasoning { text, .. } => ("text", text),
-            Content::Opaque(value) => return writer.raw(value.as_str()),
-            Content::ToolCall(_) | Content::ToolResult(_) => return,
+            BlockContent::Refusal(text) => ("refusal", text),
+            BlockContent::Text(text) | BlockContent::Reasoning { text, .. } => ("text", text),
+            BlockContent::Opaque(value) => return writer.raw(value.as_str()),
+            BlockContent::ToolCall(_) | BlockContent::ToolResult(_) => return,
         };
         writer.object();
         writer.text_member("type", self.part_word(block));
-        writer.text_member(key, if phase == Phase::End { text } else { "" });
-        if let Content::Text(_) = &block.content {
-            let own = if self.is_own && phase == Phase::End { &block.attachments[..] } else { &[] };
+        writer.text_member(key, if phase == WritingPhase::End { text } else { "" });
+        if let BlockContent::Text(_) = &block.content {
+            let own = if self.is_own && phase == WritingPhase::End { &block.attachments[..] } else { &[] };
             writer.key(words::ANNOTATIONS);
             listed(own.iter().chain(late.unwrap_or_default()), AttachmentKind::Annotation, writer);
             writer.key(words::LOGPROBS);
@@ -341,9 +355,9 @@ impl<'m> Response<'m> {
     pub(super) fn part_word(&self, block: &'m Block) -> &'m str {
         match &block.content {
             _ if self.is_own && !self.is_mended() => &block.word,
-            Content::Refusal(_) => words::REFUSAL,
-            Content::Reasoning { .. } if self.is_summary(block) => words::SUMMARY_TEXT,
-            Content::Reasoning { .. } => words::REASONING_TEXT,
+            BlockContent::Refusal(_) => words::REFUSAL,
+            BlockContent::Reasoning { .. } if self.is_summary(block) => words::SUMMARY_TEXT,
+            BlockContent::Reasoning { .. } => words::REASONING_TEXT,
             _ => words::OUTPUT_TEXT,
         }
     }
@@ -351,15 +365,15 @@ impl<'m> Response<'m> {
     /// Whether the reasoning stands in a summary. That of other protocols does, unless it follows one: the AI SDK, the
     /// Agents SDK and Codex look for it there and nowhere else.
     fn is_summary(&self, block: &Block) -> bool {
-        let is_raw = matches!(block.content, Content::Reasoning { form: ReasoningForm::Raw, .. });
+        let is_raw = matches!(block.content, BlockContent::Reasoning { form: ReasoningForm::Raw, .. });
         let before = || self.choice.into_iter().flat_map(|choice| &choice.blocks);
         let mut before = before().take_while(|own| !std::ptr::eq(*own, block));
         is_summary(block) || is_raw && !self.is_own && !before.any(is_summary)
     }
 
-    fn call(&self, entry: &Entry, word: &str, phase: Phase, writer: &mut Writer<'_>) {
+    fn call(&self, entry: &PlannedItem, word: &str, phase: WritingPhase, writer: &mut JsonWriter<'_>) {
         let block = self.choice.and_then(|choice| entry.call(choice));
-        let Some(Block { word: member, content: Content::ToolCall(call), .. }) = block else { return };
+        let Some(Block { word: member, content: BlockContent::ToolCall(call), .. }) = block else { return };
         if let Some(id) = self.call_id(entry, call) {
             writer.text_member("call_id", id);
         }
@@ -377,13 +391,13 @@ impl<'m> Response<'m> {
         let is_text = is_text(word, member);
         match phase {
             _ if member.is_empty() => {}
-            Phase::Begin if is_text => writer.text_member(member, ""),
+            WritingPhase::Begin if is_text => writer.text_member(member, ""),
             // Which member it will be is told with the start.
-            Phase::Begin if member != usual => writer.raw_member(member, "[]"),
-            Phase::Begin => {}
-            Phase::End if is_text => writer.text_member(member, self.arguments(call)),
-            Phase::End if call.raw_arguments.is_empty() => {}
-            Phase::End => {
+            WritingPhase::Begin if member != usual => writer.raw_member(member, "[]"),
+            WritingPhase::Begin => {}
+            WritingPhase::End if is_text => writer.text_member(member, self.arguments(call)),
+            WritingPhase::End if call.raw_arguments.is_empty() => {}
+            WritingPhase::End => {
                 // A call may have been cut, or be no JSON at all; what is written is.
                 let whole =
                     repair::RepairOptions::new().prefix().close_truncated().repair(&call.raw_arguments);
@@ -401,12 +415,14 @@ impl<'m> Response<'m> {
     }
 
     /// The id of the call, where it has one that is not its item's.
-    fn call_id<'c>(&self, entry: &'c Entry, call: &'c ToolCall) -> Option<&'c str> {
+    fn call_id<'c>(&self, entry: &'c PlannedItem, call: &'c ToolCall) -> Option<&'c str> {
         let item = entry.item.and_then(|at| self.choice?.items.get(at));
         let id = if self.is_mended() { &entry.call_id } else { &call.id };
         let is_items = item.and_then(|item| item.id.as_deref()) == Some(id);
         match entry.form {
-            Form::Function | Form::Custom => (self.is_mended() || !call.has_made_id).then_some(id),
+            PlannedForm::Function | PlannedForm::Custom => {
+                (self.is_mended() || !call.has_made_id).then_some(id)
+            }
             _ => (!is_items && !call.has_made_id).then_some(id),
         }
     }
@@ -427,7 +443,7 @@ const DEFAULTS: &[(&str, &str)] = &[
 ];
 
 pub(super) fn is_summary(block: &Block) -> bool {
-    matches!(block.content, Content::Reasoning { form: ReasoningForm::Summary, .. })
+    matches!(block.content, BlockContent::Reasoning { form: ReasoningForm::Summary, .. })
 }
 
 /// Whether what such a call is to do is a text on the wire; else it is a JSON value.
@@ -436,10 +452,10 @@ fn is_text(word: &str, member: &str) -> bool {
 }
 
 /// What the hosted tool answered; the newest of each word.
-fn results(entry: &Entry, choice: &Choice, writer: &mut Writer<'_>) {
+fn results(entry: &PlannedItem, choice: &Choice, writer: &mut JsonWriter<'_>) {
     let mut newest: Vec<(&str, &str)> = Vec::new();
     for block in entry.blocks(choice) {
-        let Content::ToolResult(result) = &block.content else { continue };
+        let BlockContent::ToolResult(result) = &block.content else { continue };
         let told = (block.word.as_str(), result.value.as_str());
         // There are few words.
         match newest.iter_mut().find(|(word, _)| *word == told.0) {
@@ -457,7 +473,7 @@ fn newest(attachments: &[Attachment], kind: AttachmentKind) -> Option<&Attachmen
 pub(super) fn listed<'a>(
     attachments: impl IntoIterator<Item = &'a Attachment>,
     kind: AttachmentKind,
-    writer: &mut Writer<'_>,
+    writer: &mut JsonWriter<'_>,
 ) {
     writer.list();
     for attachment in attachments.into_iter().filter(|attachment| attachment.kind == kind) {
@@ -468,12 +484,12 @@ pub(super) fn listed<'a>(
 
 fn quoted(text: &str) -> String {
     let mut json = String::new();
-    Writer(&mut json).string(text);
+    JsonWriter(&mut json).string(text);
     json
 }
 
-fn counts(counters: &Counters, writer: &mut Writer<'_>) {
-    let number = |writer: &mut Writer<'_>, key: &str, count: Option<u64>| {
+fn counts(counters: &TokenCounts, writer: &mut JsonWriter<'_>) {
+    let number = |writer: &mut JsonWriter<'_>, key: &str, count: Option<u64>| {
         writer.key(key);
         writer.number(count.unwrap_or(0));
     };
@@ -493,8 +509,8 @@ fn counts(counters: &Counters, writer: &mut Writer<'_>) {
     writer.end_object();
 }
 
-impl Failure<'_> {
-    fn write(self, is_mended: bool, writer: &mut Writer<'_>) {
+impl ResponseFailure<'_> {
+    fn write(self, is_mended: bool, writer: &mut JsonWriter<'_>) {
         match self {
             // What an event of its own told belongs here in its words only.
             Self::Told(error) if is_mended || is_event(error) => {
@@ -515,7 +531,7 @@ pub(super) fn error_code<'e>(error: &'e UpstreamError<'_>, is_mended: bool) -> &
     said.or_else(|| error_word(error, ERRORS)).unwrap_or(UNKNOWN)
 }
 
-fn made_error(code: &str, message: &str, writer: &mut Writer<'_>) {
+fn made_error(code: &str, message: &str, writer: &mut JsonWriter<'_>) {
     writer.object();
     writer.text_member("code", code);
     writer.text_member("message", message);
@@ -533,17 +549,17 @@ pub(super) fn is_event(error: &UpstreamError<'_>) -> bool {
 /// Whether the error is one that a failed response tells: a code and its words.
 pub(super) fn is_response_error(error: &UpstreamError<'_>) -> bool {
     let mut tape = Tape::new();
-    let object = tape.parse(error.raw.as_str()).ok().filter(|value| value.kind() == Kind::Object);
+    let object = tape.parse(error.raw.as_str()).ok().filter(|value| value.kind() == JsonKind::Object);
     object.is_some_and(|object| object.members().all(|(key, _)| matches!(key, "code" | "message")))
 }
 
 /// The body of a failed request.
-pub(super) fn failure(error: &UpstreamError<'_>, foreign: &Foreign, writer: &mut Writer<'_>) {
+pub(super) fn failure(error: &UpstreamError<'_>, foreign: &ExtraFields, writer: &mut JsonWriter<'_>) {
     let foreign: Vec<_> = foreign.iter().map(|(path, value)| (path, value.as_str())).collect();
     let mut tape = Tape::new();
     // What has none of the members of an error is a body of its own kind.
     let is_body = |object: &Value<'_>| {
-        object.kind() == Kind::Object
+        object.kind() == JsonKind::Object
             && !object.members().any(|(key, _)| matches!(key, "message" | "code" | "type"))
     };
     if foreign.is_empty() && tape.parse(error.raw.as_str()).is_ok_and(|object| is_body(&object)) {
@@ -555,7 +571,7 @@ pub(super) fn failure(error: &UpstreamError<'_>, foreign: &Foreign, writer: &mut
     writer.end_object();
 }
 
-pub(super) struct Growing {
+pub(super) struct GrowingItem {
     pub(super) delta: &'static str,
     pub(super) done: &'static str,
     pub(super) whole: &'static str,
@@ -564,7 +580,7 @@ pub(super) struct Growing {
 
 macro_rules! grown {
     ($kind:literal, $whole:literal, $index:expr) => {
-        Growing {
+        GrowingItem {
             delta: concat!("response.", $kind, ".delta"),
             done: concat!("response.", $kind, ".done"),
             whole: $whole,
@@ -575,22 +591,22 @@ macro_rules! grown {
 
 /// The events that tell how a block grows and what it came to, the member that holds all of it, and the member that
 /// numbers it.
-pub(super) fn growing(word: &str, block: &Block) -> Option<Growing> {
+pub(super) fn growing(word: &str, block: &Block) -> Option<GrowingItem> {
     Some(match &block.content {
-        Content::Text(_) => grown!("output_text", "text", Some("content_index")),
-        Content::Refusal(_) => grown!("refusal", "refusal", Some("content_index")),
-        Content::Reasoning { .. } if is_summary(block) => {
+        BlockContent::Text(_) => grown!("output_text", "text", Some("content_index")),
+        BlockContent::Refusal(_) => grown!("refusal", "refusal", Some("content_index")),
+        BlockContent::Reasoning { .. } if is_summary(block) => {
             grown!("reasoning_summary_text", "text", Some("summary_index"))
         }
-        Content::Reasoning { .. } => grown!("reasoning_text", "text", Some("content_index")),
-        Content::ToolCall(_) => match word {
+        BlockContent::Reasoning { .. } => grown!("reasoning_text", "text", Some("content_index")),
+        BlockContent::ToolCall(_) => match word {
             "function_call" => grown!("function_call_arguments", "arguments", None),
             "custom_tool_call" => grown!("custom_tool_call_input", "input", None),
             "mcp_call" => grown!("mcp_call_arguments", "arguments", None),
             "code_interpreter_call" => grown!("code_interpreter_call_code", "code", None),
             _ => return None,
         },
-        Content::ToolResult(_) | Content::Opaque(_) => return None,
+        BlockContent::ToolResult(_) | BlockContent::Opaque(_) => return None,
     })
 }
 
@@ -605,10 +621,10 @@ pub(super) fn part_names(block: &Block) -> (&'static str, &'static str, &'static
 
 /// The item, and the number of the part in it.
 pub(super) fn coordinates(
-    response: &Response<'_>,
-    entry: &Entry,
+    response: &ResponseObject<'_>,
+    entry: &PlannedItem,
     part: Option<(&str, i64)>,
-    writer: &mut Writer<'_>,
+    writer: &mut JsonWriter<'_>,
 ) {
     if let Some(id) = response.item_id(entry) {
         writer.text_member("item_id", id);
@@ -622,7 +638,7 @@ pub(super) fn coordinates(
 }
 
 /// The members of an object, as members of the one that is open.
-pub(super) fn splice(value: Option<&Json<'_>>, writer: &mut Writer<'_>) {
+pub(super) fn splice(value: Option<&JsonText<'_>>, writer: &mut JsonWriter<'_>) {
     let object = value.map(|value| value.as_str().trim_ascii());
     let inner = object.and_then(|object| object.strip_prefix('{')?.strip_suffix('}')).unwrap_or_default();
     if !inner.trim_ascii().is_empty() {

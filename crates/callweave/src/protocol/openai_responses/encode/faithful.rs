@@ -5,28 +5,31 @@
 //! is told of the answer as a whole comes from a snapshot of the response, and so does all that follows it up
 //! to the end of that snapshot: a step of the response, or its end.
 
-use super::Frames;
-use super::body::{Closing, Phase, coordinates, growing, is_event, is_response_error, part_names, splice};
-use super::plan::{Draft, Form, Spot};
-use crate::encode::{Encode, EncodeOptions, Piece};
-use crate::event::{
-    AttachmentKind, BlockId, BlockKind, Body, CallKind, Completion, Event, ItemId, Json, Scope,
+use super::NumberedFrames;
+use super::body::{
+    ResponseClosing, WritingPhase, coordinates, growing, is_event, is_response_error, part_names, splice,
 };
-use crate::json::{Paths, Writer};
-use crate::message::{Block, Content, Foreign, ToolCall};
+use super::plan::{BlockSpot, PlannedForm, ResponseDraft};
+use crate::encode::{EncodeOptions, StreamEncoder, WrittenDelta};
+use crate::event::{
+    AttachmentKind, BlockCompletion, BlockId, BlockKind, CallKind, Event, EventKind, EventScope, ItemId,
+    JsonText,
+};
+use crate::json::{JsonWriter, MemberPaths};
+use crate::message::{Block, BlockContent, ExtraFields, ToolCall};
 use crate::protocol::openai_responses::{INCOMPLETE, READ, VOLATILE};
 use crate::upstream::UpstreamError;
 
-pub(super) struct Faithful {
+pub(super) struct LosslessEncoder {
     options: EncodeOptions,
-    frames: Frames,
-    answer: Answer,
+    frames: NumberedFrames,
+    answer: LosslessState,
 }
 
 /// What is kept of the answer.
 #[derive(Default)]
-struct Answer {
-    draft: Draft,
+struct LosslessState {
+    draft: ResponseDraft,
     /// A snapshot of the response has been written.
     is_begun: bool,
     /// A snapshot of the response is being told.
@@ -36,34 +39,34 @@ struct Answer {
     /// An item whose start waits for what belongs to it.
     starting: Option<usize>,
     /// What an event of the item said beside its content.
-    beside: Option<(usize, Paths)>,
+    beside: Option<(usize, MemberPaths)>,
     /// Log probabilities of the text that comes next.
     logprobs: Option<(BlockId, String)>,
     /// The block that was annotated last, and how often.
     annotated: Option<(BlockId, usize)>,
     /// Errors that have been written, and foreign values that may have come with the next one.
     errors: usize,
-    news: Foreign,
+    news: ExtraFields,
     next_index: i64,
 }
 
-impl Faithful {
+impl LosslessEncoder {
     pub(super) fn new(options: &EncodeOptions) -> Self {
-        Self { options: options.clone(), frames: Frames::default(), answer: Answer::default() }
+        Self { options: options.clone(), frames: NumberedFrames::default(), answer: LosslessState::default() }
     }
 }
 
-impl Encode for Faithful {
+impl StreamEncoder for LosslessEncoder {
     fn encode(&mut self, event: &Event<'_>, out: &mut Vec<u8>) {
-        if let Body::Start { .. } = event.body {
-            self.answer = Answer::default();
+        if let EventKind::Start { .. } = event.body {
+            self.answer = LosslessState::default();
             self.frames.sequence = 0;
         }
         let answer = &self.answer;
         if answer.starting.is_some_and(|entry| !answer.belongs(entry, &event.body)) {
             self.start_item(out);
         }
-        let is_next = |(block, _): &(BlockId, String)| matches!(&event.body, Body::Delta { block: grown, .. } if grown == block);
+        let is_next = |(block, _): &(BlockId, String)| matches!(&event.body, EventKind::Delta { block: grown, .. } if grown == block);
         if self.answer.logprobs.as_ref().is_some_and(|logprobs| !is_next(logprobs)) {
             self.grow(None, out);
         }
@@ -81,16 +84,16 @@ impl Encode for Faithful {
     }
 }
 
-impl Answer {
+impl LosslessState {
     /// Whether the event tells more of the start of the item.
-    fn belongs(&self, entry: usize, body: &Body<'_>) -> bool {
+    fn belongs(&self, entry: usize, body: &EventKind<'_>) -> bool {
         let is_its = |item: ItemId| self.draft.plan.entry_of(item) == Some(entry);
         match body {
-            Body::BlockStart { item: Some(item), kind: BlockKind::ToolCall { .. }, .. } => is_its(*item),
-            Body::Attachment { scope: Scope::Item(item), kind: AttachmentKind::Encrypted, .. } => {
-                is_its(*item)
-            }
-            Body::Notice(_) => true,
+            EventKind::BlockStart { item: Some(item), kind: BlockKind::ToolCall { .. }, .. } => is_its(*item),
+            EventKind::Attachment {
+                scope: EventScope::Item(item), kind: AttachmentKind::Encrypted, ..
+            } => is_its(*item),
+            EventKind::Notice(_) => true,
             _ => false,
         }
     }
@@ -104,20 +107,20 @@ impl Answer {
         self.next_index = self.next_index.saturating_add(1);
     }
 
-    fn block(&self, spot: Spot) -> Option<&Block> {
+    fn block(&self, spot: BlockSpot) -> Option<&Block> {
         self.draft.message().first()?.blocks.get(spot.block)
     }
 }
 
-impl Faithful {
-    fn tell(&mut self, body: &Body<'_>, out: &mut Vec<u8>) {
+impl LosslessEncoder {
+    fn tell(&mut self, body: &EventKind<'_>, out: &mut Vec<u8>) {
         let is_about_answer = match body {
-            Body::Foreign { scope: Scope::Answer, path, value } => {
+            EventKind::Foreign { scope: EventScope::Answer, path, value } => {
                 self.answer.news.set(path.as_ref(), value.clone().into_owned());
                 true
             }
-            Body::Identity { scope: Scope::Answer, .. } => true,
-            Body::Usage { .. } => {
+            EventKind::Identity { scope: EventScope::Answer, .. } => true,
+            EventKind::Usage { .. } => {
                 self.frames.stamps.forget();
                 self.answer.is_past_output = true;
                 true
@@ -129,24 +132,28 @@ impl Faithful {
             return;
         }
         match body {
-            Body::ItemStart { item, .. } => {
-                let Answer { draft, starting, is_snapshot, .. } = &mut self.answer;
+            EventKind::ItemStart { item, .. } => {
+                let LosslessState { draft, starting, is_snapshot, .. } = &mut self.answer;
                 *starting = draft.plan.entry_of(*item).filter(|_| !*is_snapshot);
             }
-            Body::BlockStart { block, .. } => self.start_block(*block, out),
-            Body::Progress { scope: Scope::Answer, word, value } => self.step(word, value.as_ref(), out),
-            Body::End => self.end(out),
-            Body::Error(_) if self.answer.is_snapshot => self.answer.is_past_output = true,
-            Body::ItemEnd { item } if self.answer.is_snapshot => self.end_unsaid(*item),
+            EventKind::BlockStart { block, .. } => self.start_block(*block, out),
+            EventKind::Progress { scope: EventScope::Answer, word, value } => {
+                self.step(word, value.as_ref(), out)
+            }
+            EventKind::End => self.end(out),
+            EventKind::Error(_) if self.answer.is_snapshot => self.answer.is_past_output = true,
+            EventKind::ItemEnd { item } if self.answer.is_snapshot => self.end_unsaid(*item),
             _ if self.answer.is_snapshot => {}
-            Body::Delta { block, text, .. } => self.delta(*block, text, out),
-            Body::Progress { scope, word, value } => self.progress(*scope, word, value.as_ref(), out),
-            Body::Attachment { scope, kind, value, .. } => self.attach(*scope, *kind, value, out),
-            Body::Correction { block, .. } => self.restate(*block, out),
-            Body::BlockEnd { block, completion } => self.end_block(*block, *completion, out),
-            Body::ItemEnd { item } => self.end_item(*item, out),
-            Body::Foreign { scope: Scope::Item(item), path, value } => self.say_beside(*item, path, value),
-            Body::Error(_) => self.fail(out),
+            EventKind::Delta { block, text, .. } => self.delta(*block, text, out),
+            EventKind::Progress { scope, word, value } => self.progress(*scope, word, value.as_ref(), out),
+            EventKind::Attachment { scope, kind, value, .. } => self.attach(*scope, *kind, value, out),
+            EventKind::Correction { block, .. } => self.restate(*block, out),
+            EventKind::BlockEnd { block, completion } => self.end_block(*block, *completion, out),
+            EventKind::ItemEnd { item } => self.end_item(*item, out),
+            EventKind::Foreign { scope: EventScope::Item(item), path, value } => {
+                self.say_beside(*item, path, value)
+            }
+            EventKind::Error(_) => self.fail(out),
             _ => {}
         }
     }
@@ -156,11 +163,11 @@ impl Faithful {
         let message = self.answer.draft.message();
         let is_named = message.id.is_some() || message.model.is_some() || !message.foreign.is_empty();
         if !self.answer.is_begun && is_named && !message.word.is_empty() {
-            self.snapshot("response.created", &Closing::step("in_progress"), false, out);
+            self.snapshot("response.created", &ResponseClosing::step("in_progress"), false, out);
         }
     }
 
-    fn snapshot(&mut self, name: &str, closing: &Closing<'_>, has_output: bool, out: &mut Vec<u8>) {
+    fn snapshot(&mut self, name: &str, closing: &ResponseClosing<'_>, has_output: bool, out: &mut Vec<u8>) {
         let Self { frames, answer, options } = self;
         answer.is_begun = true;
         let (response, plan) = (answer.draft.response(options), has_output.then_some(&answer.draft.plan));
@@ -170,16 +177,16 @@ impl Faithful {
         });
     }
 
-    fn step(&mut self, word: &str, value: Option<&Json<'_>>, out: &mut Vec<u8>) {
+    fn step(&mut self, word: &str, value: Option<&JsonText<'_>>, out: &mut Vec<u8>) {
         let status = match word {
             "response.created" | "response.in_progress" => "in_progress",
             "response.queued" => "queued",
             _ => return self.frames.put(word, out, |writer| splice(value, writer)),
         };
-        self.snapshot(word, &Closing::step(status), false, out);
+        self.snapshot(word, &ResponseClosing::step(status), false, out);
         self.answer.is_snapshot = false;
         self.answer.is_past_output = false;
-        self.answer.news = Foreign::default();
+        self.answer.news = ExtraFields::default();
     }
 
     fn start_item(&mut self, out: &mut Vec<u8>) {
@@ -191,17 +198,17 @@ impl Faithful {
             writer.key("output_index");
             writer.number(entry.output_index);
             writer.key("item");
-            response.item(entry, Phase::Begin, writer);
+            response.item(entry, WritingPhase::Begin, writer);
         });
     }
 
     fn start_block(&mut self, block: BlockId, out: &mut Vec<u8>) {
-        let Answer { draft, next_index, starting, is_snapshot, .. } = &mut self.answer;
+        let LosslessState { draft, next_index, starting, is_snapshot, .. } = &mut self.answer;
         let Some(spot) = draft.plan.spot(block) else { return };
         let (choice, plan) = draft.parts();
         let Some(own) = choice.and_then(|choice| choice.blocks.get(spot.block)) else { return };
         let entry = &mut plan.entries[spot.entry];
-        let is_call = matches!(own.content, Content::ToolCall(_));
+        let is_call = matches!(own.content, BlockContent::ToolCall(_));
         let is_starting = *starting == Some(spot.entry) || *is_snapshot || entry.item.is_none();
         // The wire numbers a call as it numbers its item.
         if let Some(index) = own.index.filter(|_| is_call && is_starting) {
@@ -212,17 +219,17 @@ impl Faithful {
             return;
         }
         match &own.content {
-            Content::ToolCall(_) => self.start_item(out),
-            Content::ToolResult(_) => {}
-            Content::Opaque(_) => self.part(block, Phase::End, out),
-            Content::Text(_) | Content::Refusal(_) | Content::Reasoning { .. } => {
-                self.part(block, Phase::Begin, out);
+            BlockContent::ToolCall(_) => self.start_item(out),
+            BlockContent::ToolResult(_) => {}
+            BlockContent::Opaque(_) => self.part(block, WritingPhase::End, out),
+            BlockContent::Text(_) | BlockContent::Refusal(_) | BlockContent::Reasoning { .. } => {
+                self.part(block, WritingPhase::Begin, out);
             }
         }
     }
 
     /// Writes the part that a block is.
-    fn part(&mut self, block: BlockId, phase: Phase, out: &mut Vec<u8>) {
+    fn part(&mut self, block: BlockId, phase: WritingPhase, out: &mut Vec<u8>) {
         self.begin(out);
         let Some(spot) = self.answer.draft.plan.spot(block) else { return };
         let beside = self.take_beside(spot.entry);
@@ -232,7 +239,7 @@ impl Faithful {
         let entry = &answer.draft.plan.entries[spot.entry];
         let index = block.index.unwrap_or(0);
         let (added, done, key) = part_names(block);
-        let name = if phase == Phase::Begin { added } else { done };
+        let name = if phase == WritingPhase::Begin { added } else { done };
         frames.put(name, out, |writer| {
             coordinates(&response, entry, Some((key, index)), writer);
             writer.key("part");
@@ -264,11 +271,11 @@ impl Faithful {
         let (response, entry) = (answer.draft.response(options), &answer.draft.plan.entries[spot.entry]);
         let index = block.index.unwrap_or(0);
         let Some(growing) = growing(response.item_word(entry), block) else { return };
-        let mut piece = Piece::new(text);
+        let mut piece = WrittenDelta::new(text);
         frames.put(growing.delta, out, |writer| {
             coordinates(&response, entry, growing.index.map(|key| (key, index)), writer);
             piece.write("delta", writer);
-            if let Content::Text(_) = block.content {
+            if let BlockContent::Text(_) = block.content {
                 writer.raw_member("logprobs", logprobs.unwrap_or("[]"));
             }
             beside.write(writer);
@@ -288,39 +295,42 @@ impl Faithful {
         let index = block.index.unwrap_or(0);
         let Some(growing) = growing(response.item_word(entry), block) else { return };
         let text = match &block.content {
-            Content::Text(text) | Content::Refusal(text) | Content::Reasoning { text, .. } => text,
-            Content::ToolCall(call) => &call.raw_arguments,
-            Content::ToolResult(_) | Content::Opaque(_) => return,
+            BlockContent::Text(text) | BlockContent::Refusal(text) | BlockContent::Reasoning { text, .. } => {
+                text
+            }
+            BlockContent::ToolCall(call) => &call.raw_arguments,
+            BlockContent::ToolResult(_) | BlockContent::Opaque(_) => return,
         };
-        let is_function = entry.form == Form::Function;
+        let is_function = entry.form == PlannedForm::Function;
         frames.put(growing.done, out, |writer| {
             coordinates(&response, entry, growing.index.map(|key| (key, index)), writer);
-            if is_function && let Content::ToolCall(call) = &block.content {
+            if is_function && let BlockContent::ToolCall(call) = &block.content {
                 writer.text_member("name", &call.name);
             }
             writer.text_member(growing.whole, text);
-            if let Content::Text(_) = block.content {
+            if let BlockContent::Text(_) = block.content {
                 writer.raw_member("logprobs", "[]");
             }
             beside.write(writer);
         });
     }
 
-    fn end_block(&mut self, block: BlockId, completion: Completion, out: &mut Vec<u8>) {
+    fn end_block(&mut self, block: BlockId, completion: BlockCompletion, out: &mut Vec<u8>) {
         let Some(spot) = self.answer.draft.plan.spot(block) else { return };
         let Some(own) = self.answer.block(spot) else { return };
         match &own.content {
-            Content::ToolCall(call) if completion != Completion::Whole && call.raw_arguments.is_empty() => {}
+            BlockContent::ToolCall(call)
+                if completion != BlockCompletion::Whole && call.raw_arguments.is_empty() => {}
             // What is beside the end of a call was said by the end of its item.
-            Content::ToolCall(_) => {
+            BlockContent::ToolCall(_) => {
                 let beside = self.answer.beside.take();
                 self.restate(block, out);
                 self.answer.beside = beside;
             }
-            Content::ToolResult(_) | Content::Opaque(_) => {}
-            Content::Text(_) | Content::Refusal(_) | Content::Reasoning { .. } => {
+            BlockContent::ToolResult(_) | BlockContent::Opaque(_) => {}
+            BlockContent::Text(_) | BlockContent::Refusal(_) | BlockContent::Reasoning { .. } => {
                 self.restate(block, out);
-                self.part(block, Phase::End, out);
+                self.part(block, WritingPhase::End, out);
             }
         }
     }
@@ -333,9 +343,9 @@ impl Faithful {
         let entry = &mut plan.entries[at];
         entry.end(choice, false);
         let status = entry.item.and_then(|at| choice.items.get(at)?.foreign.get("status"));
-        let is_said = status.and_then(Json::to_text).is_some_and(|status| status == INCOMPLETE);
+        let is_said = status.and_then(JsonText::to_text).is_some_and(|status| status == INCOMPLETE);
         let is_open = entry.call(choice).is_some_and(|block| match &block.content {
-            Content::ToolCall(call) => entry.is_incomplete && !is_said && !shows_cut(call),
+            BlockContent::ToolCall(call) => entry.is_incomplete && !is_said && !shows_cut(call),
             _ => false,
         });
         if is_open {
@@ -347,22 +357,22 @@ impl Faithful {
             writer.key("output_index");
             writer.number(entry.output_index);
             writer.key("item");
-            response.item(entry, Phase::End, writer);
+            response.item(entry, WritingPhase::End, writer);
         });
     }
 
     /// An item that only the end of the answer ends is not in the output: that would end it sooner.
     fn end_unsaid(&mut self, item: ItemId) {
-        let Answer { draft, is_past_output, .. } = &mut self.answer;
+        let LosslessState { draft, is_past_output, .. } = &mut self.answer;
         if let Some(entry) = draft.plan.entry_of(item).filter(|_| *is_past_output) {
             draft.plan.entries[entry].is_told = false;
         }
     }
 
-    fn attach(&mut self, scope: Scope, kind: AttachmentKind, value: &Json<'_>, out: &mut Vec<u8>) {
+    fn attach(&mut self, scope: EventScope, kind: AttachmentKind, value: &JsonText<'_>, out: &mut Vec<u8>) {
         // What belongs to the start of an item has come.
         self.start_item(out);
-        let Scope::Block(block) = scope else { return };
+        let EventScope::Block(block) = scope else { return };
         match kind {
             AttachmentKind::Logprobs => {
                 let value = value.as_str().trim_ascii();
@@ -374,7 +384,7 @@ impl Faithful {
         }
     }
 
-    fn annotate(&mut self, block: BlockId, value: &Json<'_>, out: &mut Vec<u8>) {
+    fn annotate(&mut self, block: BlockId, value: &JsonText<'_>, out: &mut Vec<u8>) {
         let Some(spot) = self.answer.draft.plan.spot(block) else { return };
         let beside = self.take_beside(spot.entry);
         let Self { frames, answer, options } = self;
@@ -395,11 +405,11 @@ impl Faithful {
         answer.annotated = Some((block.id, count + 1));
     }
 
-    fn progress(&mut self, scope: Scope, word: &str, value: Option<&Json<'_>>, out: &mut Vec<u8>) {
+    fn progress(&mut self, scope: EventScope, word: &str, value: Option<&JsonText<'_>>, out: &mut Vec<u8>) {
         self.begin(out);
         let entry = match scope {
-            Scope::Item(item) => self.answer.draft.plan.entry_of(item),
-            Scope::Answer | Scope::Choice | Scope::Block(_) => None,
+            EventScope::Item(item) => self.answer.draft.plan.entry_of(item),
+            EventScope::Answer | EventScope::Choice | EventScope::Block(_) => None,
         };
         let Self { frames, answer, options } = self;
         let response = answer.draft.response(options);
@@ -412,7 +422,7 @@ impl Faithful {
     }
 
     /// Keeps what an event of the item said beside its content, where an event can say it.
-    fn say_beside(&mut self, item: ItemId, path: &str, value: &Json<'_>) {
+    fn say_beside(&mut self, item: ItemId, path: &str, value: &JsonText<'_>) {
         let Some(entry) = self.answer.draft.plan.entry_of(item) else { return };
         if self.answer.draft.plan.entries[entry].is_ended || READ.contains(&path) || VOLATILE.contains(&path)
         {
@@ -421,14 +431,14 @@ impl Faithful {
         match &mut self.answer.beside {
             Some((own, beside)) if *own == entry => beside.set(path, value.as_str()),
             beside => {
-                let mut paths = Paths::default();
+                let mut paths = MemberPaths::default();
                 paths.set(path, value.as_str());
                 *beside = Some((entry, paths));
             }
         }
     }
 
-    fn take_beside(&mut self, entry: usize) -> Paths {
+    fn take_beside(&mut self, entry: usize) -> MemberPaths {
         self.answer.beside.take_if(|(own, _)| *own == entry).map(|(_, paths)| paths).unwrap_or_default()
     }
 
@@ -457,7 +467,7 @@ impl Faithful {
             .and_then(|choice| choice.finish.as_ref())
             .is_some_and(|finish| finish.raw.is_some());
         if has_said {
-            let closing = Closing::of(message, false);
+            let closing = ResponseClosing::of(message, false);
             let response = answer.draft.response(&self.options);
             let event = closing.event();
             frames.put(event, out, |writer| {
@@ -480,11 +490,16 @@ fn shows_cut(call: &ToolCall) -> bool {
     call.kind == CallKind::Function && !call.raw_arguments.is_empty()
 }
 
-fn write_error(error: &UpstreamError<'_>, foreign: &Foreign, frames: &mut Frames, out: &mut Vec<u8>) {
+fn write_error(
+    error: &UpstreamError<'_>,
+    foreign: &ExtraFields,
+    frames: &mut NumberedFrames,
+    out: &mut Vec<u8>,
+) {
     if is_event(error) {
         frames.scratch.clear();
         frames.scratch.push_str("event: error\ndata: ");
-        Writer(&mut frames.scratch).raw(error.raw.as_str());
+        JsonWriter(&mut frames.scratch).raw(error.raw.as_str());
         frames.scratch.push_str("\n\n");
         out.extend_from_slice(frames.scratch.as_bytes());
         return;

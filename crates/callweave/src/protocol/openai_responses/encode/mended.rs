@@ -3,20 +3,22 @@
 //! Events only make the message and its plan grow; what is written follows the plan. One item is open at a time and one
 //! part of it: as far as the message has grown, it is written. What grows beside it waits in the message for its turn.
 
-use super::Frames;
-use super::body::{Closing, Phase, coordinates, error_code, growing, is_summary, listed, part_names, splice};
-use super::plan::{Draft, Form, Spot, is_empty, is_own};
-use crate::encode::{Encode, EncodeOptions, Piece};
-use crate::event::{AttachmentKind, Body, Event, Json, Scope};
-use crate::message::{Block, Content};
+use super::NumberedFrames;
+use super::body::{
+    ResponseClosing, WritingPhase, coordinates, error_code, growing, is_summary, listed, part_names, splice,
+};
+use super::plan::{BlockSpot, PlannedForm, ResponseDraft, is_empty, is_own};
+use crate::encode::{EncodeOptions, StreamEncoder, WrittenDelta};
+use crate::event::{AttachmentKind, Event, EventKind, EventScope, JsonText};
+use crate::message::{Block, BlockContent};
 
-pub(super) struct Mended {
+pub(super) struct NormalizedEncoder {
     options: EncodeOptions,
-    frames: Frames,
-    draft: Draft,
+    frames: NumberedFrames,
+    draft: ResponseDraft,
     is_begun: bool,
     /// What is being written.
-    at: Cursor,
+    at: OutputCursor,
     /// Nothing more will come of the choice.
     is_finished: bool,
     /// What was noticed before the answer began.
@@ -25,7 +27,7 @@ pub(super) struct Mended {
 
 /// What is being written, and how far it has come.
 #[derive(Clone, Copy, Default)]
-struct Cursor {
+struct OutputCursor {
     entry: usize,
     /// The position of the block in the entry.
     block: usize,
@@ -39,52 +41,52 @@ struct Cursor {
     annotations: usize,
 }
 
-impl Mended {
+impl NormalizedEncoder {
     pub(super) fn new(options: &EncodeOptions) -> Self {
         Self {
             options: options.clone(),
-            frames: Frames::default(),
-            draft: Draft::mended(),
+            frames: NumberedFrames::default(),
+            draft: ResponseDraft::mended(),
             is_begun: false,
-            at: Cursor::default(),
+            at: OutputCursor::default(),
             is_finished: false,
             noticed: Vec::new(),
         }
     }
 }
 
-impl Encode for Mended {
+impl StreamEncoder for NormalizedEncoder {
     fn encode(&mut self, event: &Event<'_>, out: &mut Vec<u8>) {
-        if let Body::Start { .. } = event.body {
+        if let EventKind::Start { .. } = event.body {
             let (frames, noticed) = (std::mem::take(&mut self.frames), std::mem::take(&mut self.noticed));
-            *self = Self { frames: Frames { sequence: 0, ..frames }, ..Self::new(&self.options) };
+            *self = Self { frames: NumberedFrames { sequence: 0, ..frames }, ..Self::new(&self.options) };
             self.draft.take(event);
             // What is noticed before the start is noticed of this answer.
             for notice in &noticed {
                 self.draft.take(notice);
             }
-        } else if let (Body::Notice(_), false) = (&event.body, self.is_begun) {
+        } else if let (EventKind::Notice(_), false) = (&event.body, self.is_begun) {
             return self.noticed.push(event.clone().into_owned());
         } else if !self.draft.take(event) {
             return;
         }
         self.begin(out);
         if self.frames.repeat(event, out) {
-            if let Body::Delta { text, .. } = &event.body {
+            if let EventKind::Delta { text, .. } = &event.body {
                 self.at.written += text.len();
             }
             return;
         }
         match &event.body {
-            Body::ItemEnd { item } => {
+            EventKind::ItemEnd { item } => {
                 if let Some(entry) = self.draft.plan.entry_of(*item) {
                     self.draft.plan.entries[entry].is_ended = true;
                 }
                 // Whether the answer was cut in it is known with the next event.
                 return;
             }
-            Body::BlockEnd { .. } | Body::Notice(_) if self.waits_to_end() => return,
-            Body::Correction { block, .. } => {
+            EventKind::BlockEnd { .. } | EventKind::Notice(_) if self.waits_to_end() => return,
+            EventKind::Correction { block, .. } => {
                 // What was written cannot be taken back: the end of the part tells the whole text.
                 let Some(spot) = self.draft.plan.spot(*block) else { return };
                 let is_open = self.at.is_part_begun && spot.entry == self.at.entry;
@@ -92,9 +94,9 @@ impl Encode for Mended {
                     self.at.written = text.len();
                 }
             }
-            Body::Finish { .. } => self.is_finished = true,
-            Body::Error { .. } => self.fail(out),
-            Body::End => {
+            EventKind::Finish { .. } => self.is_finished = true,
+            EventKind::Error { .. } => self.fail(out),
+            EventKind::End => {
                 self.end(out);
                 // The next answer has not begun.
                 self.is_begun = false;
@@ -103,7 +105,7 @@ impl Encode for Mended {
             _ => {}
         }
         self.advance(out);
-        if let Body::Progress { scope: Scope::Item(item), word, value } = &event.body
+        if let EventKind::Progress { scope: EventScope::Item(item), word, value } = &event.body
             && self.draft.plan.entry_of(*item) == Some(self.at.entry)
         {
             self.progress(word, value.as_ref(), out);
@@ -114,14 +116,16 @@ impl Encode for Mended {
 /// The text of a block that grows.
 fn text(block: &Block) -> Option<&str> {
     match &block.content {
-        Content::Text(text) | Content::Refusal(text) | Content::Reasoning { text, .. } => Some(text),
-        Content::ToolCall(call) => Some(&call.raw_arguments),
-        Content::ToolResult(_) | Content::Opaque(_) => None,
+        BlockContent::Text(text) | BlockContent::Refusal(text) | BlockContent::Reasoning { text, .. } => {
+            Some(text)
+        }
+        BlockContent::ToolCall(call) => Some(&call.raw_arguments),
+        BlockContent::ToolResult(_) | BlockContent::Opaque(_) => None,
     }
 }
 
-impl Mended {
-    fn block(&self, spot: Spot) -> Option<&Block> {
+impl NormalizedEncoder {
+    fn block(&self, spot: BlockSpot) -> Option<&Block> {
         self.draft.message().first()?.blocks.get(spot.block)
     }
 
@@ -141,7 +145,7 @@ impl Mended {
         for name in ["response.created", "response.in_progress"] {
             frames.put(name, out, |writer| {
                 writer.key("response");
-                response.write(&Closing::step("in_progress"), None, writer);
+                response.write(&ResponseClosing::step("in_progress"), None, writer);
             });
         }
     }
@@ -153,7 +157,7 @@ impl Mended {
                 return;
             }
             self.end_item(out);
-            self.at = Cursor { entry: self.at.entry + 1, ..Cursor::default() };
+            self.at = OutputCursor { entry: self.at.entry + 1, ..OutputCursor::default() };
         }
     }
 
@@ -197,8 +201,8 @@ impl Mended {
             if !is_skipped {
                 self.end_block(block, out);
             }
-            let Cursor { entry, block, parts, .. } = self.at;
-            self.at = Cursor { entry, block: block + 1, parts, ..Cursor::default() };
+            let OutputCursor { entry, block, parts, .. } = self.at;
+            self.at = OutputCursor { entry, block: block + 1, parts, ..OutputCursor::default() };
         }
     }
 
@@ -215,7 +219,7 @@ impl Mended {
             writer.key("output_index");
             writer.number(entry.output_index);
             writer.key("item");
-            response.item(entry, Phase::Begin, writer);
+            response.item(entry, WritingPhase::Begin, writer);
         });
     }
 
@@ -230,7 +234,7 @@ impl Mended {
             frames.put(added, out, |writer| {
                 coordinates(&response, entry, Some((index, number)), writer);
                 writer.key("part");
-                response.part(own, Phase::Begin, writer);
+                response.part(own, WritingPhase::Begin, writer);
             });
         }
         at.is_part_begun = true;
@@ -242,11 +246,11 @@ impl Mended {
         at.written += news.len();
         at.attached += attached.len();
         if !news.is_empty() {
-            let mut piece = Piece::new(news);
+            let mut piece = WrittenDelta::new(news);
             frames.put(growing.delta, out, |writer| {
                 coordinates(&response, entry, index, writer);
                 piece.write("delta", writer);
-                if let Content::Text(_) = own.content {
+                if let BlockContent::Text(_) = own.content {
                     writer.key("logprobs");
                     listed(attached, AttachmentKind::Logprobs, writer);
                 }
@@ -276,7 +280,7 @@ impl Mended {
         if let Some(growing) = growing(response.item_word(entry), own) {
             let index = growing.index.map(|key| (key, number));
             let whole = match &own.content {
-                Content::ToolCall(call) => response.arguments(call),
+                BlockContent::ToolCall(call) => response.arguments(call),
                 _ => text(own).unwrap_or_default(),
             };
             if at.written == 0 && !whole.is_empty() {
@@ -287,11 +291,11 @@ impl Mended {
             }
             frames.put(growing.done, out, |writer| {
                 coordinates(&response, entry, index, writer);
-                if let (Content::ToolCall(call), Form::Function) = (&own.content, entry.form) {
+                if let (BlockContent::ToolCall(call), PlannedForm::Function) = (&own.content, entry.form) {
                     writer.text_member("name", &call.name);
                 }
                 writer.text_member(growing.whole, whole);
-                if let Content::Text(_) = own.content {
+                if let BlockContent::Text(_) = own.content {
                     writer.key("logprobs");
                     let own = if is_own(draft.message()) { &own.attachments[..] } else { &[] };
                     listed(own, AttachmentKind::Logprobs, writer);
@@ -302,7 +306,7 @@ impl Mended {
             frames.put(done, out, |writer| {
                 coordinates(&response, entry, Some((index, number)), writer);
                 writer.key("part");
-                response.part(own, Phase::End, writer);
+                response.part(own, WritingPhase::End, writer);
             });
             at.parts[usize::from(is_summary(own))] += 1;
         }
@@ -311,7 +315,7 @@ impl Mended {
     fn end_item(&mut self, out: &mut Vec<u8>) {
         let Self { frames, draft, options, at, is_finished, .. } = self;
         let is_last = at.entry + 1 == draft.plan.entries.len();
-        let is_cut = is_last && *is_finished && !Closing::of(draft.message(), true).is_completed();
+        let is_cut = is_last && *is_finished && !ResponseClosing::of(draft.message(), true).is_completed();
         let (Some(choice), plan) = draft.parts() else { return };
         plan.entries[at.entry].end(choice, is_cut);
         let (response, entry) = (draft.response(options), &draft.plan.entries[at.entry]);
@@ -320,13 +324,13 @@ impl Mended {
                 writer.key("output_index");
                 writer.number(entry.output_index);
                 writer.key("item");
-                response.item(entry, Phase::End, writer);
+                response.item(entry, WritingPhase::End, writer);
             });
         }
     }
 
     /// Writes how the open item comes along.
-    fn progress(&mut self, word: &str, value: Option<&Json<'_>>, out: &mut Vec<u8>) {
+    fn progress(&mut self, word: &str, value: Option<&JsonText<'_>>, out: &mut Vec<u8>) {
         let Self { frames, draft, options, at, .. } = self;
         let response = draft.response(options);
         let Some(entry) = draft.plan.entries.get(at.entry).filter(|entry| entry.is_told) else { return };
@@ -350,7 +354,7 @@ impl Mended {
         self.is_finished = true;
         self.advance(out);
         let Self { frames, draft, options, .. } = self;
-        let closing = Closing::of(draft.message(), true);
+        let closing = ResponseClosing::of(draft.message(), true);
         let response = draft.response(options);
         frames.put(closing.event(), out, |writer| {
             writer.key("response");
@@ -362,7 +366,7 @@ impl Mended {
 /// The events that tell the beginning and the end of a part, and the member that numbers it.
 fn part_events(block: &Block) -> Option<(&'static str, &'static str, &'static str)> {
     match block.content {
-        Content::ToolCall(_) | Content::ToolResult(_) => None,
+        BlockContent::ToolCall(_) | BlockContent::ToolResult(_) => None,
         _ => Some(part_names(block)),
     }
 }

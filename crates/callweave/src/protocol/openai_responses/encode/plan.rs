@@ -2,20 +2,21 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::body::{Closing, Response};
+use super::body::{ResponseClosing, ResponseObject};
 use crate::accumulator::Accumulator;
 use crate::encode::EncodeOptions;
 use crate::event::{
-    BlockId, BlockKind, Body, CallKind, Completion, Event, ItemId, Json, ReasoningForm, Scope, Sink,
+    BlockCompletion, BlockId, BlockKind, CallKind, Event, EventKind, EventScope, ItemId, JsonText,
+    ReasoningForm, Sink,
 };
-use crate::message::{Block, Choice, Content, Message};
+use crate::message::{Block, BlockContent, Choice, Message};
 use crate::protocol::openai_responses::{CALLS, RESPONSE};
 
 /// An answer as it grows, and the plan of its output.
 #[derive(Default)]
-pub(super) struct Draft {
+pub(super) struct ResponseDraft {
     accumulator: Accumulator,
-    pub(super) plan: Plan,
+    pub(super) plan: OutputPlan,
     is_mended: bool,
     /// What the answer is called: at last, or for clients from the beginning.
     id: Option<String>,
@@ -26,7 +27,7 @@ pub(super) struct Draft {
     has_summary: bool,
 }
 
-impl Draft {
+impl ResponseDraft {
     pub(super) fn mended() -> Self {
         Self { is_mended: true, ..Self::default() }
     }
@@ -36,59 +37,65 @@ impl Draft {
     }
 
     /// The response so far.
-    pub(super) fn response<'m>(&'m self, options: &'m EncodeOptions) -> Response<'m> {
-        Response::new(self.message(), [&self.id, &self.model], options)
+    pub(super) fn response<'m>(&'m self, options: &'m EncodeOptions) -> ResponseObject<'m> {
+        ResponseObject::new(self.message(), [&self.id, &self.model], options)
     }
 
     /// The choice, and the plan of it.
-    pub(super) fn parts(&mut self) -> (Option<&Choice>, &mut Plan) {
+    pub(super) fn parts(&mut self) -> (Option<&Choice>, &mut OutputPlan) {
         (self.accumulator.message().first(), &mut self.plan)
     }
 
     /// Takes an event; false if it is about a choice that is not written.
     pub(super) fn take(&mut self, event: &Event<'_>) -> bool {
         // By far the most, and they change neither names nor plan.
-        if let Body::Delta { block, kind, text } = &event.body {
+        if let EventKind::Delta { block, kind, text } = &event.body {
             let is_written = *self.choice.get_or_insert(event.choice) == event.choice;
             if is_written {
-                let body = Body::Delta { block: *block, kind: *kind, text: text.as_ref().into() };
+                let body = EventKind::Delta { block: *block, kind: *kind, text: text.as_ref().into() };
                 self.accumulator.put(Event { choice: event.choice, source: event.source, body });
             }
             return is_written;
         }
         let is_about_answer = match &event.body {
-            Body::Start { .. } | Body::Usage { .. } | Body::Error { .. } | Body::Notice(_) | Body::End => {
-                true
+            EventKind::Start { .. }
+            | EventKind::Usage { .. }
+            | EventKind::Error { .. }
+            | EventKind::Notice(_)
+            | EventKind::End => true,
+            EventKind::Foreign { scope, .. } | EventKind::Identity { scope, .. } => {
+                *scope == EventScope::Answer
             }
-            Body::Foreign { scope, .. } | Body::Identity { scope, .. } => *scope == Scope::Answer,
-            Body::Attachment { scope, .. } | Body::Progress { scope, .. } => *scope == Scope::Answer,
+            EventKind::Attachment { scope, .. } | EventKind::Progress { scope, .. } => {
+                *scope == EventScope::Answer
+            }
             _ => false,
         };
         if !is_about_answer && *self.choice.get_or_insert(event.choice) != event.choice {
             return false;
         }
         match &event.body {
-            Body::Start { id, model, .. } => {
+            EventKind::Start { id, model, .. } => {
                 [self.id, self.model] = [id, model].map(|name| name.as_deref().map(str::to_owned));
             }
-            Body::Identity { scope: Scope::Answer, id, model } if !self.is_mended => {
+            EventKind::Identity { scope: EventScope::Answer, id, model } if !self.is_mended => {
                 for (own, given) in [(&mut self.id, id), (&mut self.model, model)] {
                     *own = given.as_deref().map(str::to_owned).or(own.take());
                 }
             }
-            Body::BlockStart { kind: BlockKind::Reasoning(ReasoningForm::Summary), .. } => {
+            EventKind::BlockStart { kind: BlockKind::Reasoning(ReasoningForm::Summary), .. } => {
                 self.has_summary = true
             }
             _ => {}
         }
         // Borrowed from the event, so that nothing is copied twice.
         let body = match &event.body {
-            Body::Usage { word, counters, raw } => Body::Usage {
+            EventKind::Usage { word, counters, raw } => EventKind::Usage {
                 word: word.as_ref().into(),
                 counters: *counters,
-                raw: Json::trusted(raw.as_str()),
+                raw: JsonText::trusted(raw.as_str()),
             },
-            Body::BlockStart {
+            EventKind::BlockStart {
                 block,
                 kind: BlockKind::Reasoning(ReasoningForm::Raw),
                 item,
@@ -96,7 +103,7 @@ impl Draft {
                 word,
                 members,
             } if self.is_mended && !self.has_summary && !is_own(self.accumulator.message()) => {
-                Body::BlockStart {
+                EventKind::BlockStart {
                     block: *block,
                     kind: BlockKind::Reasoning(ReasoningForm::Summary),
                     item: *item,
@@ -112,10 +119,10 @@ impl Draft {
         let has_items = is_own(message) || !self.is_mended;
         let Some(choice) = message.first() else { return true };
         match &event.body {
-            Body::ItemStart { .. } if has_items => {
+            EventKind::ItemStart { .. } if has_items => {
                 self.plan.add_item(choice, choice.items.len() - 1);
             }
-            Body::BlockStart { .. } => {
+            EventKind::BlockStart { .. } => {
                 self.plan.add_block(choice, choice.blocks.len() - 1, has_items, self.is_mended);
             }
             _ => {}
@@ -126,31 +133,31 @@ impl Draft {
 
 /// The items of the output, in order.
 #[derive(Default)]
-pub(super) struct Plan {
-    pub(super) entries: Vec<Entry>,
+pub(super) struct OutputPlan {
+    pub(super) entries: Vec<PlannedItem>,
     by_item: HashMap<ItemId, usize>,
-    by_block: HashMap<BlockId, Spot>,
+    by_block: HashMap<BlockId, BlockSpot>,
     /// How many entries were announced, and the ids of the calls among them.
     told: usize,
     calls: HashSet<String>,
     /// The ids of those entries.
     ids: HashSet<String>,
     /// The block asked for last: most events continue what the one before began.
-    latest: Option<(BlockId, Spot)>,
+    latest: Option<(BlockId, BlockSpot)>,
 }
 
 /// Where a block stands: its entry, and its position in the choice.
 #[derive(Clone, Copy)]
-pub(super) struct Spot {
+pub(super) struct BlockSpot {
     pub(super) entry: usize,
     pub(super) block: usize,
 }
 
 /// An item of the output.
-pub(super) struct Entry {
+pub(super) struct PlannedItem {
     /// Its position among the choice's items; none for one that is made here.
     pub(super) item: Option<usize>,
-    pub(super) form: Form,
+    pub(super) form: PlannedForm,
     /// The positions of its blocks in the choice.
     pub(super) blocks: Vec<usize>,
     pub(super) output_index: i64,
@@ -166,7 +173,7 @@ pub(super) struct Entry {
 
 /// What an item holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Form {
+pub(super) enum PlannedForm {
     Message,
     Reasoning,
     /// A call of the client's function.
@@ -181,7 +188,7 @@ pub(super) enum Form {
     Other,
 }
 
-impl Form {
+impl PlannedForm {
     /// The form of an item that the wire calls so.
     pub(super) fn of(word: &str) -> Self {
         match word {
@@ -221,24 +228,24 @@ impl Form {
     }
 
     /// The item in which clients look for such a block; none if this wire cannot say it.
-    fn holding(content: &Content) -> Option<Self> {
+    fn holding(content: &BlockContent) -> Option<Self> {
         match content {
-            Content::Text(_) | Content::Refusal(_) => Some(Self::Message),
-            Content::Reasoning { form: ReasoningForm::Redacted, text } if text.is_empty() => None,
-            Content::Reasoning { .. } => Some(Self::Reasoning),
-            Content::ToolCall(call) => match call.kind {
+            BlockContent::Text(_) | BlockContent::Refusal(_) => Some(Self::Message),
+            BlockContent::Reasoning { form: ReasoningForm::Redacted, text } if text.is_empty() => None,
+            BlockContent::Reasoning { .. } => Some(Self::Reasoning),
+            BlockContent::ToolCall(call) => match call.kind {
                 CallKind::Function => Some(Self::Function),
                 CallKind::Custom => Some(Self::Custom),
                 // The client would take it for one to run.
                 CallKind::Builtin => None,
             },
-            Content::ToolResult(_) | Content::Opaque(_) => None,
+            BlockContent::ToolResult(_) | BlockContent::Opaque(_) => None,
         }
     }
 }
 
-impl Entry {
-    fn new(item: Option<usize>, form: Form) -> Self {
+impl PlannedItem {
+    fn new(item: Option<usize>, form: PlannedForm) -> Self {
         Self {
             item,
             form,
@@ -259,7 +266,7 @@ impl Entry {
 
     /// The block of its call.
     pub(super) fn call<'m>(&self, choice: &'m Choice) -> Option<&'m Block> {
-        self.blocks(choice).find(|block| matches!(block.content, Content::ToolCall(_)))
+        self.blocks(choice).find(|block| matches!(block.content, BlockContent::ToolCall(_)))
     }
 
     /// Numbers it and gives it what ids it lacks.
@@ -268,7 +275,7 @@ impl Entry {
         self.output_index = ordinal as i64;
         let own = self.item.and_then(|at| choice.items.get(at)?.id.clone());
         self.id = own.unwrap_or_else(|| format!("{}_{made}_{ordinal}", self.form.prefix()));
-        if let Some(Block { content: Content::ToolCall(call), .. }) = self.call(choice) {
+        if let Some(Block { content: BlockContent::ToolCall(call), .. }) = self.call(choice) {
             self.call_id.clone_from(&call.id);
             // Results find their call by its id.
             if !calls.insert(self.call_id.clone()) {
@@ -286,8 +293,10 @@ impl Entry {
 /// Whether the block is a text without any.
 pub(super) fn is_empty(block: &Block) -> bool {
     match &block.content {
-        Content::Text(text) | Content::Refusal(text) | Content::Reasoning { text, .. } => text.is_empty(),
-        Content::ToolCall(_) | Content::ToolResult(_) | Content::Opaque(_) => false,
+        BlockContent::Text(text) | BlockContent::Refusal(text) | BlockContent::Reasoning { text, .. } => {
+            text.is_empty()
+        }
+        BlockContent::ToolCall(_) | BlockContent::ToolResult(_) | BlockContent::Opaque(_) => false,
     }
 }
 
@@ -296,7 +305,7 @@ pub(super) fn is_own(message: &Message) -> bool {
     message.word == RESPONSE
 }
 
-impl Plan {
+impl OutputPlan {
     /// The plan of a whole message.
     pub(super) fn of(message: &Message, is_mended: bool) -> Self {
         let mut plan = Self::default();
@@ -314,7 +323,7 @@ impl Plan {
                     later = known;
                     known + 1
                 }
-                None if is_mended && matches!(block.content, Content::ToolCall(_)) => later,
+                None if is_mended && matches!(block.content, BlockContent::ToolCall(_)) => later,
                 None => 0,
             });
         }
@@ -334,7 +343,7 @@ impl Plan {
     }
 
     /// Ends every entry and numbers them as a stream would have.
-    pub(super) fn close(&mut self, message: &Message, closing: &Closing<'_>, made: &str) {
+    pub(super) fn close(&mut self, message: &Message, closing: &ResponseClosing<'_>, made: &str) {
         let Some(choice) = message.first() else { return };
         let last = self.entries.len();
         for at in 0..last {
@@ -364,7 +373,7 @@ impl Plan {
     fn add_item(&mut self, choice: &Choice, item: usize) {
         if let Some(own) = choice.items.get(item) {
             self.by_item.insert(own.number, self.entries.len());
-            self.entries.push(Entry::new(Some(item), Form::of(&own.word)));
+            self.entries.push(PlannedItem::new(Some(item), PlannedForm::of(&own.word)));
         }
     }
 
@@ -376,19 +385,20 @@ impl Plan {
             Some(entry) => entry,
             None if !is_mended && own.word == super::body::THOUGHTS => return None,
             None => {
-                let form = Form::holding(&own.content)?;
-                let is_free = |entry: &Entry| entry.item.is_none() && entry.form == form && !form.is_call();
+                let form = PlannedForm::holding(&own.content)?;
+                let is_free =
+                    |entry: &PlannedItem| entry.item.is_none() && entry.form == form && !form.is_call();
                 match self.entries.last() {
                     Some(last) if is_free(last) => self.entries.len() - 1,
                     _ => {
-                        self.entries.push(Entry::new(None, form));
+                        self.entries.push(PlannedItem::new(None, form));
                         self.entries.len() - 1
                     }
                 }
             }
         };
         self.entries[entry].blocks.push(block);
-        self.by_block.insert(own.id, Spot { entry, block });
+        self.by_block.insert(own.id, BlockSpot { entry, block });
         Some(())
     }
 
@@ -396,7 +406,7 @@ impl Plan {
         self.by_item.get(&item).copied()
     }
 
-    pub(super) fn spot(&mut self, block: BlockId) -> Option<Spot> {
+    pub(super) fn spot(&mut self, block: BlockId) -> Option<BlockSpot> {
         if let Some((_, spot)) = self.latest.filter(|(latest, _)| *latest == block) {
             return Some(spot);
         }
@@ -406,13 +416,13 @@ impl Plan {
     }
 }
 
-impl Entry {
+impl PlannedItem {
     /// Ends it. A call says by itself whether it is whole; of the rest, what the answer was cut in is not.
     pub(super) fn end(&mut self, choice: &Choice, is_cut: bool) {
         self.is_ended = true;
         self.is_incomplete = match self.call(choice).map(|block| &block.content) {
-            Some(Content::ToolCall(call)) => call.completion != Completion::Whole,
-            _ => is_cut && matches!(self.form, Form::Message | Form::Reasoning),
+            Some(BlockContent::ToolCall(call)) => call.completion != BlockCompletion::Whole,
+            _ => is_cut && matches!(self.form, PlannedForm::Message | PlannedForm::Reasoning),
         };
     }
 }

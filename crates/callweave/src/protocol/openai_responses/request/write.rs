@@ -3,11 +3,12 @@
 use super::{ISSUER, NAME, ROLES, text_word, write_texts};
 use crate::json::{Object, Value};
 use crate::request::{
-    Body, CallKind, Content, Form, Format, Grammar, Media, MediaKind, Message, Part, Request, Role, Seal,
-    Source, Thought, Tool, ToolChoice, ToolKind, WEB_SEARCH, Writing, data_url, effort, put,
+    CallKind, ContentForm, ContentPart, Media, MediaKind, MediaSource, MessageContent, OutputFormat,
+    PartKind, ProviderSeal, Request, RequestMessage, RequestReasoning, RequestTool, RequestWriting, Role,
+    TextGrammar, ToolChoice, ToolKind, WEB_SEARCH, data_url, effort, put,
 };
 
-pub(super) fn write(request: &mut Request, writing: &mut Writing<'_>) -> Object {
+pub(super) fn write(request: &mut Request, writing: &mut RequestWriting<'_>) -> Object {
     let mut body = Object::new();
     put(&mut body, "model", request.model.take());
     if !request.instructions.is_empty() {
@@ -53,7 +54,7 @@ pub(super) fn write(request: &mut Request, writing: &mut Writing<'_>) -> Object 
 }
 
 /// A message of nothing but a text is the input itself.
-fn write_input(mut items: Vec<Value>, writing: &Writing<'_>) -> Option<Value> {
+fn write_input(mut items: Vec<Value>, writing: &RequestWriting<'_>) -> Option<Value> {
     if let [Value::Object(only)] = items.as_mut_slice()
         && only.len() == 1
         && only["content"].is_string()
@@ -63,17 +64,17 @@ fn write_input(mut items: Vec<Value>, writing: &Writing<'_>) -> Option<Value> {
     (!items.is_empty() || !writing.is_faithful).then(|| items.into())
 }
 
-fn write_message(mut message: Message, items: &mut Vec<Value>, writing: &mut Writing<'_>) {
-    let Content { parts, form } = message.content.take();
+fn write_message(mut message: RequestMessage, items: &mut Vec<Value>, writing: &mut RequestWriting<'_>) {
+    let MessageContent { parts, form } = message.content.take();
     let is_empty = parts.is_empty();
     let role = message.role;
     let mut spoken = Vec::with_capacity(parts.len());
     for part in parts {
         let is_item = match &part.body {
-            Body::Text(_) | Body::Refusal(_) | Body::Media(_) => false,
-            Body::Thought(_) | Body::Call(_) | Body::Result(_) | Body::Tools(_) => true,
+            PartKind::Text(_) | PartKind::Refusal(_) | PartKind::Media(_) => false,
+            PartKind::Thought(_) | PartKind::Call(_) | PartKind::Result(_) | PartKind::Tools(_) => true,
             // A part of a message that only this protocol knows, or an item.
-            Body::Opaque(_) => form == Form::Any,
+            PartKind::Opaque(_) => form == ContentForm::Any,
         };
         if is_item {
             write_spoken(&mut message, std::mem::take(&mut spoken), form, items, writing);
@@ -89,29 +90,37 @@ fn write_message(mut message: Message, items: &mut Vec<Value>, writing: &mut Wri
     writing.losses.message(NAME, &message);
 }
 
-fn message_item(message: &mut Message, role: Role, content: Option<Value>, form: Form) -> Object {
+fn message_item(
+    message: &mut RequestMessage,
+    role: Role,
+    content: Option<Value>,
+    form: ContentForm,
+) -> Object {
     let word = ROLES.iter().find(|(_, own)| *own == role).map_or("user", |(word, _)| word);
     let mut item = Object::from_iter([("type", "message"), ("role", word)]);
-    let empty = (form == Form::List).then(|| Value::from(Vec::<Value>::new()));
+    let empty = (form == ContentForm::List).then(|| Value::from(Vec::<Value>::new()));
     put(&mut item, "content", content.or(empty));
     message.kept.restore(NAME, &mut item);
     item
 }
 
 fn write_spoken(
-    message: &mut Message,
-    parts: Vec<Part>,
-    form: Form,
+    message: &mut RequestMessage,
+    parts: Vec<ContentPart>,
+    form: ContentForm,
     items: &mut Vec<Value>,
-    writing: &mut Writing<'_>,
+    writing: &mut RequestWriting<'_>,
 ) {
     if parts.is_empty() {
         return;
     }
     let role = message.role;
-    let is_text = form == Form::Text && writing.is_faithful;
-    let content =
-        write_content(Content { parts, form: if is_text { Form::Text } else { Form::List } }, role, writing);
+    let is_text = form == ContentForm::Text && writing.is_faithful;
+    let content = write_content(
+        MessageContent { parts, form: if is_text { ContentForm::Text } else { ContentForm::List } },
+        role,
+        writing,
+    );
     if let Some(content) = content {
         let mut item = message_item(message, role, Some(content), form);
         if role == Role::Assistant && !writing.is_faithful {
@@ -124,23 +133,23 @@ fn write_spoken(
 }
 
 /// One text, or a list.
-fn write_content(content: Content, role: Role, writing: &mut Writing<'_>) -> Option<Value> {
-    let Content { mut parts, form } = content;
-    if form == Form::Text
-        && let [Part { body: Body::Text(text), .. }] = parts.as_mut_slice()
+fn write_content(content: MessageContent, role: Role, writing: &mut RequestWriting<'_>) -> Option<Value> {
+    let MessageContent { mut parts, form } = content;
+    if form == ContentForm::Text
+        && let [ContentPart { body: PartKind::Text(text), .. }] = parts.as_mut_slice()
     {
         let text = std::mem::take(text);
         writing.losses.part(NAME, &parts[0]);
         return Some(text.into());
     }
     let parts: Vec<Value> = parts.into_iter().filter_map(|part| write_part(part, role, writing)).collect();
-    (!parts.is_empty() || form == Form::List && writing.is_faithful).then(|| parts.into())
+    (!parts.is_empty() || form == ContentForm::List && writing.is_faithful).then(|| parts.into())
 }
 
-fn write_part(mut part: Part, role: Role, writing: &mut Writing<'_>) -> Option<Value> {
+fn write_part(mut part: ContentPart, role: Role, writing: &mut RequestWriting<'_>) -> Option<Value> {
     let mut object = Object::new();
-    match std::mem::replace(&mut part.body, Body::Opaque(String::new())) {
-        Body::Text(text) => {
+    match std::mem::replace(&mut part.body, PartKind::Opaque(String::new())) {
+        PartKind::Text(text) => {
             object.insert("type", text_word(role));
             object.insert("text", text);
             if role == Role::Assistant && !writing.is_faithful {
@@ -148,14 +157,14 @@ fn write_part(mut part: Part, role: Role, writing: &mut Writing<'_>) -> Option<V
                 object.get_or_insert_with("annotations", || Value::from(Vec::<Value>::new()));
             }
         }
-        Body::Refusal(text) => {
+        PartKind::Refusal(text) => {
             object.insert("type", "refusal");
             object.insert("refusal", text);
         }
-        Body::Media(media) => write_media(*media, &mut object, role, writing)?,
-        Body::Opaque(word) => return writing.opaque(&word, part.kept, NAME),
+        PartKind::Media(media) => write_media(*media, &mut object, role, writing)?,
+        PartKind::Opaque(word) => return writing.opaque(&word, part.kept, NAME),
         body => {
-            writing.losses.message(NAME, &Message::of(role, Part { body, ..part }));
+            writing.losses.message(NAME, &RequestMessage::of(role, ContentPart { body, ..part }));
             return None;
         }
     }
@@ -164,47 +173,52 @@ fn write_part(mut part: Part, role: Role, writing: &mut Writing<'_>) -> Option<V
     Some(object.into())
 }
 
-fn write_media(media: Media, object: &mut Object, role: Role, writing: &mut Writing<'_>) -> Option<()> {
+fn write_media(
+    media: Media,
+    object: &mut Object,
+    role: Role,
+    writing: &mut RequestWriting<'_>,
+) -> Option<()> {
     let Media { kind, source, media_type, name, detail } = media;
     // The types demand it of images.
     let is_demanded = kind == MediaKind::Image && !writing.is_faithful;
     let detail = detail.or_else(|| is_demanded.then(|| "auto".to_owned()));
     let url = |data: &str| media_type.as_deref().map(|media_type| data_url(media_type, data));
     match (kind, source) {
-        (MediaKind::Image, Source::Data(data)) => {
+        (MediaKind::Image, MediaSource::Data(data)) => {
             object.insert("type", "input_image");
             put(object, "image_url", url(&data).or_else(|| Some(data_url("image/jpeg", &data))));
             put(object, "detail", detail);
         }
-        (MediaKind::Image, Source::Url(url)) => {
+        (MediaKind::Image, MediaSource::Url(url)) => {
             object.insert("type", "input_image");
             object.insert("image_url", url);
             put(object, "detail", detail);
         }
-        (MediaKind::Image, Source::Id(id)) => {
+        (MediaKind::Image, MediaSource::Id(id)) => {
             object.insert("type", "input_image");
             object.insert("file_id", id);
             put(object, "detail", detail);
         }
-        (MediaKind::File, Source::Data(data)) => {
+        (MediaKind::File, MediaSource::Data(data)) => {
             object.insert("type", "input_file");
             put(object, "filename", name);
             put(object, "file_data", url(&data).or(Some(data)));
             put(object, "detail", detail);
         }
-        (MediaKind::File, Source::Id(id)) => {
+        (MediaKind::File, MediaSource::Id(id)) => {
             object.insert("type", "input_file");
             put(object, "filename", name);
             object.insert("file_id", id);
             put(object, "detail", detail);
         }
-        (MediaKind::File, Source::Url(url)) => {
+        (MediaKind::File, MediaSource::Url(url)) => {
             object.insert("type", "input_file");
             put(object, "filename", name);
             object.insert("file_url", url);
             put(object, "detail", detail);
         }
-        (_, Source::Text(text)) => {
+        (_, MediaSource::Text(text)) => {
             object.insert("type", text_word(role));
             object.insert("text", text);
         }
@@ -216,10 +230,10 @@ fn write_media(media: Media, object: &mut Object, role: Role, writing: &mut Writ
     Some(())
 }
 
-fn write_item(mut part: Part, writing: &mut Writing<'_>) -> Option<Value> {
+fn write_item(mut part: ContentPart, writing: &mut RequestWriting<'_>) -> Option<Value> {
     let mut item = Object::new();
-    match std::mem::replace(&mut part.body, Body::Opaque(String::new())) {
-        Body::Call(call) => {
+    match std::mem::replace(&mut part.body, PartKind::Opaque(String::new())) {
+        PartKind::Call(call) => {
             let is_custom = call.kind == CallKind::Custom;
             item.insert("type", if is_custom { "custom_tool_call" } else { "function_call" });
             put(&mut item, "call_id", call.id);
@@ -227,32 +241,32 @@ fn write_item(mut part: Part, writing: &mut Writing<'_>) -> Option<Value> {
             put(&mut item, "namespace", call.namespace);
             item.insert(if is_custom { "input" } else { "arguments" }, call.arguments.into_text());
         }
-        Body::Result(result) => {
+        PartKind::Result(result) => {
             let is_custom = result.kind == CallKind::Custom;
             item.insert("type", if is_custom { "custom_tool_call_output" } else { "function_call_output" });
             put(&mut item, "call_id", result.id);
-            let Content { parts, form } = result.content;
+            let MessageContent { parts, form } = result.content;
             let is_text = match form {
-                Form::Text => true,
-                Form::List => false,
-                Form::Any => parts.len() == 1,
+                ContentForm::Text => true,
+                ContentForm::List => false,
+                ContentForm::Any => parts.len() == 1,
             };
             let is_text = is_text || !writing.is_faithful && parts.len() == 1 && parts[0].as_text().is_some();
-            let form = if is_text { Form::Text } else { Form::List };
-            let output = write_content(Content { parts, form }, Role::Tool, writing);
+            let form = if is_text { ContentForm::Text } else { ContentForm::List };
+            let output = write_content(MessageContent { parts, form }, Role::Tool, writing);
             put(&mut item, "output", output.or_else(|| (!writing.is_faithful).then(|| "".into())));
             if result.is_error == Some(true) {
                 writing.losses.put("error mark of a result");
             }
         }
-        Body::Thought(thought) => write_thought(*thought, &mut item, writing)?,
-        Body::Tools(tools) => {
+        PartKind::Thought(thought) => write_thought(*thought, &mut item, writing)?,
+        PartKind::Tools(tools) => {
             item.insert("type", "additional_tools");
             let tools: Vec<Value> = tools.into_iter().filter_map(|tool| write_tool(tool, writing)).collect();
             item.insert("tools", tools);
         }
-        Body::Opaque(word) => return writing.opaque(&word, part.kept, NAME),
-        Body::Text(_) | Body::Refusal(_) | Body::Media(_) => return None,
+        PartKind::Opaque(word) => return writing.opaque(&word, part.kept, NAME),
+        PartKind::Text(_) | PartKind::Refusal(_) | PartKind::Media(_) => return None,
     }
     part.kept.restore(NAME, &mut item);
     writing.losses.part(NAME, &part);
@@ -260,8 +274,12 @@ fn write_item(mut part: Part, writing: &mut Writing<'_>) -> Option<Value> {
 }
 
 /// Thoughts go back to whoever encrypted them; the words of another's thoughts are no reasoning item of this one's.
-fn write_thought(mut thought: Thought, item: &mut Object, writing: &mut Writing<'_>) -> Option<()> {
-    let encrypted = Seal::of(&mut thought.encrypted, ISSUER);
+fn write_thought(
+    mut thought: RequestReasoning,
+    item: &mut Object,
+    writing: &mut RequestWriting<'_>,
+) -> Option<()> {
+    let encrypted = ProviderSeal::of(&mut thought.encrypted, ISSUER);
     if encrypted.is_none() && !writing.is_faithful {
         writing.losses.put("reasoning that is not this provider's");
         return None;
@@ -278,7 +296,7 @@ fn write_thought(mut thought: Thought, item: &mut Object, writing: &mut Writing<
     Some(())
 }
 
-fn write_tool(mut tool: Tool, writing: &mut Writing<'_>) -> Option<Value> {
+fn write_tool(mut tool: RequestTool, writing: &mut RequestWriting<'_>) -> Option<Value> {
     let mut object = Object::new();
     match std::mem::replace(&mut tool.kind, ToolKind::Group(Vec::new())) {
         ToolKind::Function { schema } => {
@@ -297,7 +315,7 @@ fn write_tool(mut tool: Tool, writing: &mut Writing<'_>) -> Option<Value> {
             object.insert("type", "custom");
             object.insert("name", tool.name.clone());
             put(&mut object, "description", tool.description.take());
-            if let Some(Grammar { syntax, .. }) = &grammar
+            if let Some(TextGrammar { syntax, .. }) = &grammar
                 && syntax == "text"
             {
                 put(&mut object, "format.type", Some("text"));
@@ -348,16 +366,16 @@ pub(super) fn write_choice(choice: &ToolChoice) -> Value {
     }
 }
 
-fn write_format(format: Format, writing: &Writing<'_>) -> Value {
+fn write_format(format: OutputFormat, writing: &RequestWriting<'_>) -> Value {
     let mut object = Object::new();
     match format {
-        Format::Text => {
+        OutputFormat::Text => {
             object.insert("type", "text");
         }
-        Format::Json => {
+        OutputFormat::Json => {
             object.insert("type", "json_object");
         }
-        Format::Schema { name, description, schema, strict } => {
+        OutputFormat::Schema { name, description, schema, strict } => {
             object.insert("type", "json_schema");
             put(
                 &mut object,
