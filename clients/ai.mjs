@@ -88,7 +88,7 @@ const HOSTED = "the SDK's schemas want more of the provider's own tools when a c
 /** In its own protocol the SDK has of ours what it has of the original, or, where the original is odd, what we have. */
 async function ofItsOwn(answer, protocol, model) {
   const [form, body] = original(answer);
-  const isHosted = (answer.message.items ?? []).some(({ word }) => !PLAIN.has(word));
+  const isHosted = (answer.message.items ?? []).some(({ wire_type: type }) => !PLAIN.has(type));
   if (!form) return isHosted ? [HOSTED, []] : across(answer, protocol, model);
   const theirs = await read(model, answer.message, form, body);
   const ours = await read(model, answer.message, form, answer.convert(protocol, form));

@@ -20,11 +20,11 @@ const PROTOCOLS: [&str; 6] =
 /// From, and to.
 const TRANSLATIONS: [&str; 2] = ["chat-to-anthropic", "anthropic-to-chat"];
 /// A translation may cost so many times what decoding alone costs.
-const MOST_OF_DECODING: f64 = 2.0;
+const MAX_OF_DECODING: f64 = 2.0;
 /// What is done to arguments on their way.
 const ARGUMENTS: [&str; 3] = ["as they come", "coerced", "repaired and coerced"];
 /// Coercion may cost so many times what arguments cost that nothing is done to.
-const MOST_OF_ARGUMENTS: f64 = 3.0;
+const MAX_OF_ARGUMENTS: f64 = 3.0;
 const CHUNKS: [usize; 3] = [1_000, 10_000, 100_000];
 const DIALECTS: [&str; 8] =
     ["hermes", "qwen3_coder", "deepseek_v31", "kimi_k2", "glm47", "gemma4", "pythonic", "minimax_m3"];
@@ -61,7 +61,7 @@ const SCRIPTS: [(&str, &str, usize); 3] = [
     ),
 ];
 /// Growth beyond this for ten times the chunks is not linear.
-const MOST: f64 = 11.0;
+const MAX: f64 = 11.0;
 
 /// Prints instructions per chunk and the growth from step to step; an error if it is more than linear.
 pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
@@ -126,7 +126,7 @@ fn report() -> Result<(), String> {
         let alone = decoding.iter().find(|(from, _)| translation.starts_with(from));
         let times = alone.map(|(_, alone)| cost / alone).ok_or("nothing to compare with")?;
         println!("{translation:20}{times:>54.2}x of decoding alone");
-        if times > MOST_OF_DECODING {
+        if times > MAX_OF_DECODING {
             complaints.push(format!("{translation} costs {times:.2}x of decoding alone"));
         }
     }
@@ -135,7 +135,7 @@ fn report() -> Result<(), String> {
         let cost = grow("arguments", manner, &CHUNKS, &mut complaints)?;
         let times = cost / *alone.get_or_insert(cost);
         println!("{manner:20}{times:>54.2}x of arguments as they come");
-        if times > MOST_OF_ARGUMENTS {
+        if times > MAX_OF_ARGUMENTS {
             complaints.push(format!("arguments {manner} cost {times:.2}x of those that are left alone"));
         }
     }
@@ -159,7 +159,7 @@ fn requests() -> Result<Vec<String>, String> {
         let cost = own("request", target.name, request::TURNS)?;
         let ratio = cost as f64 / usual as f64;
         println!("{:20}{:>12}{cost:>18}{:>14}{ratio:>9.2}x", target.name, request::TURNS, "");
-        if ratio > request::MOST {
+        if ratio > request::MAX {
             complaints.push(format!("translating to {} costs {ratio:.2}x of serde_json", target.name));
         }
     }
@@ -181,7 +181,7 @@ fn grow(what: &str, name: &str, steps: &[usize], complaints: &mut Vec<String>) -
         let growth = before.map(|before| own as f64 / before as f64);
         let shown = growth.map_or(String::new(), |growth| format!("{growth:.2}x"));
         println!("{name:20}{pieces:>12}{own:>18}{per_piece:>14.0}{shown:>10}");
-        if growth.is_some_and(|growth| growth > MOST) {
+        if growth.is_some_and(|growth| growth > MAX) {
             complaints.push(format!("{name}: {pieces} pieces cost {shown} of a tenth of them"));
         }
         before = Some(own);
@@ -396,7 +396,7 @@ fn calls(name: &str, count: usize) -> Result<(), String> {
 fn translate(name: &str, chunks: usize) -> Result<(), String> {
     let (from, to) = name.split_once("-to-").ok_or(USAGE)?;
     let target = Protocol::named(to).ok_or(USAGE)?;
-    let mut encoder = target.encoder(&EncodeOptions::mended()).ok_or(USAGE)?;
+    let mut encoder = target.encoder(&EncodeOptions::normalized()).ok_or(USAGE)?;
     let (mut out, mut written) = (Vec::new(), 0);
     feed(from, chunks, &mut |event: Event<'_>| {
         encoder.encode(&event, &mut out);

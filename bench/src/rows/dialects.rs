@@ -17,24 +17,24 @@ const PROSE: &str = "A model that has no tools of its own writes what it wants t
 /// 100 kB.
 const DELTAS: usize = 25_000;
 /// What an argument delta may cost, and plain text as well.
-const MOST: f64 = 170.0;
+const MAX: f64 = 170.0;
 
 pub(crate) fn cases() -> Vec<Case> {
     let mut cases: Vec<Case> = DIALECTS
         .into_iter()
         .map(|name| {
-            case(format!("{name}: argument delta"), Aim::Instructions(MOST), move |deltas| {
+            case(format!("{name}: argument delta"), Aim::Instructions(MAX), move |deltas| {
                 vec![argument("callweave", name, deltas)]
             })
         })
         .collect();
-    cases.push(case("hermes: plain text delta", Aim::Instructions(MOST), |deltas| {
+    cases.push(case("hermes: plain text delta", Aim::Instructions(MAX), |deltas| {
         vec![plain("callweave", "hermes", deltas), argument("an argument delta", "hermes", deltas)]
     }));
     cases.push(case("auto: plain text delta", Aim::Ratio(0.5), |deltas| {
         vec![plain("callweave", "auto", deltas), plain("one dialect", "hermes", deltas)]
     }));
-    cases.push(case("hermes: delta of English", Aim::Instructions(MOST), |deltas| {
+    cases.push(case("hermes: delta of English", Aim::Instructions(MAX), |deltas| {
         vec![prose("callweave", "hermes", deltas)]
     }));
     cases.push(case("auto: delta of English", Aim::Ratio(0.5), |deltas| {

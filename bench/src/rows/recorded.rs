@@ -65,8 +65,8 @@ fn recordings(is_wanted: impl Fn(&str) -> bool) -> Option<Vec<Recording>> {
     let recordings = index.lines().filter_map(|line| {
         let row: Value = serde_json::from_str(line).ok()?;
         let &(protocol, peers, _) = PROTOCOLS.iter().find(|(name, ..)| row["protocol"] == *name)?;
-        let is_answer = row["streaming"] == true && row["is_error"] == false;
-        let file = row["file"].as_str().filter(|file| is_answer && is_wanted(file))?.to_owned();
+        let is_response = row["streaming"] == true && row["is_error"] == false;
+        let file = row["file"].as_str().filter(|file| is_response && is_wanted(file))?.to_owned();
         let body = std::fs::read(folder.join(&file)).ok()?;
         Some(Recording { file, protocol, peers, events: row["events"].as_u64()? as usize, body })
     });

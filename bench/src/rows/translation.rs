@@ -66,7 +66,7 @@ fn answer(stream: Stream, to: &'static str, pieces: usize) -> Row {
         pieces,
         ways: vec![
             Way::new("callweave", move || {
-                let mut encoder = protocol(to).encoder(&EncodeOptions::mended()).expect("it is written");
+                let mut encoder = protocol(to).encoder(&EncodeOptions::normalized()).expect("it is written");
                 let mut out = Vec::new();
                 decode(stream, &reads, |event| {
                     encoder.encode(&event, &mut out);

@@ -23,7 +23,7 @@ pub(crate) struct JobCount {
 }
 
 /// More threads than that would only take room.
-const MOST_JOBS: usize = 256;
+const MAX_JOBS: usize = 256;
 
 impl JobCount {
     #[cfg(test)]
@@ -33,7 +33,7 @@ impl JobCount {
 
     fn count(self) -> usize {
         let jobs = self.jobs.or_else(|| thread::available_parallelism().ok());
-        jobs.map_or(1, NonZeroUsize::get).min(MOST_JOBS)
+        jobs.map_or(1, NonZeroUsize::get).min(MAX_JOBS)
     }
 }
 

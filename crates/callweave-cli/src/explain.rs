@@ -11,7 +11,7 @@ use anstyle::{AnsiColor, Style};
 
 use crate::commands::repair::{RepairReport, ReportedChange};
 use crate::pretty::visible;
-use crate::tell::excerpt;
+use crate::report::excerpt;
 
 const REMOVED: Style = AnsiColor::Red.on_default().strikethrough();
 const ADDED: Style = AnsiColor::Green.on_default().bold();

@@ -10,7 +10,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::value::RawValue;
 
 use crate::progress::ProgressLine;
-use crate::tell::tell;
+use crate::report::tell;
 use crate::wrapping::{ExpectedWrapping, HttpHead, PeekReader, unwrap};
 
 /// A file that is read, or standard input, without what it is wrapped in.

@@ -4,7 +4,7 @@
 //! input as bytes come, [`declared`] knows dialects and tools, [`render`] and [`terminal`] turn events into something to print, [`rows`] runs any
 //! command over JSON lines, by the threads of [`batches`].
 
-mod answer;
+mod arguments;
 mod batches;
 mod brief;
 mod commands;
@@ -12,13 +12,13 @@ mod declared;
 mod explain;
 mod input;
 mod log;
-mod mending;
 mod pretty;
 mod progress;
 mod render;
+mod report;
+mod response;
 mod rows;
 mod size;
-mod tell;
 mod terminal;
 mod verdict;
 mod wrapping;
@@ -112,7 +112,7 @@ fn main() -> ExitCode {
     if is_broken_pipe(&error) {
         return ExitCode::SUCCESS;
     }
-    tell::tell_error(&format!("{error:#}"));
+    report::tell_error(&format!("{error:#}"));
     ExitCode::FAILURE
 }
 

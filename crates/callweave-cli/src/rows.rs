@@ -18,7 +18,7 @@ use serde_json::value::RawValue;
 use crate::batches::{JobCount, LineBatch, each_batch};
 use crate::input::InputFile;
 use crate::render::{print_whole, show};
-use crate::tell::{tell, tell_error};
+use crate::report::{tell, tell_error};
 use crate::wrapping::ExpectedWrapping;
 
 /// The longest line that is read.

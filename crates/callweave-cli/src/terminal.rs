@@ -17,7 +17,7 @@ use callweave::message::{Message, ToolCall};
 
 use crate::pretty::{PrettyPrinter, visible};
 use crate::render::Render;
-use crate::tell::excerpt;
+use crate::report::excerpt;
 
 const DIM: Style = Style::new().dimmed();
 const THOUGHT: Style = Style::new().dimmed().italic();
@@ -55,7 +55,7 @@ struct BlockView {
     choice: u32,
     kind: BlockKind<'static>,
     /// What the wire calls it.
-    word: String,
+    wire_type: String,
     /// For a call its whole argument text, else only what is not shown yet.
     text: String,
     /// Whether any of a thought was shown.
@@ -69,8 +69,8 @@ impl<'e> Sink<Event<'e>> for TerminalView {
     fn put(&mut self, event: Event<'e>) {
         let choice = event.choice;
         match event.body {
-            EventKind::BlockStart { block, kind, word, .. } => {
-                self.start(block, choice, kind.into_owned(), &word)
+            EventKind::BlockStart { block, kind, wire_type, .. } => {
+                self.start(block, choice, kind.into_owned(), &wire_type)
             }
             EventKind::Delta { block, text, .. } => self.grow(block, &text),
             EventKind::Identity { scope: EventScope::Block(block), id: Some(given), .. } => {
@@ -110,7 +110,7 @@ impl Render for TerminalView {
     fn finish(&mut self) {
         let open: Vec<_> = self.live.iter().chain(&self.waiting).map(|block| block.id).collect();
         for block in open {
-            self.end(block, BlockCompletion::Cut);
+            self.end(block, BlockCompletion::Truncated);
         }
         let message = self.ledger.take();
         self.footer(&message);
@@ -123,14 +123,14 @@ impl TerminalView {
         self.live.iter_mut().chain(&mut self.waiting).find(|block| block.id == id)
     }
 
-    fn start(&mut self, id: BlockId, choice: u32, kind: BlockKind<'static>, word: &str) {
+    fn start(&mut self, id: BlockId, choice: u32, kind: BlockKind<'static>, wire_type: &str) {
         self.header();
-        let (text, word, pretty) = (String::new(), word.to_owned(), PrettyPrinter::new(MARGIN));
+        let (text, wire_type, pretty) = (String::new(), wire_type.to_owned(), PrettyPrinter::new(MARGIN));
         let block = BlockView {
             id,
             choice,
             kind,
-            word,
+            wire_type,
             text,
             is_shown: false,
             correction: None,
@@ -178,7 +178,7 @@ impl TerminalView {
             return;
         }
         let Message { id, model, .. } = self.ledger.message();
-        let known: Vec<_> = [model, id].into_iter().flatten().map(|word| printable(word)).collect();
+        let known: Vec<_> = [model, id].into_iter().flatten().map(|wire_type| printable(wire_type)).collect();
         if !known.is_empty() {
             self.page.styled(DIM, &known.join(" · "));
             self.page.gap();
@@ -262,7 +262,7 @@ impl BlockView {
                 page.line(DIM, "  result", &excerpt(value.as_str(), EXCERPT));
             }
             BlockKind::Opaque { value } => {
-                let label = if self.word.is_empty() { "content" } else { &self.word };
+                let label = if self.wire_type.is_empty() { "content" } else { &self.wire_type };
                 page.line(DIM, label, &excerpt(value.as_str(), EXCERPT));
             }
             _ => {}
@@ -430,11 +430,11 @@ fn printable(text: &str) -> String {
 fn usage_facts(message: &Message) -> Vec<String> {
     let Some(usage) = &message.usage else { return Vec::new() };
     let counters = usage.counters();
-    let side = |count: Option<u64>, word: &str, part: Option<u64>, part_word: &str| {
+    let side = |count: Option<u64>, wire_type: &str, part: Option<u64>, part_word: &str| {
         let count = count?;
         Some(match part.filter(|part| *part > 0) {
-            Some(part) => format!("{count} {word} ({part} {part_word})"),
-            None => format!("{count} {word}"),
+            Some(part) => format!("{count} {wire_type} ({part} {part_word})"),
+            None => format!("{count} {wire_type}"),
         })
     };
     [
@@ -465,7 +465,7 @@ mod tests {
     }
 
     fn end(block: u32) -> EventKind<'static> {
-        EventKind::BlockEnd { block: BlockId(block), completion: BlockCompletion::Whole }
+        EventKind::BlockEnd { block: BlockId(block), completion: BlockCompletion::Complete }
     }
 
     fn shown(bodies: impl IntoIterator<Item = EventKind<'static>>) -> String {

@@ -7,7 +7,7 @@ use callweave::message::{Choice, Message};
 use callweave::protocol::Protocol;
 use callweave::upstream::{ErrorClass, UpstreamError};
 
-use crate::tell::line_of;
+use crate::report::line_of;
 
 /// What to try with what cannot be told.
 pub(crate) const ADVICE: &str =

@@ -45,7 +45,7 @@ const MAX_LENGTH_LINE: u64 = 4 << 10;
 
 const GZIP: &[u8] = b"\x1f\x8b";
 /// What we can tell and do not read, and what does.
-const FOREIGN: [(&[u8], &str, &str); 4] = [
+const EXTRA: [(&[u8], &str, &str); 4] = [
     (b"\x28\xb5\x2f\xfd", "compressed with zstd", "zstd -dc"),
     (b"\xfd7zXZ\0", "compressed with xz", "xz -dc"),
     (b"BZh91AY&SY", "compressed with bzip2", "bzip2 -dc"),
@@ -76,7 +76,7 @@ pub(crate) fn unwrap(mut reader: PeekReader, expected: ExpectedWrapping) -> io::
         }
         head = Some(found);
     }
-    for (magic, what, program) in FOREIGN {
+    for (magic, what, program) in EXTRA {
         if reader.starts_with(magic)? {
             let advice = format!("it is {what}; unpack it first: {program} FILE | callweave …");
             return Err(io::Error::new(io::ErrorKind::Unsupported, advice));

@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 use tokio::sync::OwnedSemaphorePermit;
 use tracing::Level;
 
-use crate::asked::IncomingHttp;
 use crate::failure::RequestFailure;
 use crate::gateway::Gateway;
+use crate::incoming::IncomingHttp;
 use crate::live::LiveResponse;
 use crate::routes::RouteTarget;
 

@@ -13,10 +13,10 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
 
 use crate::account::RequestAccount;
-use crate::asked::IncomingHttp;
 use crate::body::{PieceSlot, ResponseBody};
 use crate::failure::{RequestFailure, header_map};
 use crate::gateway::Gateway;
+use crate::incoming::IncomingHttp;
 use crate::live::{LiveProgress, LiveResponse};
 use crate::retry;
 use crate::routes::RouteTarget;

@@ -140,7 +140,7 @@ impl DemoScript {
 
 /// The same answer in another protocol, by the library's own encoder: each step becomes what it means there.
 fn translate(row: &DemoModel, steps: Vec<ScriptStep>, is_streamed: bool) -> Vec<ScriptStep> {
-    let options = EncodeOptions::mended().model(row.name.as_str()).created(chat::CREATED);
+    let options = EncodeOptions::normalized().model(row.name.as_str()).created(chat::CREATED);
     let mut decoder = Decoder::new(&OPENAI_CHAT);
     if !is_streamed {
         let mut answer = Accumulator::new();
@@ -151,7 +151,7 @@ fn translate(row: &DemoModel, steps: Vec<ScriptStep>, is_streamed: bool) -> Vec<
         }
         let _ = decoder.finish(&mut answer);
         let mut body = Vec::new();
-        row.protocol.encode_whole(answer.message(), &options, &mut body);
+        row.protocol.encode_body(answer.message(), &options, &mut body);
         return vec![ScriptStep::Send(body)];
     }
     let Some(mut encoder) = row.protocol.encoder(&options) else { return Vec::new() };

@@ -13,12 +13,12 @@ use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Versio
 use tracing::Level;
 
 use crate::account::{at_level, bounded};
-use crate::asked::{IncomingHttp, RequestHead};
 use crate::body::ResponseBody;
 use crate::config::LimitsConfig;
 use crate::failure::{JSON, RequestFailure};
 use crate::gateway::Gateway;
 use crate::in_flight::crowded;
+use crate::incoming::{IncomingHttp, RequestHead};
 use crate::keys::{self, KeyDigest};
 use crate::models::ModelListShape;
 use crate::pages::AllowedPages;

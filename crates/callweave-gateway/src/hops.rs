@@ -10,7 +10,7 @@ use crate::trace::made;
 pub(crate) const VIA: HeaderName = HeaderName::from_static("x-callweave-via");
 
 /// So many may stand in a row.
-const MOST: usize = 8;
+const MAX: usize = 8;
 
 /// The word for this gateway.
 #[derive(Debug)]
@@ -41,7 +41,7 @@ impl GatewayMark {
         let mut count = 0;
         for word in via.as_bytes().split(|byte| *byte == b',') {
             count += 1;
-            if word.trim_ascii() == self.0.as_bytes() || count > MOST {
+            if word.trim_ascii() == self.0.as_bytes() || count > MAX {
                 return Err(around());
             }
         }
@@ -70,7 +70,7 @@ mod tests {
         for own in [&one, &two] {
             assert_eq!(own.check(&headers).expect_err("it was here").status(), StatusCode::LOOP_DETECTED);
         }
-        for _ in 0..MOST {
+        for _ in 0..MAX {
             GatewayMark::new().sign(&mut headers);
         }
         assert!(GatewayMark::new().check(&headers).is_err());

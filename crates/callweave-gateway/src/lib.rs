@@ -10,7 +10,6 @@
 //! runs on its own, so a slow client slows its upstream down and one that leaves ends its request there.
 
 mod account;
-mod asked;
 mod attempts;
 mod body;
 mod check;
@@ -21,7 +20,9 @@ mod gateway;
 mod handle;
 mod heavy;
 mod hops;
+mod idle_timer;
 mod in_flight;
+mod incoming;
 mod intake;
 pub mod keys;
 mod live;
@@ -31,7 +32,6 @@ mod models;
 mod pages;
 mod parse;
 mod patient;
-mod quiet;
 mod record;
 mod relay;
 mod retry;

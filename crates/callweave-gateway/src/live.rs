@@ -9,11 +9,11 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use callweave::exchange::{Exchange, NextStep, OutgoingRequest, UpstreamFault, UpstreamRefusal};
 
-use crate::asked::IncomingHttp;
 use crate::failure::{RequestFailure, header_map};
 use crate::gateway::Gateway;
 use crate::heavy;
-use crate::quiet::{DueAction, IdleTimer};
+use crate::idle_timer::{DueAction, IdleTimer};
+use crate::incoming::IncomingHttp;
 use crate::record::OpenRecording;
 use crate::routes::RouteTarget;
 use crate::upstream::UpstreamReply;

@@ -30,7 +30,7 @@ pub(crate) struct GatewayMetrics {
 struct LabelledCounts<const N: usize>(Mutex<BTreeMap<[String; N], u64>>);
 
 /// So many sets of labels there are at most, however many names a configuration has.
-const MOST: usize = 2000;
+const MAX: usize = 2000;
 
 /// So many bytes a label has at most.
 const LONGEST: usize = 128;
@@ -44,7 +44,7 @@ impl<const N: usize> LabelledCounts<N> {
     fn add(&self, labels: [&str; N], count: u64) {
         let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let mut labels = labels.map(bounded);
-        if counts.len() >= MOST && !counts.contains_key(&labels) {
+        if counts.len() >= MAX && !counts.contains_key(&labels) {
             labels = std::array::from_fn(|_| "other".to_owned());
         }
         *counts.entry(labels).or_default() += count;
@@ -209,9 +209,9 @@ mod tests {
     #[test]
     fn labels_are_bounded() {
         let counts = LabelledCounts::<1>::default();
-        (0..2 * MOST).for_each(|number| counts.add([&number.to_string()], 1));
+        (0..2 * MAX).for_each(|number| counts.add([&number.to_string()], 1));
         let kept = counts.0.lock().expect("unshared");
-        assert_eq!((kept.len(), kept[&["other".to_owned()]]), (MOST + 1, MOST as u64));
+        assert_eq!((kept.len(), kept[&["other".to_owned()]]), (MAX + 1, MAX as u64));
         let long = LabelledCounts::<1>::default();
         long.add([&"ä".repeat(100_000)], 1);
         assert!(long.0.lock().expect("unshared").keys().all(|labels| labels[0].len() == LONGEST));

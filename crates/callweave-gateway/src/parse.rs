@@ -1,8 +1,8 @@
 //! Text in, calls out: the parser alone, for whoever has asked the model already.
 
+use callweave::arguments::ArgumentStage;
 use callweave::dialect::{DialectRegistry, ExtractOptions, Extraction, Extractor, Tools};
 use callweave::event::{Event, Sink};
-use callweave::mend::ArgumentStage;
 use serde::Deserialize;
 
 use crate::failure::RequestFailure;

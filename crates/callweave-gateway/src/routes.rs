@@ -65,7 +65,7 @@ pub(crate) struct RouteTable {
 const LONGEST: usize = 200;
 
 /// So many are tried for one request at most, however the names refer to each other.
-const MOST: usize = 16;
+const MAX: usize = 16;
 
 impl RouteTable {
     pub(crate) fn new(
@@ -87,7 +87,7 @@ impl RouteTable {
         let mut names = vec![name.to_owned()];
         let mut at = 0;
         while let Some(name) = names.get(at).cloned()
-            && at < MOST
+            && at < MAX
         {
             at += 1;
             if let Some((target, row)) = self.target(&name) {

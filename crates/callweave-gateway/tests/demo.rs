@@ -1,7 +1,7 @@
 //! The scripted model says what it should, in every dialect and protocol.
 
+use callweave::compat::teach::{PromptOptions, teach};
 use callweave::dialect::{DialectRegistry, ExtractOptions};
-use callweave::doors::prompt::{PromptOptions, teach};
 use callweave::event::FinishReason;
 use callweave::json::schema::Schema;
 use callweave::protocol::Protocol;

@@ -276,7 +276,7 @@ fn is_runnable(call: &callweave::ToolCall) -> bool {
     let arguments = call.arguments().parse::<Value>();
     let fits =
         arguments.is_ok_and(|it| Schema::new(&schema()).validate(&it).is_ok_and(|found| found.is_empty()));
-    call.completion == BlockCompletion::Whole && fits
+    call.completion == BlockCompletion::Complete && fits
 }
 
 #[test]

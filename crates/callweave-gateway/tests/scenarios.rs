@@ -159,7 +159,7 @@ fn judge(endpoint: &Endpoint, reply: &Reply, outcome: Outcome, is_streamed: bool
             true => Ok(()),
         };
     }
-    if reply.status != 200 || !reply.is_whole {
+    if reply.status != 200 || !reply.is_complete {
         return fail("no whole answer");
     }
     let message = match Decoder::new(endpoint.protocol).decode(&reply.body) {
@@ -259,7 +259,7 @@ fn is_runnable(call: &callweave::ToolCall) -> bool {
     let arguments = call.arguments().parse::<Value>();
     let fits =
         arguments.is_ok_and(|it| Schema::new(&schema()).validate(&it).is_ok_and(|found| found.is_empty()));
-    call.completion == BlockCompletion::Whole && fits
+    call.completion == BlockCompletion::Complete && fits
 }
 
 /// A client that leaves in the middle: the upstream must learn it before it has sent much more.

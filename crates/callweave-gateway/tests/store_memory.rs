@@ -7,7 +7,7 @@ use callweave::exchange::store::{ExchangeStore, StoreScope, StoredResponse, Stor
 use callweave_gateway::config::Config;
 use callweave_gateway::store::MemoryStore;
 
-const MOST: usize = 2_000_000;
+const MAX: usize = 2_000_000;
 
 fn kept(earlier: Option<Arc<StoredTurn>>, input: &str) -> StoredResponse {
     let output = r#"[{"type":"message","role":"assistant","content":[{"type":"output_text","text":"ok"}]}]"#;
@@ -17,12 +17,12 @@ fn kept(earlier: Option<Arc<StoredTurn>>, input: &str) -> StoredResponse {
 
 /// Keeps answers until old ones have left, and tells how much stays in memory, for each byte that the store may take.
 fn filled(input: &str, next: impl Fn(Option<&StoredResponse>) -> StoredResponse) -> f64 {
-    let config = Config::read(&format!("[store]\nbytes = {MOST}\nanswers = 1000000")).expect("valid");
+    let config = Config::read(&format!("[store]\nbytes = {MAX}\nanswers = 1000000")).expect("valid");
     let (client, mut store) = (StoreScope([1; 32]), None);
     let counted = measure(|| {
         let memory = MemoryStore::new(config.store.clone());
         let mut last: Option<StoredResponse> = None;
-        for number in 0..3 * MOST / (input.len() + 500) {
+        for number in 0..3 * MAX / (input.len() + 500) {
             let id = format!("resp_{number:024}");
             let now = next(last.as_ref());
             memory.put_response(&client, &id, now.clone());
@@ -32,7 +32,7 @@ fn filled(input: &str, next: impl Fn(Option<&StoredResponse>) -> StoredResponse)
         store = Some(memory);
     });
     drop(store);
-    counted.bytes_current as f64 / MOST as f64
+    counted.bytes_current as f64 / MAX as f64
 }
 
 #[test]

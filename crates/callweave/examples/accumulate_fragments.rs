@@ -5,7 +5,7 @@
 use std::error::Error;
 
 use callweave::accumulator::Accumulator;
-use callweave::doors::loose::LooseDecoder;
+use callweave::compat::loose::LooseDecoder;
 use callweave::json::Value;
 
 fn main() -> Result<(), Box<dyn Error>> {

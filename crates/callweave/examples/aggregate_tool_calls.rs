@@ -5,7 +5,7 @@
 
 use std::error::Error;
 
-use callweave::doors::aggregator::{Aggregator, IngestMessageOptions};
+use callweave::compat::tool_call_aggregator::{Aggregator, IngestMessageOptions};
 use serde_json::{Value, json};
 
 fn main() -> Result<(), Box<dyn Error>> {

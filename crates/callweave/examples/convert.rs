@@ -12,7 +12,7 @@ use callweave::{Decoder, Event};
 fn main() -> Result<(), Box<dyn Error>> {
     let name = std::env::args().nth(1).ok_or("name a protocol")?;
     let protocol = Protocol::named(&name).ok_or("no protocol has that name")?;
-    let mut encoder = protocol.encoder(&EncodeOptions::mended()).ok_or("that protocol is only read")?;
+    let mut encoder = protocol.encoder(&EncodeOptions::normalized()).ok_or("that protocol is only read")?;
     let (mut decoder, mut bytes, mut out) = (Decoder::detect(), vec![0; 4096], Vec::new());
     loop {
         let count = stdin().read(&mut bytes)?;

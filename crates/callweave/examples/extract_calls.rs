@@ -4,7 +4,7 @@
 
 use std::error::Error;
 
-use callweave::doors::extract::{ProviderCapabilities, extract};
+use callweave::compat::ex_athena::{ProviderCapabilities, extract};
 use callweave::json::Value;
 
 fn main() -> Result<(), Box<dyn Error>> {

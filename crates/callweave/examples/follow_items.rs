@@ -13,7 +13,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     while let Some(item) = items.next() {
         match item? {
             LiveItem::Text(text) | LiveItem::Refusal(text) => print!("{text}"),
-            LiveItem::Thought(thought) => eprint!("{thought}"),
+            LiveItem::Reasoning(thought) => eprint!("{thought}"),
             LiveItem::Call(call) => println!("{} … {}", call.name, call.arguments.unwrap_or(&Value::Null)),
             LiveItem::CallDone(call) => println!("{}({})", call.name, call.arguments()),
             LiveItem::Error(error) => eprintln!("{error}"),

@@ -4,7 +4,7 @@
 
 use std::error::Error;
 
-use callweave::doors::process::{Processed, PromptAgent, process};
+use callweave::compat::prompty::{Processed, PromptAgent, process};
 use serde::Deserialize;
 use serde_json::json;
 

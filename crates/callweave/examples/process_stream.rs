@@ -5,7 +5,7 @@
 use std::error::Error;
 use std::io::{self, BufRead, Write};
 
-use callweave::doors::process::{PromptAgent, StreamItem, process_bytes};
+use callweave::compat::prompty::{PromptAgent, StreamItem, process_bytes};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let provider = std::env::args().nth(1).ok_or("name the provider: openai, anthropic, gemini, …")?;

@@ -18,7 +18,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     sent.losses.iter().for_each(|loss| eprintln!("lost: {loss}"));
 
     let mut response = File::open(std::env::args().nth(1).ok_or("name a recorded response")?)?;
-    let mut encoder = OPENAI_CHAT.encoder(&EncodeOptions::mended()).ok_or("chat is written")?;
+    let mut encoder = OPENAI_CHAT.encoder(&EncodeOptions::normalized()).ok_or("chat is written")?;
     let (mut decoder, mut undo) = (Decoder::detect(), ReverseMappingStage::new(&sent));
     let (mut bytes, mut out) = (vec![0; 4096], Vec::new());
     loop {

@@ -4,9 +4,9 @@
 
 use std::error::Error;
 
+use callweave::compat::ex_athena::native;
+use callweave::compat::teach::{CallWriter, PromptOptions, augment_system_prompt};
 use callweave::dialect::{DialectRegistry, ExtractOptions as Reading, Extraction};
-use callweave::doors::extract::native;
-use callweave::doors::prompt::{CallWriter, PromptOptions, augment_system_prompt};
 use serde_json::json;
 
 fn main() -> Result<(), Box<dyn Error>> {

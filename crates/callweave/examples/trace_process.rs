@@ -5,7 +5,7 @@
 
 use std::error::Error;
 
-use callweave::doors::process::{PromptAgent, process};
+use callweave::compat::prompty::{PromptAgent, process};
 use opentelemetry::trace::TracerProvider;
 use opentelemetry_sdk::trace::{InMemorySpanExporter, SdkTracerProvider};
 use serde_json::json;

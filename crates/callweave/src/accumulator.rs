@@ -185,12 +185,12 @@ impl GrowingMessage {
 
     fn belongings(&mut self, choice: u32, scope: EventScope) -> Option<AttachmentsAndExtra<'_>> {
         match scope {
-            EventScope::Answer => Some((&mut self.message.attachments, &mut self.message.foreign)),
+            EventScope::Response => Some((&mut self.message.attachments, &mut self.message.extra)),
             EventScope::Choice => {
                 let choice = self.choice(choice);
-                Some((&mut choice.attachments, &mut choice.foreign))
+                Some((&mut choice.attachments, &mut choice.extra))
             }
-            EventScope::Item(item) => self.item(item).map(|item| (&mut item.attachments, &mut item.foreign)),
+            EventScope::Item(item) => self.item(item).map(|item| (&mut item.attachments, &mut item.extra)),
             // A block takes them itself.
             EventScope::Block(_) => None,
         }
@@ -208,7 +208,7 @@ fn content(kind: BlockKind<'_>) -> BlockContent {
             name: name.into_owned(),
             raw_arguments: String::new(),
             kind: call,
-            completion: BlockCompletion::Cut,
+            completion: BlockCompletion::Truncated,
             violation: None,
         }),
         BlockKind::ToolResult { call, value } => {
@@ -219,14 +219,14 @@ fn content(kind: BlockKind<'_>) -> BlockContent {
 }
 
 /// Hangs something on: signatures and encrypted data replace what was there, log probabilities have an entry per token.
-fn attach(attachments: &mut Vec<Attachment>, kind: AttachmentKind, word: &str, value: &JsonText<'_>) {
-    let new = |value: JsonText<'static>| Attachment { kind, word: word.to_owned(), value };
+fn attach(attachments: &mut Vec<Attachment>, kind: AttachmentKind, wire_type: &str, value: &JsonText<'_>) {
+    let new = |value: JsonText<'static>| Attachment { kind, wire_type: wire_type.to_owned(), value };
     let value = value.clone();
     match kind {
         AttachmentKind::Logprobs => attachments.extend(value.entries().into_iter().map(new)),
         AttachmentKind::Annotation => attachments.push(new(value.into_owned())),
         AttachmentKind::Signature | AttachmentKind::Encrypted => {
-            match attachments.iter_mut().find(|own| own.kind == kind && own.word == word) {
+            match attachments.iter_mut().find(|own| own.kind == kind && own.wire_type == wire_type) {
                 Some(known) => known.value = value.into_owned(),
                 None => attachments.push(new(value.into_owned())),
             }
@@ -241,19 +241,20 @@ const LONG: usize = 64;
 impl Block {
     /// The block that an event starts.
     pub(crate) fn started_by(event: &mut Event<'_>) -> Option<Self> {
-        let EventKind::BlockStart { block, item, kind, word, index, members } = &mut event.body else {
+        let EventKind::BlockStart { block, item, kind, wire_type, index, extra: members } = &mut event.body
+        else {
             return None;
         };
         Some(Self {
             id: *block,
             item: *item,
-            word: std::mem::take(word).into_owned(),
+            wire_type: std::mem::take(wire_type).into_owned(),
             index: *index,
             content: content(std::mem::replace(kind, BlockKind::Text)),
             is_ended: false,
             source: event.source,
             attachments: Vec::new(),
-            foreign: ExtraFields::of(members.take()),
+            extra: ExtraFields::of(members.take()),
         })
     }
 
@@ -292,11 +293,11 @@ impl Block {
                     call.has_made_id = false;
                 }
             }
-            EventKind::Attachment { kind, word, value, .. } => {
-                attach(&mut self.attachments, *kind, word, value)
+            EventKind::Attachment { kind, wire_type, value, .. } => {
+                attach(&mut self.attachments, *kind, wire_type, value)
             }
-            EventKind::Foreign { path, value, .. } => {
-                self.foreign.set(path.to_string(), value.clone().into_owned())
+            EventKind::Extra { path, value, .. } => {
+                self.extra.set(path.to_string(), value.clone().into_owned())
             }
             _ => {}
         }
@@ -324,22 +325,22 @@ impl GrowingMessage {
             | EventKind::BlockEnd { block, .. }
             | EventKind::Identity { scope: EventScope::Block(block), .. }
             | EventKind::Attachment { scope: EventScope::Block(block), .. }
-            | EventKind::Foreign { scope: EventScope::Block(block), .. } => {
+            | EventKind::Extra { scope: EventScope::Block(block), .. } => {
                 if let Some(block) = self.block(*block) {
                     block.take(event);
                 }
             }
-            EventKind::Start { id, model, word, members } => {
+            EventKind::Start { id, model, wire_type, extra: members } => {
                 let message = &mut self.message;
                 message.id = id.take().map(Into::into);
                 message.model = model.take().map(Into::into);
-                message.word = std::mem::take(word).into_owned();
-                message.foreign = ExtraFields::of(members.take());
+                message.wire_type = std::mem::take(wire_type).into_owned();
+                message.extra = ExtraFields::of(members.take());
             }
             EventKind::ChoiceStart => {
                 self.choice_at(number);
             }
-            EventKind::ItemStart { item, id, word, members } => {
+            EventKind::ItemStart { item, id, wire_type, extra: members } => {
                 let at = self.choice_at(number);
                 let items = &mut self.message.choices[at].items;
                 if (at, items.len()) != (0, item.0 as usize) || self.items.contains(item) {
@@ -348,9 +349,9 @@ impl GrowingMessage {
                 items.push(OutputItem {
                     number: *item,
                     id: id.take().map(Into::into),
-                    word: std::mem::take(word).into_owned(),
+                    wire_type: std::mem::take(wire_type).into_owned(),
                     attachments: Vec::new(),
-                    foreign: ExtraFields::of(members.take()),
+                    extra: ExtraFields::of(members.take()),
                 });
             }
             EventKind::BlockStart { block, .. } => {
@@ -366,7 +367,7 @@ impl GrowingMessage {
             }
             EventKind::Identity { scope, id, model } => match scope {
                 // The first names count; some servers give every chunk new ones.
-                EventScope::Answer => {
+                EventScope::Response => {
                     let message = &mut self.message;
                     message.id = message.id.take().or_else(|| id.take().map(Into::into));
                     message.model = message.model.take().or_else(|| model.take().map(Into::into));
@@ -378,9 +379,9 @@ impl GrowingMessage {
                     }
                 }
             },
-            EventKind::Attachment { scope, kind, word, value } => {
+            EventKind::Attachment { scope, kind, wire_type, value } => {
                 if let Some((attachments, _)) = self.belongings(number, *scope) {
-                    attach(attachments, *kind, word, value);
+                    attach(attachments, *kind, wire_type, value);
                 }
             }
             EventKind::Usage { counters, raw, .. } => match &mut self.message.usage {
@@ -397,13 +398,13 @@ impl GrowingMessage {
                 match std::mem::replace(&mut event.body, EventKind::End) {
                     EventKind::Notice(notice) => {
                         // Of a call that has ended it may turn out that it was cut.
-                        let is_cut = notice.code == NoticeCode::IncompleteArguments;
+                        let is_truncated = notice.code == NoticeCode::IncompleteArguments;
                         let violation = InvalidCall::reported(&notice);
                         if let Some(block) = notice.block.and_then(|block| self.block(block))
                             && let BlockContent::ToolCall(call) = &mut block.content
                         {
-                            if is_cut {
-                                call.completion = BlockCompletion::Cut;
+                            if is_truncated {
+                                call.completion = BlockCompletion::Truncated;
                             }
                             call.violation = violation.map(Box::new).or(call.violation.take());
                         }
@@ -413,9 +414,9 @@ impl GrowingMessage {
                     _ => {}
                 }
             }
-            EventKind::Foreign { scope, path, value } => {
-                if let Some((_, foreign)) = self.belongings(number, *scope) {
-                    foreign.set(std::mem::take(path), value.clone().into_owned());
+            EventKind::Extra { scope, path, value } => {
+                if let Some((_, extra)) = self.belongings(number, *scope) {
+                    extra.set(std::mem::take(path), value.clone().into_owned());
                 }
             }
             EventKind::End
@@ -439,8 +440,11 @@ mod tests {
                 let mut accumulator = Accumulator::new();
                 for (number, choice) in numbers.into_iter().zip(choices) {
                     let (block, item) = (BlockId(number), ItemId(number));
-                    let (id, word, members) = (None, "".into(), None);
-                    accumulator.put(Event::new(choice, EventKind::ItemStart { item, id, word, members }));
+                    let (id, wire_type, members) = (None, "".into(), None);
+                    accumulator.put(Event::new(
+                        choice,
+                        EventKind::ItemStart { item, id, wire_type, extra: members },
+                    ));
                     accumulator.put(Event::new(choice, EventKind::block_start(block, BlockKind::Text)));
                 }
                 for (number, choice) in numbers.into_iter().zip(choices) {

@@ -24,7 +24,7 @@
 //!
 //! let input = "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"Hi\"},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n";
 //! let chat = Protocol::named("openai-chat").expect("a protocol of that name");
-//! let mut encoder = chat.encoder(&EncodeOptions::mended()).expect("chat is written");
+//! let mut encoder = chat.encoder(&EncodeOptions::normalized()).expect("chat is written");
 //! let mut output = Vec::new();
 //! let mut decoder = Decoder::detect();
 //! decoder.push(input.as_bytes(), &mut |event: Event<'_>| encoder.encode(&event, &mut output))?;
@@ -34,13 +34,13 @@
 //! ```
 
 mod break_off;
-mod held;
+mod buffered_blocks;
+mod context;
+mod delta_templates;
 mod ids;
 mod loss;
-mod manner;
 pub(crate) mod objects;
 mod pieces;
-mod stamps;
 mod turns;
 
 use crate::event::{Event, EventKind, FinishReason, JsonText, TokenCounts};
@@ -49,13 +49,13 @@ use crate::message::{Message, Usage};
 use crate::protocol::Protocol;
 use crate::request::Loss;
 use break_off::TruncationWatcher;
-pub(crate) use held::BufferedBlocks;
+pub(crate) use buffered_blocks::BufferedBlocks;
+pub(crate) use context::EncodeContext;
+pub(crate) use delta_templates::{DeltaTemplates, WrittenDelta};
 pub(crate) use ids::UniqueCallIds;
 use loss::LossLedger;
 pub(crate) use loss::{WireCapabilities, WireFeature, no_logprobs, nothing_hangs};
-pub(crate) use manner::EncodeContext;
 pub(crate) use pieces::{ArgumentPieces, write_arguments};
-pub(crate) use stamps::{DeltaTemplates, WrittenDelta};
 pub(crate) use turns::{ClientReading, SerializingEncoder};
 
 /// How an answer is written.
@@ -63,9 +63,9 @@ pub(crate) use turns::{ClientReading, SerializingEncoder};
 pub enum EncodeMode {
     /// As the same protocol said it: nothing is lost, nothing is made better.
     #[default]
-    Faithful,
+    Lossless,
     /// As clients expect it, whatever protocol the answer came in.
-    Mended,
+    Normalized,
 }
 
 /// What the caller decides of an encoding.
@@ -96,13 +96,13 @@ pub struct EncodeOptions {
 
 impl EncodeOptions {
     /// To write back what the same protocol said.
-    pub fn faithful() -> Self {
+    pub fn lossless() -> Self {
         Self::default()
     }
 
     /// To write what clients expect.
-    pub fn mended() -> Self {
-        Self { mode: EncodeMode::Mended, ..Self::default() }
+    pub fn normalized() -> Self {
+        Self { mode: EncodeMode::Normalized, ..Self::default() }
     }
 
     /// The id of an answer that has none.
@@ -140,8 +140,8 @@ impl EncodeOptions {
     ///
     /// let cut = decode(b"data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"Hal\"}}]}\n\n")?;
     /// let (mut plain, mut failed) = (Vec::new(), Vec::new());
-    /// ANTHROPIC_MESSAGES.encode_whole(&cut, &EncodeOptions::mended(), &mut plain);
-    /// ANTHROPIC_MESSAGES.encode_whole(&cut, &EncodeOptions::mended().reporting_truncation(), &mut failed);
+    /// ANTHROPIC_MESSAGES.encode_whole(&cut, &EncodeOptions::normalized(), &mut plain);
+    /// ANTHROPIC_MESSAGES.encode_whole(&cut, &EncodeOptions::normalized().reporting_truncation(), &mut failed);
     /// assert!(decode(&plain)?.error().is_none());
     /// assert!(decode(&failed)?.error().is_some());
     /// # Ok::<(), callweave::Error>(())
@@ -160,8 +160,8 @@ impl EncodeOptions {
         Self { previous: Some(id.into()), ..self }
     }
 
-    pub(crate) fn is_mended(&self) -> bool {
-        self.mode == EncodeMode::Mended
+    pub(crate) fn is_normalized(&self) -> bool {
+        self.mode == EncodeMode::Normalized
     }
 }
 
@@ -219,7 +219,7 @@ impl Encoder {
     /// let input = br#"{"id":"m1","type":"message","role":"assistant","model":"m","content":[
     ///     {"type":"thinking","thinking":"Hm.","signature":"c2ln"},{"type":"text","text":"Hi"}],"stop_reason":"end_turn"}"#;
     /// let chat = Protocol::named("openai-chat").expect("a protocol of that name");
-    /// let mut encoder = chat.encoder(&EncodeOptions::mended()).expect("chat is written");
+    /// let mut encoder = chat.encoder(&EncodeOptions::normalized()).expect("chat is written");
     /// let (mut decoder, mut output) = (Decoder::detect(), Vec::new());
     /// decoder.push(input, &mut |event: Event<'_>| encoder.encode(&event, &mut output))?;
     /// decoder.finish(&mut |event: Event<'_>| encoder.encode(&event, &mut output))?;
@@ -332,7 +332,7 @@ impl Protocol {
     }
 
     /// Appends the whole body of an answer; false if the protocol is only read.
-    pub fn encode_whole(&self, message: &Message, options: &EncodeOptions, out: &mut Vec<u8>) -> bool {
+    pub fn encode_body(&self, message: &Message, options: &EncodeOptions, out: &mut Vec<u8>) -> bool {
         let Some(encoding) = self.encode else { return false };
         let failed = if options.reports_truncation { break_off::failed(message) } else { None };
         let start = out.len();

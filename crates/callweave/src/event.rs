@@ -26,6 +26,9 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use crate::json::{AsValue, JsonKind, Tape, Value, escape_into};
 use crate::upstream::UpstreamError;
 
+/// The version of the JSON that events and messages are written as: `schemas/` has its JSON Schemas.
+pub const SCHEMA_VERSION: u32 = 2;
+
 /// Where the items of a stage go. Sinks are infallible.
 ///
 /// Closures are sinks, and so are `Vec<Event<'static>>`, the accumulator and every later stage.
@@ -76,9 +79,9 @@ pub enum EventKind<'a> {
         /// The model that answers.
         model: Option<Cow<'a, str>>,
         /// What the wire calls such an answer (`chat.completion`, `text_completion`, `message`, …).
-        word: Cow<'a, str>,
+        wire_type: Cow<'a, str>,
         /// What else came with the start.
-        members: Option<JsonText<'a>>,
+        extra: Option<JsonText<'a>>,
     },
     /// A choice begins, before or without any block.
     ChoiceStart,
@@ -89,9 +92,9 @@ pub enum EventKind<'a> {
         /// The provider's id of it.
         id: Option<Cow<'a, str>>,
         /// What the wire calls it.
-        word: Cow<'a, str>,
+        wire_type: Cow<'a, str>,
         /// What else came with its start.
-        members: Option<JsonText<'a>>,
+        extra: Option<JsonText<'a>>,
     },
     /// An item is over. Late news about it may still come, with its number.
     ItemEnd {
@@ -107,11 +110,11 @@ pub enum EventKind<'a> {
         /// What it will hold.
         kind: BlockKind<'a>,
         /// What the wire calls it.
-        word: Cow<'a, str>,
+        wire_type: Cow<'a, str>,
         /// The wire's own number for it, where it has one. Not its position.
         index: Option<i64>,
         /// What else came with its start.
-        members: Option<JsonText<'a>>,
+        extra: Option<JsonText<'a>>,
     },
     /// A block grew.
     Delta {
@@ -152,7 +155,7 @@ pub enum EventKind<'a> {
         /// What it is.
         kind: AttachmentKind,
         /// What the wire calls it; for log probabilities their channel.
-        word: Cow<'a, str>,
+        wire_type: Cow<'a, str>,
         /// The attachment, as the provider wrote it.
         value: JsonText<'a>,
     },
@@ -161,14 +164,14 @@ pub enum EventKind<'a> {
         /// What comes along.
         scope: EventScope,
         /// What the wire calls this step.
-        word: Cow<'a, str>,
+        wire_type: Cow<'a, str>,
         /// What it says, if it says anything.
         value: Option<JsonText<'a>>,
     },
     /// Token counts so far. See [`Usage`](crate::message::Usage) for how later ones go with earlier ones.
     Usage {
         /// Where the wire says them.
-        word: Cow<'a, str>,
+        wire_type: Cow<'a, str>,
         /// The normalised counters.
         counters: TokenCounts,
         /// The provider's own object.
@@ -191,7 +194,7 @@ pub enum EventKind<'a> {
     /// The upstream reported an error.
     Error(UpstreamError<'a>),
     /// What only this protocol knows, told when it is new or has changed.
-    Foreign {
+    Extra {
         /// What it is about.
         scope: EventScope,
         /// Where it stood, from the thing it is about downwards, in the wire's own words: keys joined by
@@ -207,7 +210,7 @@ pub enum EventKind<'a> {
 impl<'a> EventKind<'a> {
     /// The start of a block that nobody has said more of.
     pub fn block_start(block: BlockId, kind: BlockKind<'a>) -> Self {
-        Self::BlockStart { block, item: None, kind, word: Cow::Borrowed(""), index: None, members: None }
+        Self::BlockStart { block, item: None, kind, wire_type: Cow::Borrowed(""), index: None, extra: None }
     }
 
     /// The block that it is about.
@@ -217,7 +220,7 @@ impl<'a> EventKind<'a> {
             | Self::Delta { block, .. }
             | Self::Correction { block, .. }
             | Self::BlockEnd { block, .. }
-            | Self::Foreign { scope: EventScope::Block(block), .. }
+            | Self::Extra { scope: EventScope::Block(block), .. }
             | Self::Identity { scope: EventScope::Block(block), .. }
             | Self::Attachment { scope: EventScope::Block(block), .. }
             | Self::Progress { scope: EventScope::Block(block), .. } => Some(*block),
@@ -230,7 +233,7 @@ impl<'a> EventKind<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum EventScope {
     /// The answer as a whole.
-    Answer,
+    Response,
     /// The event's choice.
     Choice,
     /// An item.
@@ -345,9 +348,9 @@ pub enum CallKind {
 pub enum BlockCompletion {
     /// It is whole.
     #[default]
-    Whole,
+    Complete,
     /// It was cut off: more was to come. Its argument text may happen to be a complete value.
-    Cut,
+    Truncated,
     /// It is a whole call, written in text behind a damaged one whose end is in doubt: it may be a part of what that
     /// one holds, so that it must not be run.
     AfterDamage,
@@ -651,50 +654,52 @@ impl EventKind<'_> {
     /// Detaches the body from what it borrows.
     pub fn into_owned(self) -> EventKind<'static> {
         match self {
-            Self::Start { id, model, word, members } => EventKind::Start {
+            Self::Start { id, model, wire_type, extra: members } => EventKind::Start {
                 id: id.map(own),
                 model: model.map(own),
-                word: own(word),
-                members: members.map(own_json),
+                wire_type: own(wire_type),
+                extra: members.map(own_json),
             },
             Self::ChoiceStart => EventKind::ChoiceStart,
-            Self::ItemStart { item, id, word, members } => EventKind::ItemStart {
+            Self::ItemStart { item, id, wire_type, extra: members } => EventKind::ItemStart {
                 item,
                 id: id.map(own),
-                word: own(word),
-                members: members.map(own_json),
+                wire_type: own(wire_type),
+                extra: members.map(own_json),
             },
             Self::ItemEnd { item } => EventKind::ItemEnd { item },
-            Self::BlockStart { block, item, kind, word, index, members } => EventKind::BlockStart {
-                block,
-                item,
-                kind: kind.into_owned(),
-                word: own(word),
-                index,
-                members: members.map(own_json),
-            },
+            Self::BlockStart { block, item, kind, wire_type, index, extra: members } => {
+                EventKind::BlockStart {
+                    block,
+                    item,
+                    kind: kind.into_owned(),
+                    wire_type: own(wire_type),
+                    index,
+                    extra: members.map(own_json),
+                }
+            }
             Self::Delta { block, kind, text } => EventKind::Delta { block, kind, text: own(text) },
             Self::Identity { scope, id, model } => {
                 EventKind::Identity { scope, id: id.map(own), model: model.map(own) }
             }
             Self::Correction { block, text } => EventKind::Correction { block, text: own(text) },
             Self::BlockEnd { block, completion } => EventKind::BlockEnd { block, completion },
-            Self::Attachment { scope, kind, word, value } => {
-                EventKind::Attachment { scope, kind, word: own(word), value: value.into_owned() }
+            Self::Attachment { scope, kind, wire_type, value } => {
+                EventKind::Attachment { scope, kind, wire_type: own(wire_type), value: value.into_owned() }
             }
-            Self::Progress { scope, word, value } => {
-                EventKind::Progress { scope, word: own(word), value: value.map(own_json) }
+            Self::Progress { scope, wire_type, value } => {
+                EventKind::Progress { scope, wire_type: own(wire_type), value: value.map(own_json) }
             }
-            Self::Usage { word, counters, raw } => {
-                EventKind::Usage { word: own(word), counters, raw: raw.into_owned() }
+            Self::Usage { wire_type, counters, raw } => {
+                EventKind::Usage { wire_type: own(wire_type), counters, raw: raw.into_owned() }
             }
             Self::Finish { reason, raw } => EventKind::Finish { reason, raw: raw.map(own) },
             Self::End => EventKind::End,
             Self::Markup { text } => EventKind::Markup { text: own(text) },
             Self::Notice(notice) => EventKind::Notice(notice.into_owned()),
             Self::Error(error) => EventKind::Error(error.into_owned()),
-            Self::Foreign { scope, path, value } => {
-                EventKind::Foreign { scope, path: own(path), value: value.into_owned() }
+            Self::Extra { scope, path, value } => {
+                EventKind::Extra { scope, path: own(path), value: value.into_owned() }
             }
         }
     }

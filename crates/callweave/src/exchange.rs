@@ -139,7 +139,7 @@ impl SharedState {
         let id = message.id.as_deref().or(incoming.options.id.as_deref());
         let (Some(store), Some(id)) = (&self.store, id) else { return };
         let mut body = Vec::new();
-        OPENAI_RESPONSES.encode_whole(message, &incoming.options, &mut body);
+        OPENAI_RESPONSES.encode_body(message, &incoming.options, &mut body);
         let output = std::str::from_utf8(&body).ok().and_then(|text| {
             let mut tape = Tape::new();
             Some(tape.parse(text).ok()?.get("output")?.raw().to_owned())
@@ -287,7 +287,7 @@ impl Exchange {
                 InvalidCalls::Reask => HeldPart::All,
             },
             keeps_id: is_same,
-            tells_usage: incoming.wants_usage(),
+            emits_usage: incoming.wants_usage(),
             // Upstreams stream by the framing of their protocol, not by one that a client chose.
             is_raw: is_same
                 && !is_kept
@@ -693,7 +693,7 @@ impl Exchange {
         }
         let ExchangeState::Reading(chain) = &self.state else { return };
         let dialect = chain.dialect().map(str::to_owned);
-        let is_interrupted = chain.is_cut();
+        let is_interrupted = chain.is_truncated();
         self.is_broken = chain.is_broken();
         let policy = &self.target.engine.policy;
         let is_bad = !self.output.stats.complaints.is_empty() && self.output.stats.error.is_none();

@@ -24,7 +24,7 @@ pub struct Fragment<'a> {
     /// The choice it belongs to.
     pub choice: u32,
     /// Which block it belongs to, where the wire numbers its blocks.
-    pub place: Option<BlockKey>,
+    pub key: Option<BlockKey>,
     /// What is said.
     pub part: FragmentKind<'a>,
 }
@@ -79,7 +79,7 @@ impl BlockKey {
     pub const RECAP: u8 = u8::MAX - 4;
 
     /// Parts beyond this number are one.
-    const MOST_PARTS: u32 = (1 << 24) - 1;
+    const MAX_PARTS: u32 = (1 << 24) - 1;
 
     /// The block that the wire numbers `index`, in the first space.
     pub fn at(index: i64) -> Self {
@@ -110,7 +110,7 @@ impl BlockKey {
 
     /// Whether it, or the thing that it is a part of, has neither a number nor a name.
     pub(crate) fn is_anonymous(self) -> bool {
-        self.thing() == Self::named("")
+        self.owner() == Self::named("")
     }
 
     /// All but the number, in one word.
@@ -120,13 +120,13 @@ impl BlockKey {
     }
 
     /// The thing that the part belongs to.
-    pub(crate) fn thing(self) -> Self {
+    pub(crate) fn owner(self) -> Self {
         Self { part: 0, runs: false, ..self }
     }
 
     /// The group of the part: what a thing lists apart from each other (contents, summaries).
     pub(crate) fn group(self) -> u32 {
-        self.part / (Self::MOST_PARTS + 1)
+        self.part / (Self::MAX_PARTS + 1)
     }
 
     /// Whether the space is one of the protocol's own.
@@ -143,7 +143,7 @@ impl BlockKey {
     pub fn number(self) -> Option<i64> {
         match self.part {
             0 => (self.space < Self::NAMED).then_some(self.index),
-            part => Some(i64::from(part & Self::MOST_PARTS)),
+            part => Some(i64::from(part & Self::MAX_PARTS)),
         }
     }
 
@@ -154,8 +154,8 @@ impl BlockKey {
 
     /// A part inside the numbered thing: the `number`th of a `group` of parts.
     pub fn part(self, group: u8, number: u64) -> Self {
-        let number = number.min(u64::from(Self::MOST_PARTS)) as u32;
-        Self { part: (u32::from(group) + 1) * (Self::MOST_PARTS + 1) + number, ..self }
+        let number = number.min(u64::from(Self::MAX_PARTS)) as u32;
+        Self { part: (u32::from(group) + 1) * (Self::MAX_PARTS + 1) + number, ..self }
     }
 
     /// The same, as the place of a block that runs until something else arrives.
@@ -189,7 +189,7 @@ impl TextChannel {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ExtraScope {
     /// The answer.
-    Answer,
+    Response,
     /// The choice.
     Choice,
     /// The item at the place.
@@ -238,7 +238,7 @@ pub enum FragmentKind<'a> {
         /// The model, if given.
         model: Option<Str<'a>>,
         /// What the wire calls such an answer.
-        word: &'a str,
+        wire_type: &'a str,
     },
     /// Another model answers than the one that was asked.
     Rerouted {
@@ -252,7 +252,7 @@ pub enum FragmentKind<'a> {
         /// The provider's id.
         id: Option<Str<'a>>,
         /// What the wire calls it.
-        word: &'a str,
+        wire_type: &'a str,
     },
     /// The item at the place is over, and so are its blocks.
     ItemEnd,
@@ -261,14 +261,14 @@ pub enum FragmentKind<'a> {
         /// Which kind of text.
         channel: TextChannel,
         /// What the wire calls the block.
-        word: &'a str,
+        wire_type: &'a str,
     },
     /// Text to append to the block at the place, or to the running block of that channel and word.
     Text {
         /// Which kind of text.
         channel: TextChannel,
         /// What the wire calls the block.
-        word: &'a str,
+        wire_type: &'a str,
         /// The text.
         text: Str<'a>,
     },
@@ -278,7 +278,7 @@ pub enum FragmentKind<'a> {
         /// Which kind of text.
         channel: TextChannel,
         /// What the wire calls the block.
-        word: &'a str,
+        wire_type: &'a str,
         /// The whole text.
         text: Str<'a>,
         /// Whether it is told once more with all the rest of the answer, perhaps numbered anew: a block
@@ -294,7 +294,7 @@ pub enum FragmentKind<'a> {
         /// Who runs it.
         kind: CallKind,
         /// What the wire calls the block.
-        word: &'a str,
+        wire_type: &'a str,
         /// Arguments. `Some` of an empty text also says that the name is settled.
         arguments: Option<FragmentArguments<'a>>,
     },
@@ -309,7 +309,7 @@ pub enum FragmentKind<'a> {
     /// The block at the place is over.
     End,
     /// The block at the place is over, because a limit cut it.
-    Cut,
+    Truncated,
     /// Something that hangs on a block, an item, the choice or the answer.
     Attach {
         /// What it hangs on. [`ExtraScope::Next`] is the block that the next fragment tells whole (a result, something
@@ -321,12 +321,12 @@ pub enum FragmentKind<'a> {
         /// What it is.
         kind: AttachmentKind,
         /// What the wire calls it.
-        word: &'a str,
+        wire_type: &'a str,
         /// The attachment; JSON.
         value: &'a str,
     },
     /// What will come at the place is the result of that call.
-    Answers {
+    ResultOf {
         /// The id of the call.
         call: Str<'a>,
     },
@@ -336,21 +336,21 @@ pub enum FragmentKind<'a> {
         /// The id of the call.
         call: Option<Str<'a>>,
         /// What the wire calls it.
-        word: &'a str,
+        wire_type: &'a str,
         /// The result; JSON.
         value: &'a str,
     },
     /// Content that only the protocol knows, whole.
     Opaque {
         /// What the wire calls it.
-        word: &'a str,
+        wire_type: &'a str,
         /// The content; JSON.
         value: &'a str,
     },
     /// How the item at the place, or without a place the answer, comes along.
     Progress {
         /// What the wire calls this step.
-        word: &'a str,
+        wire_type: &'a str,
         /// What it says; JSON. If there were [details](FragmentKind::Detail), they are said instead.
         value: Option<&'a str>,
     },
@@ -373,7 +373,7 @@ pub enum FragmentKind<'a> {
     /// Token counts.
     Usage {
         /// Where the wire says them.
-        word: &'a str,
+        wire_type: &'a str,
         /// Normalised.
         counters: TokenCounts,
         /// As the provider wrote them; JSON.
@@ -395,7 +395,7 @@ pub enum FragmentKind<'a> {
     /// The upstream reports an error.
     Error(&'a UpstreamError<'a>),
     /// What only this protocol knows. Told on once, and again only when it changes.
-    Foreign {
+    Extra {
         /// What it is about.
         level: ExtraScope,
         /// Where it stood: the path from there down to the object, ending in a dot, or empty.
@@ -418,8 +418,8 @@ pub enum FragmentKind<'a> {
 
 impl<'a> FragmentKind<'a> {
     /// Something that hangs on the block at the place, or on a block of thoughts of the word `on`.
-    pub(crate) fn hung(on: &'a str, kind: AttachmentKind, word: &'a str, value: &'a str) -> Self {
-        Self::Attach { level: ExtraScope::Block, on, kind, word, value }
+    pub(crate) fn hung(on: &'a str, kind: AttachmentKind, wire_type: &'a str, value: &'a str) -> Self {
+        Self::Attach { level: ExtraScope::Block, on, kind, wire_type, value }
     }
 }
 
@@ -429,7 +429,7 @@ pub enum FragmentArguments<'a> {
     /// Argument text to append.
     Text(Str<'a>),
     /// The whole argument text, restated after (or instead of) its pieces.
-    Whole(Str<'a>),
+    Complete(Str<'a>),
     /// The arguments as a JSON value, whole; JSON.
     Value(&'a str),
     /// One leaf of the arguments, addressed by a JSON path.
@@ -454,7 +454,7 @@ pub enum FragmentArguments<'a> {
 impl<'a> Fragment<'a> {
     /// A statement about choice 0 at no particular place.
     pub fn new(part: FragmentKind<'a>) -> Self {
-        Self { choice: 0, place: None, part }
+        Self { choice: 0, key: None, part }
     }
 
     /// The same about another choice.
@@ -464,6 +464,6 @@ impl<'a> Fragment<'a> {
 
     /// The same about the block at `place`.
     pub fn at(self, place: BlockKey) -> Self {
-        Self { place: Some(place), ..self }
+        Self { key: Some(place), ..self }
     }
 }

@@ -54,12 +54,12 @@ impl EventValidator {
         if self.has_begun {
             self.fault("the answer never ended");
         }
-        self.end_answer();
+        self.end_response();
         self.faults
     }
 
     /// All that began in the answer must have ended; the next one counts anew.
-    fn end_answer(&mut self) {
+    fn end_response(&mut self) {
         let mut open: Vec<_> =
             self.blocks.drain().filter(|(_, block)| !block.is_ended).map(|(id, _)| ("block", id.0)).collect();
         open.extend(self.items.drain().filter(|(_, is_ended)| !is_ended).map(|(id, _)| ("item", id.0)));
@@ -96,7 +96,7 @@ impl<'e> Sink<Event<'e>> for EventValidator {
         let may_follow_finish = matches!(
             event.body,
             EventKind::Usage { .. }
-                | EventKind::Foreign { .. }
+                | EventKind::Extra { .. }
                 | EventKind::Notice(_)
                 | EventKind::Error(_)
                 | EventKind::Identity { .. }
@@ -174,7 +174,7 @@ impl<'e> Sink<Event<'e>> for EventValidator {
             EventKind::Attachment { scope: EventScope::Block(block), .. } => {
                 self.inside(choice, *block, "attachment")
             }
-            EventKind::Foreign { scope: EventScope::Block(block), .. } => {
+            EventKind::Extra { scope: EventScope::Block(block), .. } => {
                 self.inside(choice, *block, "foreign value")
             }
             EventKind::Correction { block, .. } => self.inside(choice, *block, "correction"),
@@ -197,7 +197,7 @@ impl<'e> Sink<Event<'e>> for EventValidator {
                 if finished != self.choices.len() {
                     self.fault("an answer ended before all its choices had finished");
                 }
-                self.end_answer();
+                self.end_response();
             }
             EventKind::Identity { .. }
             | EventKind::Attachment { .. }
@@ -206,7 +206,7 @@ impl<'e> Sink<Event<'e>> for EventValidator {
             | EventKind::Markup { .. }
             | EventKind::Notice(_)
             | EventKind::Error(_)
-            | EventKind::Foreign { .. } => {}
+            | EventKind::Extra { .. } => {}
         }
     }
 }
@@ -216,7 +216,7 @@ fn scope_of(body: &EventKind<'_>) -> Option<EventScope> {
         EventKind::Identity { scope, .. }
         | EventKind::Attachment { scope, .. }
         | EventKind::Progress { scope, .. }
-        | EventKind::Foreign { scope, .. } => Some(*scope),
+        | EventKind::Extra { scope, .. } => Some(*scope),
         _ => None,
     }
 }

@@ -70,8 +70,8 @@
 //! - [`protocol`]: one frame → [`fragment`]s, pure; the [`protocol::TABLE`] lists what is spoken.
 //! - [`weave`]: fragments → [`event`]s, the one stateful fold; [`grammar`] states what comes out.
 //! - [`dialect`]: text → events, for models that write calls and thoughts into their text.
-//! - [`mend`]: calls → calls that can be run: repaired, fitted to their schemas, checked.
-//! - [`close`]: ids that nobody gave, and why the answer finished.
+//! - [`arguments`]: calls → calls that can be run: repaired, fitted to their schemas, checked.
+//! - [`finalize`]: ids that nobody gave, and why the answer finished.
 //! - [`accumulator`]: events → [`message`]; [`live`]: events → what to follow while they come.
 //! - [`encode`]: events and messages → the bytes of a protocol.
 //! - [`request`]: the bodies that clients send ↔ one neutral request.
@@ -84,39 +84,40 @@
 //!
 //! - [`pipeline`], [`read`] and `stream` (feature `async`): bytes, readers and streams to events and messages.
 //! - `reqwest` (feature `reqwest`): an exchange around `reqwest::HttpClient`, as a layer of `tower`.
-//! - [`doors`]: the interfaces of other systems: [`doors::aggregator`], [`doors::loose`], [`doors::extract`],
-//!   [`doors::prompt`] and [`doors::process`].
+//! - [`compat`]: the interfaces of other systems: [`compat::tool_call_aggregator`], [`compat::loose`], [`compat::ex_athena`],
+//!   [`compat::teach`] and [`compat::prompty`].
 //!
 //! # Features
 //!
 //! `async` adds adapters for `futures::StreamSpan`; `schema` adds validation by the whole of JSON Schema, and about fifty
 //! crates; `exchange` adds what a gateway decides, without I/O; `reqwest` drives it for clients over reqwest, and adds
-//! reqwest and tokio; `tracing` (on by default) lets [`doors::process`] write spans. A feature never changes results, neither ours nor
+//! reqwest and tokio; `tracing` (on by default) lets [`compat::prompty`] write spans. A feature never changes results, neither ours nor
 //! those of your own code: see [`json::Value`].
 
 // docs.rs shows what needs a feature.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 pub mod accumulator;
-#[doc(hidden)]
-pub mod close;
+pub mod arguments;
+pub mod compat;
 pub mod dialect;
-pub mod doors;
 pub mod encode;
 pub mod error;
 pub mod event;
 #[cfg(feature = "exchange")]
 pub mod exchange;
+#[doc(hidden)]
+pub mod finalize;
 mod fingerprint;
 #[doc(hidden)]
 pub mod fragment;
+mod frame_cache;
 pub mod framing;
 #[doc(hidden)]
 pub mod grammar;
 pub mod json;
 pub mod live;
 mod made_id;
-pub mod mend;
 pub mod message;
 pub mod pipeline;
 pub mod protocol;
@@ -126,7 +127,6 @@ pub mod read;
 pub mod request;
 #[cfg(feature = "reqwest")]
 pub mod reqwest;
-mod shape;
 pub mod stop;
 #[cfg(feature = "async")]
 pub mod stream;
@@ -137,8 +137,8 @@ pub mod upstream;
 pub mod weave;
 
 pub use accumulator::Accumulator;
+pub use compat::teach::teach;
 pub use dialect::Tools;
-pub use doors::prompt::teach;
 pub use encode::Encoder;
 pub use error::{Error, ErrorKind, Result};
 pub use event::{Event, FinishReason};

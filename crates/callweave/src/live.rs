@@ -20,7 +20,7 @@ pub enum LiveItem<'l> {
     /// More of the visible text.
     Text(&'l str),
     /// More of the thoughts.
-    Thought(&'l str),
+    Reasoning(&'l str),
     /// More of a refusal.
     Refusal(&'l str),
     /// A call began or grew.
@@ -152,7 +152,7 @@ impl LiveView {
         let piece = self.piece.as_str();
         match self.last.as_ref()? {
             LastEvent::Delta(_, DeltaKind::Text) => Some(LiveItem::Text(piece)),
-            LastEvent::Delta(_, DeltaKind::Reasoning) => Some(LiveItem::Thought(piece)),
+            LastEvent::Delta(_, DeltaKind::Reasoning) => Some(LiveItem::Reasoning(piece)),
             LastEvent::Delta(_, DeltaKind::Refusal) => Some(LiveItem::Refusal(piece)),
             LastEvent::Delta(block, DeltaKind::Arguments) => self.grown(*block, piece).map(LiveItem::Call),
             LastEvent::BlockStart(block) => self.grown(*block, "").map(LiveItem::Call),

@@ -32,7 +32,7 @@ pub struct Message {
     /// The model that answered.
     pub model: Option<String>,
     /// What the wire calls such an answer.
-    pub word: String,
+    pub wire_type: String,
     /// The candidate answers, in the order in which they were first heard of. Usually one.
     pub choices: Vec<Choice>,
     /// Token counts, if any were reported.
@@ -44,7 +44,7 @@ pub struct Message {
     /// What hangs on the answer as a whole.
     pub attachments: Vec<Attachment>,
     /// What only the protocol knows of the answer as a whole.
-    pub foreign: ExtraFields,
+    pub extra: ExtraFields,
 }
 
 /// One candidate answer.
@@ -62,7 +62,7 @@ pub struct Choice {
     /// Why it finished; none while it has not.
     pub finish: Option<Finish>,
     /// What only the protocol knows of this choice.
-    pub foreign: ExtraFields,
+    pub extra: ExtraFields,
 }
 
 /// What the wire groups blocks by.
@@ -74,11 +74,11 @@ pub struct OutputItem {
     /// The provider's id of it.
     pub id: Option<String>,
     /// What the wire calls it.
-    pub word: String,
+    pub wire_type: String,
     /// What hangs on it.
     pub attachments: Vec<Attachment>,
     /// What only the protocol knows of it.
-    pub foreign: ExtraFields,
+    pub extra: ExtraFields,
 }
 
 /// A piece of content.
@@ -90,7 +90,7 @@ pub struct Block {
     /// The item it belongs to.
     pub item: Option<ItemId>,
     /// What the wire calls it.
-    pub word: String,
+    pub wire_type: String,
     /// The wire's own number for it, where it has one. Not its position.
     pub index: Option<i64>,
     /// What it holds.
@@ -102,7 +102,7 @@ pub struct Block {
     /// What hangs on it.
     pub attachments: Vec<Attachment>,
     /// What only the protocol knows of it.
-    pub foreign: ExtraFields,
+    pub extra: ExtraFields,
 }
 
 /// What a [`Block`] holds.
@@ -135,7 +135,7 @@ pub struct Attachment {
     pub kind: AttachmentKind,
     /// What the wire calls it; for log probabilities their channel.
     #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub word: String,
+    pub wire_type: String,
     /// The attachment, as the provider wrote it.
     pub value: JsonText<'static>,
 }
@@ -249,7 +249,7 @@ pub struct Usage {
 #[derive(Clone, Default)]
 pub struct ExtraFields {
     /// The members of a start, in one object, and what was told later; of several of one path the last counts.
-    members: Option<JsonText<'static>>,
+    extra: Option<JsonText<'static>>,
     /// All values, once somebody has asked for one: mostly nobody does, and every block has room for them.
     values: OnceLock<Box<OrderedTable<String, JsonText<'static>>>>,
 }
@@ -260,12 +260,12 @@ const LONGEST_UNREAD: usize = 1024;
 impl ExtraFields {
     /// The members of a start, which stand by path in one object.
     pub(crate) fn of(members: Option<JsonText<'_>>) -> Self {
-        Self { members: members.map(JsonText::into_owned), values: OnceLock::new() }
+        Self { extra: members.map(JsonText::into_owned), values: OnceLock::new() }
     }
 
     /// Puts a value behind the members, if nobody has read them and there is room.
     fn append(&mut self, path: &str, value: &JsonText<'_>) -> bool {
-        let Some(members) = self.members.as_mut().filter(|_| self.values.get().is_none()) else {
+        let Some(members) = self.extra.as_mut().filter(|_| self.values.get().is_none()) else {
             return false;
         };
         members.as_str().len() + path.len() + value.as_str().len() < LONGEST_UNREAD
@@ -275,7 +275,7 @@ impl ExtraFields {
     fn values(&self) -> &OrderedTable<String, JsonText<'static>> {
         self.values.get_or_init(|| {
             let mut values = Box::<OrderedTable<_, _>>::default();
-            each_member(self.members.as_ref(), |path, value| {
+            each_member(self.extra.as_ref(), |path, value| {
                 values.insert(path.to_owned(), JsonText::trusted(value.to_owned()));
             });
             values
@@ -294,7 +294,7 @@ impl ExtraFields {
             return;
         }
         self.values();
-        self.members = None;
+        self.extra = None;
         self.values.get_mut().expect("they were just read").insert(path, value);
     }
 
@@ -400,8 +400,8 @@ impl Message {
         }
         match self.first().and_then(|choice| choice.finish.as_ref()) {
             Some(Finish { reason: FinishReason::Error, raw }) => {
-                let word = raw.as_deref().unwrap_or("error");
-                let message = format!("the answer failed: it finished with {word:?}");
+                let wire_type = raw.as_deref().unwrap_or("error");
+                let message = format!("the answer failed: it finished with {wire_type:?}");
                 let code = raw.clone().map(Cow::Owned);
                 Err(UpstreamError { code, ..UpstreamError::new(ErrorClass::Other, message) }.into())
             }
@@ -483,14 +483,14 @@ impl ToolCall {
     pub fn arguments(&self) -> &str {
         let is_empty = self.raw_arguments.bytes().all(|byte| byte.is_ascii_whitespace());
         match (self.kind, self.completion) {
-            (CallKind::Function | CallKind::Builtin, BlockCompletion::Whole) if is_empty => "{}",
+            (CallKind::Function | CallKind::Builtin, BlockCompletion::Complete) if is_empty => "{}",
             _ => &self.raw_arguments,
         }
     }
 
     /// Why the call cannot be run as it is, if it cannot: it is not complete, its arguments are no JSON object, or a check
     /// found that it does not fit the declared tools. That check is made where tools are given to a
-    /// [decoder](crate::pipeline::TreeBuilder::tools) or to [`extract`](crate::extract); schemas are checked with the feature
+    /// [decoder](crate::pipeline::DecoderBuilder::tools) or to [`ex_athena`](crate::extract); schemas are checked with the feature
     /// `schema`.
     pub fn invalid(&self) -> Option<InvalidCall> {
         self.unreadable().or_else(|| self.violation.as_deref().cloned())
@@ -502,7 +502,7 @@ impl ToolCall {
         if self.name.is_empty() {
             return invalid(InvalidReason::NoName, "the call has no name".to_owned());
         }
-        if self.completion == BlockCompletion::Cut {
+        if self.completion == BlockCompletion::Truncated {
             let detail =
                 format!("the call of {} was cut off after {} bytes", self.name, self.raw_arguments.len());
             return invalid(InvalidReason::Incomplete, detail);
@@ -689,12 +689,12 @@ mod tests {
             assert_eq!((unread.len(), unread.is_empty()), (if first.is_some() { 3 } else { 2 }, false));
         }
         // What is told again and again does not pile up.
-        let mut foreign = ExtraFields::of(members());
+        let mut extra = ExtraFields::of(members());
         for number in 0..10_000 {
-            foreign.set("a", json(&number.to_string()));
+            extra.set("a", json(&number.to_string()));
         }
-        assert!(foreign.members.is_none_or(|members| members.as_str().len() <= LONGEST_UNREAD));
-        assert_eq!(foreign.values.get().map(|values| values.len()), Some(2));
+        assert!(extra.extra.is_none_or(|members| members.as_str().len() <= LONGEST_UNREAD));
+        assert_eq!(extra.values.get().map(|values| values.len()), Some(2));
     }
 
     #[test]

@@ -23,21 +23,21 @@ use std::ops::Range;
 use memchr::memchr;
 
 use crate::accumulator::Accumulator;
-use crate::close::Finalizer;
+use crate::arguments::ArgumentStage;
 use crate::dialect::{self, DialectStage, Tools};
 use crate::event::{
     BlockCompletion, BlockId, BlockKind, DeltaKind, Event, EventKind, EventSink, FinishReason, Notice,
     NoticeCode, Sink,
 };
+use crate::finalize::Finalizer;
 use crate::fragment::{ExtraScope, Fragment, FragmentKind, FragmentSink};
+use crate::frame_cache::{FrameTemplates, HolePieces};
 use crate::framing::{Frame, FrameKind, Framer, Framing, StreamLimits, is_field};
 use crate::json::{self, AsValue, CheckedText, JsonKind, Str, Tape, TapeNode as Value, repair};
-use crate::mend::ArgumentStage;
 use crate::message::Message;
 use crate::protocol::{
     DetectionEvidence, ErrorContext, Protocol, ProtocolFrame, TABLE, report, report_body, report_text,
 };
-use crate::shape::{FrameTemplates, HolePieces};
 use crate::truncated::{PrecedingFrames, TruncatedFrame, TruncatedRemains};
 use crate::weave::Weave;
 use crate::{Error, ErrorKind, Result};
@@ -252,11 +252,11 @@ impl DecoderBuilder {
         }
         let (mut message, block) = (Accumulator::new(), BlockId(0));
         let written = [
-            EventKind::Start { id: None, model: None, word: "".into(), members: None },
+            EventKind::Start { id: None, model: None, wire_type: "".into(), extra: None },
             EventKind::ChoiceStart,
             EventKind::block_start(block, BlockKind::Text),
             EventKind::Delta { block, kind: DeltaKind::Text, text: text.into() },
-            EventKind::BlockEnd { block, completion: BlockCompletion::Whole },
+            EventKind::BlockEnd { block, completion: BlockCompletion::Complete },
             EventKind::Finish { reason: FinishReason::Stop, raw: None },
             EventKind::End,
         ];
@@ -340,7 +340,7 @@ impl Decoder {
         self.frames.check()?;
         if let Some(whole) = self.whole.take_if(|_| !bytes.is_empty()) {
             self.push_frames(whole.text().as_bytes(), sink)?;
-        } else if self.push_whole(bytes, sink) {
+        } else if self.push_complete(bytes, sink) {
             return Ok(());
         }
         self.push_frames(bytes, sink)
@@ -348,7 +348,7 @@ impl Decoder {
 
     /// Takes the first bytes of a stream if they are one JSON object: the same pass finds that out and reads it, so
     /// that the framing need not look for its end.
-    fn push_whole(&mut self, bytes: &[u8], sink: &mut EventSink<'_>) -> bool {
+    fn push_complete(&mut self, bytes: &[u8], sink: &mut EventSink<'_>) -> bool {
         if !self.framer.is_unread(bytes) {
             return false;
         }
@@ -365,7 +365,7 @@ impl Decoder {
         if line_end < object.len() {
             return json::with_spare_tape(|tape| {
                 let value = tape.parse(text);
-                value.map(|value| self.take_whole(text.len(), value, sink)).is_ok()
+                value.map(|value| self.take_complete(text.len(), value, sink)).is_ok()
             });
         }
         self.whole = CheckedText::of(text).map(Box::new);
@@ -373,9 +373,9 @@ impl Decoder {
     }
 
     /// Takes the first frame, a value whose text has that length.
-    fn take_whole(&mut self, length: usize, value: Value<'_>, sink: &mut EventSink<'_>) {
+    fn take_complete(&mut self, length: usize, value: Value<'_>, sink: &mut EventSink<'_>) {
         self.framer.skip_object(length);
-        self.frames.push_whole(value, sink);
+        self.frames.push_complete(value, sink);
     }
 
     /// Takes the next bytes as the framing cuts them.
@@ -406,7 +406,7 @@ impl Decoder {
     pub fn finish(&mut self, sink: &mut EventSink<'_>) -> Result<()> {
         if let Some(whole) = self.whole.take() {
             let length = whole.text().len();
-            whole.read(|value| self.take_whole(length, value, sink));
+            whole.read(|value| self.take_complete(length, value, sink));
         }
         let Self { framer, frames, .. } = self;
         frames.reader.shapes.pause();
@@ -547,9 +547,9 @@ impl FrameDecoder {
     }
 
     /// Takes a value that no framing brought as the first frame.
-    fn push_whole(&mut self, value: Value<'_>, sink: &mut EventSink<'_>) {
+    fn push_complete(&mut self, value: Value<'_>, sink: &mut EventSink<'_>) {
         let Self { reader, stages, .. } = self;
-        reader.push_whole(value, &mut StagedSink { stages, sink });
+        reader.push_complete(value, &mut StagedSink { stages, sink });
     }
 
     /// Takes the next frame as decoded JSON.
@@ -715,7 +715,7 @@ impl FrameReader {
         }
         if data == "[DONE]" {
             match self.held.is_empty() {
-                true => self.end_answer(frame.offset, sink),
+                true => self.end_response(frame.offset, sink),
                 false => self.hold(frame, data, HeldMeaning::Done, sink),
             }
             return;
@@ -747,7 +747,7 @@ impl FrameReader {
     }
 
     /// Takes a value that no framing brought as the next frame; where it stands is how many came before it.
-    fn push_whole(&mut self, value: Value<'_>, sink: &mut EventSink<'_>) {
+    fn push_complete(&mut self, value: Value<'_>, sink: &mut EventSink<'_>) {
         let (data, kind, offset) = (value.raw(), FrameKind::Data, self.frames);
         self.frames += 1;
         let frame = Frame { event: None, data, id: None, offset, kind, is_lossy: false };
@@ -921,14 +921,14 @@ impl FrameReader {
         self.shapes.learn(input, data, recorder);
     }
 
-    fn end_answer(&mut self, offset: u64, sink: &mut EventSink<'_>) {
+    fn end_response(&mut self, offset: u64, sink: &mut EventSink<'_>) {
         self.weave.push(offset, |fragments| fragments.put(Fragment::new(FragmentKind::Done)), sink);
     }
 
     /// Takes the next frame as decoded JSON.
     fn push_value(&mut self, value: &json::Value, sink: &mut EventSink<'_>) {
         json::with_spare_tape(|tape| match tape.lay_out(value) {
-            Ok(value) => self.push_whole(value, sink),
+            Ok(value) => self.push_complete(value, sink),
             Err(_) => self.frames += 1,
         });
     }
@@ -1048,9 +1048,9 @@ impl FrameReader {
             let HeldFrame { data, offset, meaning, .. } = held;
             let input = tape.parse(data).ok().map(|value| held.input(value));
             match (*meaning, input) {
-                (HeldMeaning::Done, _) => self.end_answer(*offset, sink),
+                (HeldMeaning::Done, _) => self.end_response(*offset, sink),
                 (HeldMeaning::Json(_) | HeldMeaning::Words(_), Some(input))
-                    if is_followed && self.is_foreign(*meaning, &input) =>
+                    if is_followed && self.is_extra(*meaning, &input) =>
                 {
                     self.weave.push(*offset, |fragments| pass_on(input.value, fragments), sink);
                 }
@@ -1084,7 +1084,7 @@ impl FrameReader {
     }
 
     /// Whether a frame before the answer is not of its protocol.
-    fn is_foreign(&self, meaning: HeldMeaning, input: &ProtocolFrame<'_>) -> bool {
+    fn is_extra(&self, meaning: HeldMeaning, input: &ProtocolFrame<'_>) -> bool {
         let is_of = |protocol: &Protocol| (protocol.recognise)(input).is_some();
         matches!(meaning, HeldMeaning::Words(_))
             || !self.protocol.filter(|_| self.is_confirmed).is_none_or(is_of)
@@ -1233,7 +1233,7 @@ fn read_doubtful(
     let is_such: fn(&FragmentKind<'_>) -> bool = match has_words {
         true => |part| matches!(part, FragmentKind::Error(_)),
         false => |part| {
-            !matches!(part, FragmentKind::Start { .. } | FragmentKind::Choice | FragmentKind::Foreign { .. })
+            !matches!(part, FragmentKind::Start { .. } | FragmentKind::Choice | FragmentKind::Extra { .. })
         },
     };
     match protocol {
@@ -1250,8 +1250,8 @@ fn read_doubtful(
 /// Passes on what came before an answer and says nothing of it.
 fn pass_on(value: Value<'_>, fragments: &mut FragmentSink<'_>) {
     for (key, value) in value.members() {
-        fragments.put(Fragment::new(FragmentKind::Foreign {
-            level: ExtraScope::Answer,
+        fragments.put(Fragment::new(FragmentKind::Extra {
+            level: ExtraScope::Response,
             path: "",
             key,
             value: value.raw(),

@@ -1,7 +1,7 @@
 //! Providers: the one table of names, addresses, variables, protocols and rules.
 //!
 //! A provider is a row. What the gateway serves without a configuration, whose rules a request keeps, which protocols an
-//! upstream may speak, and how [`process`](crate::doors::process) reads a response: all of it is looked up here.
+//! upstream may speak, and how [`prompty`](crate::compat::prompty) reads a response: all of it is looked up here.
 //!
 //! ```
 //! use callweave::provider::Provider;

@@ -31,7 +31,7 @@ impl<'e> Sink<Event<'e>> for EventQueue {
                 self.texts.push_str(text);
                 QueuedEvent::Delta { choice, source, block: *block, kind: *kind, length: text.len() }
             }
-            EventKind::Usage { word, counters, raw } => {
+            EventKind::Usage { wire_type: word, counters, raw } => {
                 let texts = [word.as_ref(), raw.as_str()];
                 texts.iter().for_each(|text| self.texts.push_str(text));
                 QueuedEvent::Usage { choice, source, counters: *counters, lengths: texts.map(str::len) }
@@ -60,7 +60,7 @@ impl EventQueue {
             }
             QueuedEvent::Usage { choice, source, counters, lengths } => {
                 let [word, raw] = lengths.map(text);
-                let body = EventKind::Usage { word: word.into(), counters, raw: JsonText::trusted(raw) };
+                let body = EventKind::Usage { wire_type: word.into(), counters, raw: JsonText::trusted(raw) };
                 Event { choice, source, body }
             }
             QueuedEvent::Other(event) => event,
@@ -76,7 +76,7 @@ mod tests {
     fn events_come_out_as_they_went_in() {
         let usage = |word: &'static str, count| {
             let counters = TokenCounts { output_tokens: Some(count), ..TokenCounts::default() };
-            EventKind::Usage { word: word.into(), counters, raw: JsonText::trusted(count.to_string()) }
+            EventKind::Usage { wire_type: word.into(), counters, raw: JsonText::trusted(count.to_string()) }
         };
         let delta = |block, text: &'static str| EventKind::Delta {
             block: BlockId(block),

@@ -36,38 +36,38 @@
 mod conversation;
 pub(crate) mod effort;
 mod fit;
-mod kept;
 mod limits;
 mod loss;
 mod media;
 mod members;
 mod outline;
 mod plain_tool;
+mod retained;
+mod reverse_mapping;
 mod schema;
 mod seals;
 mod settings;
 pub(crate) mod thinking;
-mod undo;
 
 pub use conversation::{
     CacheMark, CallArguments, CallResult, ContentForm, ContentPart, Media, MediaKind, MediaSource,
     MessageContent, PartKind, ProviderSeal, RequestCall, RequestMessage, RequestReasoning, Role,
 };
-pub use kept::RetainedFields;
 pub use loss::Loss;
 #[cfg(feature = "exchange")]
 pub(crate) use outline::{ChoiceForm, call_ids_of};
 pub use outline::{RequestOutline, RequestSize, renamed};
+pub use retained::RetainedFields;
+pub use reverse_mapping::ReverseMappingStage;
 pub use seals::{SealHarvest, SealKeeper, SealScope, TurnCache, TurnKey, TurnStore};
 pub use settings::{
     CompactionSettings, OutputFormat, ReasoningMode, ReasoningSettings, RequestTool, SamplingSettings,
     TextGrammar, ToolChoice, ToolKind,
 };
-pub use undo::ReverseMappingStage;
 
 pub use crate::event::CallKind;
 
-pub(crate) use fit::{ReverseMapping, fit, plain_tools, tell_value};
+pub(crate) use fit::{ReverseMapping, emit_value, fit, plain_tools};
 pub(crate) use limits::{FullSchemas, ProviderLimits};
 pub(crate) use loss::LossList;
 pub(crate) use media::{data_url, ending_of_type, kind_of, parse_data_url, type_of_data, type_of_name};
@@ -163,12 +163,12 @@ pub struct RequestOptions {
 pub enum RequestMode {
     /// As it was, where it was read in the same protocol; else made to fit.
     #[default]
-    Faithful,
+    Lossless,
     /// As it was, where it was read in the same protocol, but for what not every server of the protocol takes: several
     /// system messages, developers, tools that are no functions, newer names. Else made to fit.
     Compatible,
     /// Made to fit what the provider demands.
-    Mended,
+    Normalized,
 }
 
 /// A request as it is sent.
@@ -215,7 +215,7 @@ pub(crate) struct RequestCoding {
 /// What a protocol must know and tell while it writes a request.
 pub(crate) struct RequestWriting<'l> {
     /// Whether every thing is written as it was.
-    pub(crate) is_faithful: bool,
+    pub(crate) is_lossless: bool,
     /// Whether what the client said in an older form of the protocol stays so.
     pub(crate) keeps_older_form: bool,
     /// What the provider demands.
@@ -249,7 +249,7 @@ impl RequestWriting<'_> {
             write(RequestMessage::new(Role::System, request.instructions.take()), &mut messages, self);
         }
         self.each_message(request, |message, writing| write(message, &mut messages, writing));
-        if !messages.is_empty() || !self.is_faithful {
+        if !messages.is_empty() || !self.is_lossless {
             body.insert("messages", messages);
         }
     }
@@ -269,11 +269,11 @@ impl RequestWriting<'_> {
             body.insert("tools", tools);
         }
         let own = request.kept.members(protocol);
-        if self.is_faithful && own.is_some_and(|own| own.contains_key("tool_choice")) {
+        if self.is_lossless && own.is_some_and(|own| own.contains_key("tool_choice")) {
             // In a form of its own, which stays.
             request.tool_choice = None;
         }
-        if has_tools || self.is_faithful {
+        if has_tools || self.is_lossless {
             put(body, "tool_choice", request.tool_choice.take().as_ref().map(write_choice));
             put(body, "parallel_tool_calls", request.parallel_calls.take());
         }
@@ -299,7 +299,7 @@ impl RequestWriting<'_> {
         if kept.protocol() != Some(protocol) {
             self.losses.put(format!("{word} of {}", kept.protocol().unwrap_or("nobody")));
         }
-        kept.into_whole(protocol)
+        kept.into_complete(protocol)
     }
 
     /// Arguments where the wire has an object for them; what is none is its only member.
@@ -331,12 +331,12 @@ impl Protocol {
 
     /// Puts the body of a request together, and tells what could not be carried.
     pub fn write_request(&self, request: &Request, options: &RequestOptions) -> Result<WrittenRequest> {
-        self.write_whole(request.clone(), options)
+        self.write_complete(request.clone(), options)
     }
 
     /// The same of a request that nobody needs any more: nothing of it is copied.
     pub fn write_last_request(&self, request: Request, options: &RequestOptions) -> Result<WrittenRequest> {
-        self.write_whole(request, options)
+        self.write_complete(request, options)
     }
 
     /// Reads the body of a request in this protocol and writes it in another, without a copy of long texts in between.
@@ -362,32 +362,32 @@ impl Protocol {
         target: &Protocol,
         options: &RequestOptions,
     ) -> Result<WrittenRequest> {
-        target.write_whole(self.read_request(body)?, options)
+        target.write_complete(self.read_request(body)?, options)
     }
 
-    fn write_whole(&self, mut request: Request, options: &RequestOptions) -> Result<WrittenRequest> {
+    fn write_complete(&self, mut request: Request, options: &RequestOptions) -> Result<WrittenRequest> {
         let coding = self.request_coding()?;
         if let Some(model) = &options.model {
             request.model = Some(model.clone());
         }
         let limits = self.limits_of(request.model.as_deref(), options)?;
         let is_own = request.protocol == Some(self.name);
-        let is_faithful = options.mode != RequestMode::Mended && is_own;
+        let is_lossless = options.mode != RequestMode::Normalized && is_own;
         let mut losses = LossList::default();
         let mut changes = ReverseMapping::default();
         seals::unload(&mut request, self.name, limits, &mut losses);
         match options.mode {
-            RequestMode::Faithful if is_own => {}
+            RequestMode::Lossless if is_own => {}
             RequestMode::Compatible if is_own => {
                 fit::fit_compatible(&mut request, self.name, limits, &mut losses, &mut changes);
             }
             _ => fit(&mut request, self.name, limits, &mut losses, &mut changes),
         }
         let keeps_older_form =
-            is_faithful && (options.mode == RequestMode::Faithful || limits.takes_uncommon());
-        let mut writing = RequestWriting { is_faithful, keeps_older_form, limits, losses: &mut losses };
+            is_lossless && (options.mode == RequestMode::Lossless || limits.takes_uncommon());
+        let mut writing = RequestWriting { is_lossless, keeps_older_form, limits, losses: &mut losses };
         let mut body = (coding.write)(&mut request, &mut writing);
-        if !is_faithful || options.mode == RequestMode::Compatible && !limits.takes_uncommon() {
+        if !is_lossless || options.mode == RequestMode::Compatible && !limits.takes_uncommon() {
             limits.respell(&mut body, is_own, &mut losses);
         }
         losses.leftovers(self.name, &request);

@@ -22,7 +22,7 @@
 //! # let chunks = [Ok::<_, std::io::Error>("data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"Hi\"}}]}\n\n")];
 //! # let body = futures::stream::iter(chunks);
 //! let anthropic = Protocol::named("anthropic-messages").expect("a protocol of that name");
-//! let mut encoder = anthropic.encoder(&EncodeOptions::mended()).expect("it is written");
+//! let mut encoder = anthropic.encoder(&EncodeOptions::normalized()).expect("it is written");
 //! let (mut events, mut output) = (callweave::stream::events(body), Vec::new());
 //! while let Some(event) = events.next().await {
 //!     encoder.encode(&event?, &mut output);

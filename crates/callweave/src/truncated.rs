@@ -71,7 +71,7 @@ impl TruncatedFrame {
     /// which may say how it is to be read.
     fn tells(&self, level: ExtraScope, value: &str) -> bool {
         let is_told = |end| match level {
-            ExtraScope::Answer | ExtraScope::Choice => end <= self.cut,
+            ExtraScope::Response | ExtraScope::Choice => end <= self.cut,
             ExtraScope::Item | ExtraScope::Block | ExtraScope::Next => {
                 end <= self.cut && self.is_closed_after(end)
             }
@@ -83,7 +83,7 @@ impl TruncatedFrame {
     fn arguments<'f>(&'f self, call: &FragmentKind<'f>) -> (Option<FragmentArguments<'f>>, bool) {
         let FragmentKind::Call { id, name, arguments, .. } = *call else { return (None, false) };
         let written = match arguments {
-            Some(FragmentArguments::Text(text) | FragmentArguments::Whole(text)) => {
+            Some(FragmentArguments::Text(text) | FragmentArguments::Complete(text)) => {
                 self.range(text.written())
             }
             Some(FragmentArguments::Value(json)) => match self.range(json) {
@@ -97,12 +97,12 @@ impl TruncatedFrame {
         };
         let others = [id, name].into_iter().flatten().filter_map(|text| self.range(text.written()));
         let end = written.iter().cloned().chain(others).map(|range| range.end).max();
-        let is_cut = end.is_some_and(|end| end >= self.cut || !self.is_closed_after(end));
+        let is_truncated = end.is_some_and(|end| end >= self.cut || !self.is_closed_after(end));
         // Without any, a whole call has none; of a cut one nobody knows.
         let is_made = written.is_none() && matches!(arguments, Some(FragmentArguments::Value(_)));
         let arguments =
-            if is_cut && is_made { Some(FragmentArguments::Text(Str::Plain(""))) } else { arguments };
-        (arguments, is_cut)
+            if is_truncated && is_made { Some(FragmentArguments::Text(Str::Plain(""))) } else { arguments };
+        (arguments, is_truncated)
     }
 
     /// Whether the object that holds what ends at `end` was closed.
@@ -159,7 +159,7 @@ impl<'r, 's> TruncatedRemains<'r, 's> {
 
     /// Whether nobody knows where in a stream it belongs, or whether it was told before.
     fn is_lost(&self, place: Option<BlockKey>) -> bool {
-        let is_lost = |place: BlockKey| place.is_anonymous() || Some(place.thing()) == self.lost_item;
+        let is_lost = |place: BlockKey| place.is_anonymous() || Some(place.owner()) == self.lost_item;
         self.came == PrecedingFrames::Something && place.is_some_and(is_lost)
     }
 
@@ -173,7 +173,7 @@ impl<'r, 's> TruncatedRemains<'r, 's> {
     pub(crate) fn finish(self) {
         if let Some((choice, place)) = self.cut_call {
             let place = Some(place.unwrap_or(BlockKey::LAST));
-            self.next.put(Fragment { choice, place, part: FragmentKind::Cut });
+            self.next.put(Fragment { choice, key: place, part: FragmentKind::Truncated });
         }
         let detail = "the input was cut off in a frame; what had come of it was read";
         self.next.put(Fragment::new(FragmentKind::Notice {
@@ -186,7 +186,7 @@ impl<'r, 's> TruncatedRemains<'r, 's> {
 
 impl<'f> Sink<Fragment<'f>> for TruncatedRemains<'_, '_> {
     fn put(&mut self, fragment: Fragment<'f>) {
-        let Fragment { choice, place, part } = fragment;
+        let Fragment { choice, key: place, part } = fragment;
         let frame = self.frame;
         let part = match part {
             // Nobody knows whether that step was taken, or what the item would have been called.
@@ -197,14 +197,14 @@ impl<'f> Sink<Fragment<'f>> for TruncatedRemains<'_, '_> {
                 raw: Some(raw),
             } if frame.has(raw) => part,
             FragmentKind::Finish { .. } => return,
-            FragmentKind::Item { word, id }
-                if frame.range(word).is_none() || id.is_some_and(|id| !frame.has(id)) =>
+            FragmentKind::Item { wire_type, id }
+                if frame.range(wire_type).is_none() || id.is_some_and(|id| !frame.has(id)) =>
             {
-                self.lost_item = place.map(BlockKey::thing);
+                self.lost_item = place.map(BlockKey::owner);
                 return;
             }
-            FragmentKind::Item { word, .. } | FragmentKind::Opaque { word, .. }
-                if !frame.has(Str::Plain(word)) =>
+            FragmentKind::Item { wire_type, .. } | FragmentKind::Opaque { wire_type, .. }
+                if !frame.has(Str::Plain(wire_type)) =>
             {
                 return;
             }
@@ -218,7 +218,7 @@ impl<'f> Sink<Fragment<'f>> for TruncatedRemains<'_, '_> {
                 part
             }
             FragmentKind::End | FragmentKind::ItemEnd if self.ends_cut_call(choice, place) => return,
-            FragmentKind::Foreign { level, value, .. } if !frame.tells(level, value) => return,
+            FragmentKind::Extra { level, value, .. } if !frame.tells(level, value) => return,
             FragmentKind::Text { channel: TextChannel::Text, text, .. }
                 if self.came == PrecedingFrames::Something
                     && self.doubts_texts
@@ -226,15 +226,15 @@ impl<'f> Sink<Fragment<'f>> for TruncatedRemains<'_, '_> {
             {
                 return;
             }
-            FragmentKind::Start { id, model, word } => {
-                FragmentKind::Start { id: frame.whole(id), model: frame.whole(model), word }
+            FragmentKind::Start { id, model, wire_type } => {
+                FragmentKind::Start { id: frame.whole(id), model: frame.whole(model), wire_type }
             }
-            FragmentKind::Call { id, name, kind, word, .. } => {
-                let (arguments, is_cut) = frame.arguments(&part);
+            FragmentKind::Call { id, name, kind, wire_type, .. } => {
+                let (arguments, is_truncated) = frame.arguments(&part);
                 let (id, name) = (frame.whole(id), frame.whole(name));
                 let is_empty = match arguments {
                     None => true,
-                    Some(FragmentArguments::Text(text) | FragmentArguments::Whole(text)) => {
+                    Some(FragmentArguments::Text(text) | FragmentArguments::Complete(text)) => {
                         text.is_empty() || place.is_none() || self.is_lost(place)
                     }
                     Some(_) => false,
@@ -246,16 +246,16 @@ impl<'f> Sink<Fragment<'f>> for TruncatedRemains<'_, '_> {
                 }
                 self.next.put(Fragment {
                     choice,
-                    place,
-                    part: FragmentKind::Call { id, name, kind, word, arguments },
+                    key: place,
+                    part: FragmentKind::Call { id, name, kind, wire_type, arguments },
                 });
-                if is_cut {
+                if is_truncated {
                     self.cut_call = Some((choice, place));
                 }
                 return;
             }
             part => part,
         };
-        self.next.put(Fragment { choice, place, part });
+        self.next.put(Fragment { choice, key: place, part });
     }
 }

@@ -1,6 +1,6 @@
 //! The acceptance criteria of the aggregator, each as a test of its name.
 
-use callweave::doors::aggregator::{Aggregator, IngestMessageOptions, ParsedTextBlock};
+use callweave::compat::tool_call_aggregator::{Aggregator, IngestMessageOptions, ParsedTextBlock};
 use serde_json::{Value, json};
 
 const EMIT: IngestMessageOptions = IngestMessageOptions { emit_if_missing: true };

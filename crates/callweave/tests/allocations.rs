@@ -5,10 +5,10 @@ mod streams;
 
 use allocation_counter::{AllocationInfo, measure};
 use callweave::accumulator::Accumulator;
+use callweave::arguments::ArgumentStage;
+use callweave::compat::loose::req_llm::ChunkAccumulator;
 use callweave::dialect::Tools;
-use callweave::doors::loose::reqllm::ChunkAccumulator;
 use callweave::event::{BlockId, BlockKind, CallKind, DeltaKind, Event, EventKind};
-use callweave::mend::ArgumentStage;
 use callweave::message::{BlockContent, Message};
 use callweave::pipeline::Decoder;
 use streams::STREAMS;
@@ -109,7 +109,7 @@ fn coerced_arguments_are_not_allocated_piece_by_piece() {
 }
 
 /// So much an open stream may hold beside its message.
-const MOST_BESIDE: usize = 4 << 10;
+const MAX_BESIDE: usize = 4 << 10;
 
 #[test]
 fn an_open_stream_holds_little_beside_its_message() {
@@ -134,7 +134,7 @@ fn an_open_stream_holds_little_beside_its_message() {
         let known = decoder.known_frames();
         assert!(deltas > 100 && known > 200, "{}: {deltas} deltas, {known} known frames", stream.name);
         let own = info.bytes_current as usize + size_of_val(&decoder);
-        assert!(own <= MOST_BESIDE, "{}: {own} bytes beside the message", stream.name);
+        assert!(own <= MAX_BESIDE, "{}: {own} bytes beside the message", stream.name);
     }
 }
 

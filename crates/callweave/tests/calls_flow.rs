@@ -147,7 +147,7 @@ fn every_wire_that_can_says_it_at_once() {
         [named("write_file")].into_iter().chain(pieces.iter().map(|piece| arguments(piece))).collect();
     let mut whole = Vec::new();
     for protocol in TABLE {
-        let options = EncodeOptions::mended().id("r").model("m").created(0);
+        let options = EncodeOptions::normalized().id("r").model("m").created(0);
         let Some(mut encoder) = protocol.encoder(&options) else { continue };
         let builder = Decoder::builder().tools(tools()).coerce();
         let mut upstream = builder.clone().protocol(&OPENAI_CHAT).build();

@@ -183,7 +183,7 @@ fn handed_on(text: &str, options: &ExtractOptions) -> Vec<(String, BlockCompleti
     let mut stage = DialectStage::new(options);
     let block = BlockId(0);
     let delta = EventKind::Delta { block, kind: DeltaKind::Text, text: text.into() };
-    let end = EventKind::BlockEnd { block, completion: BlockCompletion::Whole };
+    let end = EventKind::BlockEnd { block, completion: BlockCompletion::Complete };
     for body in [EventKind::block_start(block, BlockKind::Text), delta, end] {
         stage.push(Event::new(0, body), &mut events);
     }
@@ -192,7 +192,7 @@ fn handed_on(text: &str, options: &ExtractOptions) -> Vec<(String, BlockCompleti
     for event in &events {
         match &event.body {
             EventKind::BlockStart { block, kind: BlockKind::ToolCall { .. }, .. } => {
-                calls.insert(block.0, (String::new(), BlockCompletion::Cut));
+                calls.insert(block.0, (String::new(), BlockCompletion::Truncated));
             }
             EventKind::Delta { block, text, .. } => {
                 calls.entry(block.0).and_modify(|(arguments, _)| arguments.push_str(text));
@@ -220,7 +220,7 @@ fn a_call_after_damage_is_handed_on_so_that_nobody_can_run_it() {
         assert!(found.calls[1].after_damage && found.calls[1].invalid && !found.calls[0].after_damage);
         let accepting = options.accepting_calls_after_damage();
         let [_, (arguments, how)] = &handed_on(text, &accepting)[..] else { panic!("two calls") };
-        assert_eq!((arguments.as_str(), *how), ("{\"command\": \"ls\"}", BlockCompletion::Whole));
+        assert_eq!((arguments.as_str(), *how), ("{\"command\": \"ls\"}", BlockCompletion::Complete));
         let found = Extraction::of(text, &accepting);
         assert!(found.calls[1].after_damage && !found.calls[1].invalid);
     }

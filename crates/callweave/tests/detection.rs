@@ -12,7 +12,7 @@ use callweave::json::compact_into;
 use callweave::message::{Block, BlockContent, Message, ToolResult};
 use callweave::protocol::{Protocol, TABLE};
 use cores::each;
-use laws::{Decoded, data, decode_cut, folders, name};
+use laws::{Decoded, data, decode_truncated, folders, name};
 
 /// What proxies and servers send before an answer, or between two pieces of it.
 const PREFACES: &[&str] = &[
@@ -70,7 +70,7 @@ fn content(decoded: &Decoded) -> Vec<(Vec<BlockContent>, Option<FinishReason>)> 
     decoded.messages.iter().map(blocks).collect()
 }
 
-fn is_answer(decoded: &Decoded) -> bool {
+fn is_response(decoded: &Decoded) -> bool {
     decoded.error.is_none()
         && decoded.messages.iter().all(|message| message.errors.is_empty())
         && decoded
@@ -83,8 +83,8 @@ fn is_answer(decoded: &Decoded) -> bool {
 fn what_comes_before_an_answer_does_not_harm_it() {
     let mut count = 0;
     for (protocol, title, bytes) in cases(&["sse", "jsonl"]) {
-        let plain = decode_cut(None, &bytes, &[]);
-        if !is_answer(&plain) || plain.protocol != Some(protocol.name) {
+        let plain = decode_truncated(None, &bytes, &[]);
+        if !is_response(&plain) || plain.protocol != Some(protocol.name) {
             continue;
         }
         let is_sse = !bytes.starts_with(b"{");
@@ -93,7 +93,7 @@ fn what_comes_before_an_answer_does_not_harm_it() {
             let mut input = before.into_bytes();
             input.extend(&bytes);
             for known in [None, Some(protocol)] {
-                let decoded = decode_cut(known, &input, &[]);
+                let decoded = decode_truncated(known, &input, &[]);
                 assert_eq!(decoded.faults, [""; 0], "{title} after {preface}");
                 assert_eq!(decoded.error, None, "{title} after {preface}");
                 assert_eq!(content(&decoded), content(&plain), "{title} after {preface} as {known:?}");
@@ -107,12 +107,12 @@ fn what_comes_before_an_answer_does_not_harm_it() {
 #[test]
 fn a_wrong_name_is_never_a_silent_success() {
     for (protocol, title, bytes) in cases(&["sse", "jsonl", "json"]) {
-        let right = decode_cut(Some(protocol), &bytes, &[]);
-        if !is_answer(&right) {
+        let right = decode_truncated(Some(protocol), &bytes, &[]);
+        if !is_response(&right) {
             continue;
         }
         for other in TABLE.iter().copied().filter(|other| *other != protocol) {
-            let decoded = decode_cut(Some(other), &bytes, &[]);
+            let decoded = decode_truncated(Some(other), &bytes, &[]);
             let is_told = decoded.error.is_some()
                 || decoded.messages.iter().any(|message| {
                     let is_empty = message.choices.iter().all(|choice| choice.blocks.is_empty());
@@ -126,23 +126,23 @@ fn a_wrong_name_is_never_a_silent_success() {
     }
     let chat =
         br#"{"object":"chat.completion","choices":[{"message":{"content":"Hi"},"finish_reason":"stop"}]}"#;
-    let error = decode_cut(Protocol::named("anthropic"), chat, &[]).error.expect("it is not");
+    let error = decode_truncated(Protocol::named("anthropic"), chat, &[]).error.expect("it is not");
     assert_eq!(error.detail(), "nothing in the input is anthropic-messages; it looks like openai-chat");
 }
 
 #[test]
 fn a_body_cut_anywhere_is_read_as_far_as_it_came() {
     each(&cases(&["json"]), |(protocol, title, bytes)| {
-        let whole = decode_cut(Some(protocol), bytes, &[]);
+        let whole = decode_truncated(Some(protocol), bytes, &[]);
         // The number of a choice may stand after its text.
-        if !is_answer(&whole) || whole.messages.len() > 1 || whole.message.choices.len() > 1 {
+        if !is_response(&whole) || whole.messages.len() > 1 || whole.message.choices.len() > 1 {
             return;
         }
         let (text, thoughts) = (whole.message.text(), whole.message.reasoning());
         let calls: Vec<_> = whole.message.tool_calls().collect();
         let last = bytes.trim_ascii_end().len();
         for end in 1..last {
-            let cut = decode_cut(None, &bytes[..end], &[]);
+            let cut = decode_truncated(None, &bytes[..end], &[]);
             let message = &cut.message;
             let title = format!("{title} cut at {end}");
             assert_eq!(cut.faults, [""; 0], "{title}");
@@ -162,8 +162,8 @@ fn a_body_cut_anywhere_is_read_as_far_as_it_came() {
                 let is_known = |known: &&callweave::message::ToolCall| {
                     known.name == call.name && known.raw_arguments == call.raw_arguments
                 };
-                let is_whole = call.completion == BlockCompletion::Whole && call.invalid().is_none();
-                assert!(!is_whole || calls.iter().any(is_known), "{title}: {call:?}");
+                let is_complete = call.completion == BlockCompletion::Complete && call.invalid().is_none();
+                assert!(!is_complete || calls.iter().any(is_known), "{title}: {call:?}");
             }
         }
     });
@@ -173,8 +173,8 @@ fn a_body_cut_anywhere_is_read_as_far_as_it_came() {
 fn a_damaged_line_costs_that_line_alone() {
     for (protocol, title, bytes) in cases(&["jsonl"]) {
         let Some(end) = bytes.iter().position(|&byte| byte == b'\n') else { continue };
-        let rest = decode_cut(Some(protocol), &bytes[end + 1..], &[]);
-        if !is_answer(&rest) || !bytes[end + 1..].starts_with(b"{\"") {
+        let rest = decode_truncated(Some(protocol), &bytes[end + 1..], &[]);
+        if !is_response(&rest) || !bytes[end + 1..].starts_with(b"{\"") {
             continue;
         }
         // A line that ends so may go on with the next, one that begins so may be a comment of SSE.
@@ -185,7 +185,7 @@ fn a_damaged_line_costs_that_line_alone() {
         for cut in (1..end).filter(|&cut| !is_odd(cut)) {
             for damaged in [&bytes[..cut], &bytes[cut..end]] {
                 let input = [damaged, &bytes[end..]].concat();
-                let decoded = decode_cut(Some(protocol), &input, &[]);
+                let decoded = decode_truncated(Some(protocol), &input, &[]);
                 let text = String::from_utf8_lossy(damaged);
                 assert_eq!(decoded.error, None, "{title}: {text}");
                 assert_eq!(content(&decoded), content(&rest), "{title}: {text}");
@@ -207,10 +207,10 @@ fn answers_of_several_protocols_are_several_answers() {
     let mut bodies: Vec<(&'static Protocol, String, Vec<u8>)> = Vec::new();
     for (protocol, title, bytes) in cases(&["json"]) {
         let is_known = bodies.iter().any(|(other, ..)| *other == protocol);
-        let decoded = decode_cut(None, &bytes, &[]);
-        let is_whole = title.contains("/whole-") && !decoded.message.is_truncated();
-        let is_whole = is_whole && decoded.protocol == Some(protocol.name);
-        if !is_known && is_whole && is_answer(&decoded) && decoded.messages.len() == 1 {
+        let decoded = decode_truncated(None, &bytes, &[]);
+        let is_complete = title.contains("/whole-") && !decoded.message.is_truncated();
+        let is_complete = is_complete && decoded.protocol == Some(protocol.name);
+        if !is_known && is_complete && is_response(&decoded) && decoded.messages.len() == 1 {
             bodies.push((protocol, title, bytes));
         }
     }
@@ -222,9 +222,9 @@ fn answers_of_several_protocols_are_several_answers() {
                 compact_into(std::str::from_utf8(body).expect("a case in UTF-8"), &mut both);
                 both.push('\n');
             }
-            let decoded = decode_cut(None, both.as_bytes(), &[]);
+            let decoded = decode_truncated(None, both.as_bytes(), &[]);
             let expected: Vec<_> =
-                [one, other].iter().flat_map(|bytes| content(&decode_cut(None, bytes, &[]))).collect();
+                [one, other].iter().flat_map(|bytes| content(&decode_truncated(None, bytes, &[]))).collect();
             assert_eq!(content(&decoded), expected, "{title}, then {other_title} ({})", second.name);
         }
     }

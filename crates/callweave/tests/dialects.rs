@@ -17,7 +17,6 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use callweave::close::Finalizer;
 use callweave::dialect::{
     CallForm, CallMatcher, Dialect, DialectRegistry, DialectStage, ExtractOptions, Extraction, Extractor,
     MatchedCall, TextStart, Tools,
@@ -26,6 +25,7 @@ use callweave::event::{
     BlockId, BlockKind, CallKind, DeltaKind, Event, EventKind, EventScope, FinishReason, JsonText, Notice,
     NoticeCode, ReasoningForm, Sink,
 };
+use callweave::finalize::Finalizer;
 use record::Record;
 use serde_json::{Value, json};
 
@@ -722,11 +722,11 @@ fn the_stage_keeps_what_is_said_of_blocks() {
     let start = |block, kind| Event::new(0, EventKind::block_start(BlockId(block), kind));
     let end =
         |block| Event::new(0, EventKind::BlockEnd { block: BlockId(block), completion: Default::default() });
-    let foreign = |block| {
+    let extra = |block| {
         let value = JsonText::from_value(&json!(1));
         Event::new(
             0,
-            EventKind::Foreign {
+            EventKind::Extra {
                 scope: EventScope::Block(BlockId(block)),
                 path: format!("p{block}").into(),
                 value,
@@ -736,8 +736,8 @@ fn the_stage_keeps_what_is_said_of_blocks() {
     // The text holds a call, so that the numbers change.
     let call = "a <tool_call>{\"name\": \"b\", \"arguments\": {}}</tool_call>";
     let mut events = text_block(0, 0, &[call]);
-    events.insert(2, foreign(0));
-    events.extend([start(1, BlockKind::Reasoning(ReasoningForm::Raw)), foreign(1), end(1)]);
+    events.insert(2, extra(0));
+    events.extend([start(1, BlockKind::Reasoning(ReasoningForm::Raw)), extra(1), end(1)]);
     let out = staged(events);
     let begun = |wanted: fn(&BlockKind<'_>) -> bool| {
         out.iter().find_map(|event| match &event.body {
@@ -747,7 +747,7 @@ fn the_stage_keeps_what_is_said_of_blocks() {
     };
     let said = |wanted: &str| {
         out.iter().find_map(|event| match &event.body {
-            EventKind::Foreign { scope, path, .. } if path == wanted => Some(*scope),
+            EventKind::Extra { scope, path, .. } if path == wanted => Some(*scope),
             _ => None,
         })
     };

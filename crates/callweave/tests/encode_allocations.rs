@@ -59,9 +59,9 @@ const STREAMS: &[(&str, &str, &str)] = &[
 #[test]
 fn a_long_text_allocates_only_what_holds_it() {
     for &(name, before, delta) in STREAMS {
-        for options in [EncodeOptions::faithful(), EncodeOptions::mended()] {
+        for options in [EncodeOptions::lossless(), EncodeOptions::normalized()] {
             for written in TABLE.iter().copied().filter(|protocol| protocol.is_written()) {
-                if options == EncodeOptions::faithful() && written.name != name {
+                if options == EncodeOptions::lossless() && written.name != name {
                     continue;
                 }
                 let mut encoder = written.encoder(&options).expect("a protocol that is written");
@@ -118,14 +118,15 @@ fn encode_growing(
     let mut put = |event: &Event<'_>| encoder.encode(event, &mut out);
     let event = |body| Event::new(0, body);
     let (model, word) = (Some("anthropic.m".into()), "of another protocol".into());
-    put(&event(EventKind::Start { id: Some("a".into()), model, word, members: None }));
+    put(&event(EventKind::Start { id: Some("a".into()), model, wire_type: word, extra: None }));
     put(&event(EventKind::ChoiceStart));
     put(&event(EventKind::block_start(BlockId(0), block.clone())));
     if beside == Beside::Block {
         put(&event(EventKind::block_start(BlockId(1), block)));
     }
     let raw = JsonText::from_value(&serde_json::json!({"eval_count": 7}));
-    let mut counts = event(EventKind::Usage { word: "usage".into(), counters: TokenCounts::default(), raw });
+    let mut counts =
+        event(EventKind::Usage { wire_type: "usage".into(), counters: TokenCounts::default(), raw });
     let mut grow = |count| {
         let delta = |block, text: &'static str| event(EventKind::Delta { block, kind, text: text.into() });
         match (beside, &mut counts.body) {
@@ -150,7 +151,7 @@ fn encode_growing(
 fn what_comes_with_every_delta_allocates_nothing_either() {
     let mut complaints = Vec::new();
     for written in TABLE.iter().copied().filter(|protocol| protocol.is_written()) {
-        for options in [EncodeOptions::faithful(), EncodeOptions::mended()] {
+        for options in [EncodeOptions::lossless(), EncodeOptions::normalized()] {
             for kind in 0..blocks().len() {
                 for beside in [Beside::Nothing, Beside::Counts, Beside::Block] {
                     complaints.extend(encode_growing(written, &options, kind, beside));

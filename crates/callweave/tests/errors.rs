@@ -152,7 +152,7 @@ fn in_stream(
     opening: &[Event<'static>],
 ) -> UpstreamError<'static> {
     let mut bytes = Vec::new();
-    let mut encoder = protocol.encoder(&EncodeOptions::mended()).expect("it is written");
+    let mut encoder = protocol.encoder(&EncodeOptions::normalized()).expect("it is written");
     let event = |body| Event { choice: 0, source: ByteSpan::default(), body };
     for event in opening.iter().chain(&[event(EventKind::Error(error.clone())), event(EventKind::End)]) {
         encoder.encode(event, &mut bytes);

@@ -1,9 +1,9 @@
 //! Calls of finished replies: what the cascade chooses, and what it does with damage.
 
-use callweave::dialect::{DialectRegistry, ExtractOptions, Extraction, Tools};
-use callweave::doors::extract::{
+use callweave::compat::ex_athena::{
     ParsedCall, ProviderCapabilities, TextParser, extract, markup, native, raw_json, text_tagged,
 };
+use callweave::dialect::{DialectRegistry, ExtractOptions, Extraction, Tools};
 use callweave::event::{BlockCompletion, NoticeCode};
 use callweave::message::InvalidReason;
 use serde_json::{Value, json};
@@ -261,7 +261,7 @@ fn a_call_whose_markup_did_not_end_is_marked_and_tells_one_story() {
         assert_eq!(found.len(), 1, "{text}");
         let ParsedCall { call, repaired_from, .. } = &found[0];
         assert_eq!((call.name.as_str(), call.raw_arguments.as_str()), ("rm", arguments), "{text}");
-        assert_eq!(call.completion, BlockCompletion::Cut, "{text}");
+        assert_eq!(call.completion, BlockCompletion::Truncated, "{text}");
         assert_eq!(call.invalid().map(|invalid| invalid.reason), Some(InvalidReason::Incomplete), "{text}");
         assert_eq!(repaired_from, &None, "{text}");
     }

@@ -298,8 +298,8 @@ fn corpus() {
             assert_eq!(run(framer(), recorded), whole, "{name}: as the network cut it");
         }
 
-        let is_cut = name.ends_with("bedrock-bedrock-broken.eventstream");
-        assert_eq!(whole.error.is_some(), is_cut, "{name}: {:?}", whole.error);
+        let is_truncated = name.ends_with("bedrock-bedrock-broken.eventstream");
+        assert_eq!(whole.error.is_some(), is_truncated, "{name}: {:?}", whole.error);
         assert_eq!(Some(whole.frames.len() as u64), row["events"].as_u64(), "{name}: frames");
     }
 }

@@ -39,7 +39,7 @@ fn decode_with(mut decoder: Decoder, bytes: &[u8]) -> (Message, Option<callweave
     (accumulator.take(), error)
 }
 
-fn decode_whole(bytes: &[u8]) -> Message {
+fn decode_body(bytes: &[u8]) -> Message {
     let (message, error) = decode(bytes);
     assert_eq!(error, None);
     message
@@ -83,7 +83,7 @@ fn a_single_line_of_100_megabytes() {
 fn a_text_of_many_megabytes_in_one_frame() {
     let text = "x".repeat((32 << 20) / SCALE);
     let bytes = chat([format!("{{\"content\":\"{text}\"}}")].into_iter());
-    assert_eq!(decode_whole(&bytes).text().len(), text.len());
+    assert_eq!(decode_body(&bytes).text().len(), text.len());
 }
 
 #[test]
@@ -120,14 +120,14 @@ fn deep_nesting_is_kept_and_overflows_nothing() {
             "{{\"tool_calls\":[{{\"index\":0,\"id\":\"a\",\"function\":{{\"name\":\"f\",\"arguments\":\"{{\\\"a\\\":{escaped}}}\"}}}}]}}"
         ),
     ] {
-        let message = decode_whole(&chat([delta.clone()].into_iter()));
+        let message = decode_body(&chat([delta.clone()].into_iter()));
         let text = serde_json::to_string(&message).expect("messages serialise");
         let half = "[".repeat(depth / 2);
         assert!(text.contains(&half), "lost: {}", &delta[..60]);
     }
     for member in ["usage", "error", "x"] {
         let body = format!("{{\"object\":\"chat.completion\",\"choices\":[],\"{member}\":{{\"a\":{deep}}}}}");
-        let text = serde_json::to_string(&decode_whole(body.as_bytes())).expect("messages serialise");
+        let text = serde_json::to_string(&decode_body(body.as_bytes())).expect("messages serialise");
         assert!(text.contains(&"[".repeat(depth / 2)), "lost: {member}");
     }
     // Not even JSON.
@@ -155,11 +155,11 @@ fn leaves_with_hostile_paths_allocate_little() {
     ]);
     let bytes = events([begin].into_iter().chain(paths.map(leaf)));
     let mut message = Message::default();
-    let used = measure(|| message = decode_whole(&bytes));
+    let used = measure(|| message = decode_body(&bytes));
     assert!(used.bytes_max < 32 << 20, "{} bytes at once", used.bytes_max);
     let call = message.tool_calls().next().expect("a call");
     assert!(call.arguments().contains("\"ok\":1"), "{}", call.arguments());
-    assert!(call.completion == BlockCompletion::Cut, "leaves that found no place are missing");
+    assert!(call.completion == BlockCompletion::Truncated, "leaves that found no place are missing");
     assert!(has_notice(&message, NoticeCode::MalformedCall));
 }
 
@@ -177,12 +177,12 @@ fn strange_numbers_name_places() {
     let distinct = &indices[..6];
     let first = distinct.iter().enumerate().map(|(at, index)| call(index, at, "{"));
     let second = distinct.iter().enumerate().map(|(at, index)| call(index, at, "}"));
-    let message = decode_whole(&chat(first.chain(second)));
+    let message = decode_body(&chat(first.chain(second)));
     let calls: Vec<_> = message.tool_calls().map(|call| (call.name.clone(), call.arguments())).collect();
     assert_eq!(calls.len(), distinct.len());
     assert!(calls.iter().all(|(_, arguments)| *arguments == "{}"), "{calls:?}");
     for index in ["NaN", "Infinity", "-Infinity"] {
-        let message = decode_whole(&chat([call(index, 0, "{}")].into_iter()));
+        let message = decode_body(&chat([call(index, 0, "{}")].into_iter()));
         assert_eq!(message.tool_calls().count(), 1, "{index}");
         assert!(has_notice(&message, NoticeCode::Repaired), "{index}");
     }
@@ -190,7 +190,7 @@ fn strange_numbers_name_places() {
 
 #[test]
 fn a_frame_with_nan_is_read_and_a_hopeless_one_is_kept() {
-    let message = decode_whole(&chat(
+    let message = decode_body(&chat(
         [
             "{\"content\":\"a\",\"score\":NaN}",
             "{\"content\":\"b\",}",
@@ -211,7 +211,7 @@ fn a_frame_with_nan_is_read_and_a_hopeless_one_is_kept() {
 
 #[test]
 fn half_surrogates_become_replacement_characters() {
-    let message = decode_whole(&chat(
+    let message = decode_body(&chat(
         [
             r#"{"content":"a\ud800","x\udc00":"\ud83d"}"#,
             r#"{"content":"b\udc00"}"#,
@@ -235,7 +235,7 @@ fn bytes_that_are_not_utf8_are_replaced() {
     let mut bytes =
         b"data: {\"choices\":[{\"delta\":{\"content\":\"a\xFF\xC3(\xF0\x9F\x98\"}}]}\n\n".to_vec();
     bytes.extend(chat(["{\"content\":\"b\"}".to_owned()].into_iter()));
-    let message = decode_whole(&bytes);
+    let message = decode_body(&bytes);
     assert_eq!(message.text(), "a\u{fffd}\u{fffd}(\u{fffd}b");
     assert!(has_notice(&message, NoticeCode::InvalidUtf8));
 }
@@ -279,7 +279,7 @@ fn very_many_of_one_thing() {
         let count = full / SCALE;
         let bytes = make(count);
         let mut message = Message::default();
-        let used = measure(|| message = decode_whole(&bytes));
+        let used = measure(|| message = decode_body(&bytes));
         check(count, &message);
         // What is held is the message, what has been seen of it, and the way to find its parts.
         let bound = (1 << 20) + 60 * bytes.len() as u64;

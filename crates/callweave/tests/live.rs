@@ -39,7 +39,7 @@ impl Followed {
     fn take(&mut self, item: LiveItem<'_>) {
         match item {
             LiveItem::Text(text) => self.text.push_str(text),
-            LiveItem::Thought(thought) => self.thoughts.push_str(thought),
+            LiveItem::Reasoning(thought) => self.thoughts.push_str(thought),
             LiveItem::Call(call) => {
                 assert_eq!(call.name, "look");
                 self.growing.extend(call.arguments.map(ToString::to_string));

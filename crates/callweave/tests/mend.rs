@@ -3,13 +3,13 @@
 #[path = "support/dice.rs"]
 mod dice;
 
+use callweave::arguments::ArgumentStage;
 use callweave::dialect::Tools;
 use callweave::event::{
     BlockCompletion, BlockId, BlockKind, CallKind, DeltaKind, Event, EventKind, NoticeCode, Sink,
 };
 use callweave::json::repair::{RepairVerdict, repair};
 use callweave::json::{JsonScanner, ScanStatus};
-use callweave::mend::ArgumentStage;
 use dice::Dice;
 use serde_json::json;
 
@@ -88,7 +88,7 @@ fn any_cut_gives_what_repair_gives() {
     let mend = ArgumentStage::new().repair();
     let mut taken_back = 0;
     for &written in WRITTEN {
-        let whole = told(&mended(&mend, "f", &[written], BlockCompletion::Whole));
+        let whole = told(&mended(&mend, "f", &[written], BlockCompletion::Complete));
         let repaired = repair(written);
         match repaired.verdict {
             RepairVerdict::Repaired if repaired.text.trim_start().starts_with('{') => {
@@ -102,19 +102,19 @@ fn any_cut_gives_what_repair_gives() {
         for at in (0..=written.len()).filter(|&at| written.is_char_boundary(at)) {
             let pieces = [&written[..at], &written[at..]];
             assert_eq!(
-                told(&mended(&mend, "f", &pieces, BlockCompletion::Whole)),
+                told(&mended(&mend, "f", &pieces, BlockCompletion::Complete)),
                 whole,
                 "{written:?} cut at {at}"
             );
         }
         let pieces: Vec<_> = written.split_inclusive(|_| true).collect();
         assert_eq!(
-            told(&mended(&mend, "f", &pieces, BlockCompletion::Whole)),
+            told(&mended(&mend, "f", &pieces, BlockCompletion::Complete)),
             whole,
             "{written:?} by characters"
         );
         // What was cut off stays as it is.
-        let cut = told(&mended(&mend, "f", &[written], BlockCompletion::Cut));
+        let cut = told(&mended(&mend, "f", &[written], BlockCompletion::Truncated));
         assert_eq!((cut.0.as_str(), cut.1), (written, false), "{written}");
     }
     // A path that turns out to be one after valid escapes, and nothing else.
@@ -149,7 +149,7 @@ fn what_is_sound_flows_but_for_its_last_token() {
 #[test]
 fn arguments_are_fitted_and_checked() {
     let events =
-        |mend: &ArgumentStage, name, text| told(&mended(mend, name, &[text], BlockCompletion::Whole));
+        |mend: &ArgumentStage, name, text| told(&mended(mend, name, &[text], BlockCompletion::Complete));
     let coerce = ArgumentStage::new().tools(tools()).coerce();
     let fitted = events(&coerce, "look", r#"{"days": "3", "at": "{\"x\": 1}"}"#);
     assert_eq!(fitted, (r#"{"days": 3, "at": {"x":1}}"#.to_owned(), false, vec![NoticeCode::Repaired]));
@@ -180,7 +180,7 @@ fn noticed(events: &[Event<'_>]) -> (String, bool, String) {
 /// Whatever is done to a call, it comes to the same in pieces. Tells whether something was taken back.
 fn any_cut_is_mended_alike(mend: &ArgumentStage, written: &str, at: usize) -> bool {
     let mut is_taken_back = false;
-    for completion in [BlockCompletion::Whole, BlockCompletion::Cut] {
+    for completion in [BlockCompletion::Complete, BlockCompletion::Truncated] {
         let whole = noticed(&mended(mend, "look", &[written], completion));
         let by_characters: Vec<_> = written.split_inclusive(|_| true).collect();
         let flowed = noticed(&mended(mend, "look", &by_characters, completion));
@@ -257,7 +257,7 @@ fn what_fits_leaves_with_its_piece() {
 #[test]
 fn a_cut_call_keeps_what_was_coerced_and_says_so() {
     let mend = ArgumentStage::new().tools(tools()).coerce();
-    let cut = |text| told(&mended(&mend, "look", &[text], BlockCompletion::Cut));
+    let cut = |text| told(&mended(&mend, "look", &[text], BlockCompletion::Truncated));
     assert_eq!(cut(r#"{"days": "3"#), (r#"{"days": "3"#.into(), false, vec![]));
     assert_eq!(cut(r#"{"days": "3", "x"#), (r#"{"days": 3, "x"#.into(), false, vec![NoticeCode::Repaired]));
     // A member that waits for the end of its object does not come any more.
@@ -277,7 +277,7 @@ fn calls_that_grow_side_by_side_are_mended_apart() {
         kind: DeltaKind::Arguments,
         text: text.into(),
     };
-    let end = |block| EventKind::BlockEnd { block: BlockId(block), completion: BlockCompletion::Whole };
+    let end = |block| EventKind::BlockEnd { block: BlockId(block), completion: BlockCompletion::Complete };
     let bodies = [
         start(0),
         start(1),
@@ -298,7 +298,7 @@ fn calls_that_grow_side_by_side_are_mended_apart() {
 #[test]
 fn a_declared_tool_is_called_by_its_name() {
     let name = |mend: &ArgumentStage, written: &'static str| {
-        let events = mended(mend, written, &[r#"{"days": "3"}"#], BlockCompletion::Whole);
+        let events = mended(mend, written, &[r#"{"days": "3"}"#], BlockCompletion::Complete);
         let EventKind::BlockStart { kind: BlockKind::ToolCall { name, .. }, .. } = &events[0].body else {
             panic!("{events:?}");
         };

@@ -205,7 +205,7 @@ fn marks(message: &Message) -> BTreeMap<String, usize> {
     message.errors.iter().for_each(|_| mark("error".to_owned()));
     for choice in &message.choices {
         for call in choice.tool_calls() {
-            if call.completion == BlockCompletion::Cut || call.invalid().is_some() {
+            if call.completion == BlockCompletion::Truncated || call.invalid().is_some() {
                 mark("unusable call".to_owned());
             }
         }
@@ -244,7 +244,7 @@ struct Telling {
     /// Argument text that is appended, or a leaf.
     is_piece: bool,
     /// Whether these arguments are whole by themselves.
-    is_whole: bool,
+    is_complete: bool,
 }
 
 impl Telling {
@@ -260,23 +260,23 @@ fn saying<'f>(protocol: &Protocol, frames: impl IntoIterator<Item = &'f Framed>)
     for frame in frames {
         saying.is_finished |= frame.data.trim() == "[DONE]";
         let Ok(value) = tape.parse(&frame.data) else { continue };
-        let mut read = |Fragment { choice, place, part }: Fragment<'_>| match part {
+        let mut read = |Fragment { choice, key: place, part }: Fragment<'_>| match part {
             FragmentKind::Text { channel, .. } => saying.texts.push((choice, channel)),
             FragmentKind::Restate { channel, text, .. } if !text.is_empty() => {
                 saying.restated.push((choice, channel, place, text.to_cow().into_owned()));
             }
             FragmentKind::Call { id, name, arguments, .. } => {
-                let (is_piece, is_whole) = match arguments {
+                let (is_piece, is_complete) = match arguments {
                     Some(FragmentArguments::Text(text)) => {
                         (!text.is_empty(), Tape::new().parse(&text.to_cow()).is_ok())
                     }
                     Some(FragmentArguments::Leaf { .. }) => (true, false),
-                    Some(FragmentArguments::Whole(_) | FragmentArguments::Value(_)) => (false, true),
+                    Some(FragmentArguments::Complete(_) | FragmentArguments::Value(_)) => (false, true),
                     Some(FragmentArguments::Opening { fallback, .. }) => (false, fallback.is_some()),
                     None => (false, false),
                 };
                 let (id, is_named) = (id.map(|id| id.to_cow().into_owned()), name.is_some());
-                saying.calls.push(Telling { choice, place, id, is_named, is_piece, is_whole });
+                saying.calls.push(Telling { choice, place, id, is_named, is_piece, is_complete });
             }
             FragmentKind::Finish { .. } | FragmentKind::Done => saying.is_finished = true,
             _ => {}
@@ -347,9 +347,9 @@ fn calls_unseen(
         let is_rest = |other: &&Telling| other.is_piece && !other.is_named && other.is_of_the_same_call(call);
         left.calls.iter().any(|other| is_rest(&other))
     };
-    let mut tellings = touched.calls.iter().filter(|call| call.is_named || call.is_whole).peekable();
-    let is_whole = tellings.peek().is_some() && tellings.all(|call| call.is_whole || !goes_on(call));
-    is_whole.then_some("a call that one frame tells whole")
+    let mut tellings = touched.calls.iter().filter(|call| call.is_named || call.is_complete).peekable();
+    let is_complete = tellings.peek().is_some() && tellings.all(|call| call.is_complete || !goes_on(call));
+    is_complete.then_some("a call that one frame tells whole")
 }
 
 /// The same for the arguments of the same calls.
@@ -365,7 +365,7 @@ fn arguments_unseen(sound: &Said, told: &Said, touched: &Saying) -> Option<&'sta
     if are_valid && touched.calls.iter().any(|call| call.is_piece) {
         return Some("arguments that are valid without the piece, with it again, or with it elsewhere");
     }
-    touched.calls.iter().any(|call| call.is_whole).then_some("arguments that one frame tells whole")
+    touched.calls.iter().any(|call| call.is_complete).then_some("arguments that one frame tells whole")
 }
 
 #[test]

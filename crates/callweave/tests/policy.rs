@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
+use callweave::arguments::ArgumentStage;
 use callweave::dialect::{ExtractOptions, Extraction, Extractor, Tools};
 use callweave::event::Event;
-use callweave::mend::ArgumentStage;
 use serde_json::json;
 
 /// A block of the page: the words behind its fence, and what it holds.

@@ -3,7 +3,7 @@
 #[path = "support/shared.rs"]
 mod shared;
 
-use callweave::doors::process::{
+use callweave::compat::prompty::{
     ApiType, Processed, PromptAgent, StreamFailure, StreamItem, process, process_async, process_bytes,
     process_stream,
 };
@@ -160,7 +160,7 @@ mod whole {
         let Ok(Processed::ToolCalls(calls)) = process(&PromptAgent::new("openai"), &response) else {
             panic!("calls")
         };
-        assert!(calls[0].is_cut);
+        assert!(calls[0].is_truncated);
         let error = calls[0].parse::<Value>().expect_err("it was cut");
         assert_eq!(error.to_string(), "the call of f was cut off");
     }
@@ -629,7 +629,7 @@ mod streamed {
     #[cfg(feature = "async")]
     #[test]
     fn a_stream_gives_what_an_iterator_gives() {
-        use callweave::doors::process::{process_bytes_async, process_stream_async};
+        use callweave::compat::prompty::{process_bytes_async, process_stream_async};
         use futures::{StreamExt, executor::block_on, stream};
         let chunks =
             || [Ok(delta(json!({"content": "a"}))), Ok(delta(json!({"content": "b"}))), Err("reset")];

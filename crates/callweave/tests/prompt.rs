@@ -1,10 +1,10 @@
 //! What a prompt teaches, and that calls which are written back are read as the same calls.
 
+use callweave::compat::teach::{CallWriter, PromptOptions, augment_system_prompt};
 use callweave::dialect::{
     CallBody, CallForm, CallMatcher, Dialect, DialectRegistry, ExtractOptions as Reading, Extraction,
     TextStart, Tools,
 };
-use callweave::doors::prompt::{CallWriter, PromptOptions, augment_system_prompt};
 use callweave::json::{AsValue, Value};
 use callweave::message::ToolCall;
 use serde_json::json;

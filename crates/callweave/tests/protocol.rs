@@ -54,7 +54,7 @@ fn own_cases_hold_all_laws() {
         let pretty = |message| serde_json::to_string_pretty(message).expect("messages serialise") + "\n";
         let messages: String = named.messages.iter().map(pretty).collect();
         expect(&case.join("expected.message.json"), &messages);
-        let found = laws::decode_cut(None, &bytes, &[]);
+        let found = laws::decode_truncated(None, &bytes, &[]);
         assert_eq!(found.events, named.events, "{title}: found to be {:?}", found.protocol);
     });
 }
@@ -73,8 +73,8 @@ fn streamed_and_whole_give_the_same_message() {
             if !twin.exists() {
                 continue;
             }
-            let [streamed, whole] =
-                [&case, &twin].map(|case| comparable(&laws::decode_cut(None, &input(case), &[]).messages[0]));
+            let [streamed, whole] = [&case, &twin]
+                .map(|case| comparable(&laws::decode_truncated(None, &input(case), &[]).messages[0]));
             assert_eq!(streamed, whole, "{}", case.display());
             count += 1;
         }
@@ -134,7 +134,7 @@ fn recorded(corpus: &std::path::Path) {
         let has_reasoning = choices().any(|choice| {
             let is_reasoning = |content: &BlockContent| matches!(content, BlockContent::Reasoning { .. });
             choice.blocks.iter().any(|block| is_reasoning(&block.content))
-                || choice.items.iter().any(|item| item.word == "reasoning")
+                || choice.items.iter().any(|item| item.wire_type == "reasoning")
                 // Some providers hang their signatures on calls.
                 || choice.attachments(AttachmentKind::Signature).next().is_some()
                 || format!("{:?}", choice.blocks).to_lowercase().contains("signature")

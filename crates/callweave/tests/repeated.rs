@@ -16,11 +16,11 @@ use callweave::event::{Event, EventKind, JsonText, TokenCounts};
 use callweave::framing::Framing;
 use callweave::protocol::{Protocol, TABLE};
 use cores::each;
-use laws::decode_cut;
+use laws::decode_truncated;
 use samples::samples;
 
 /// How much of a recording is written.
-const MOST: usize = if cfg!(debug_assertions) { 200 } else { 2_000 };
+const MAX: usize = if cfg!(debug_assertions) { 200 } else { 2_000 };
 /// How many pieces a delta is cut into.
 const PIECES: usize = 4;
 
@@ -44,7 +44,7 @@ fn in_pieces(events: &[Event<'static>], has_counts: bool) -> Vec<Event<'static>>
                 let counters =
                     TokenCounts { output_tokens: Some(all.len() as u64), ..TokenCounts::default() };
                 let raw = JsonText::from_value(&serde_json::json!({"output_tokens": all.len()}));
-                all.push(Event::new(0, EventKind::Usage { word: "usage".into(), counters, raw }));
+                all.push(Event::new(0, EventKind::Usage { wire_type: "usage".into(), counters, raw }));
             }
             let text = piece.to_owned().into();
             all.push(Event { body: EventKind::Delta { block: *block, kind: *kind, text }, ..event.clone() });
@@ -72,10 +72,10 @@ fn write(
 
 #[test]
 fn a_delta_is_told_as_if_it_were_written_in_full() {
-    let modes = [EncodeOptions::faithful(), EncodeOptions::mended()];
+    let modes = [EncodeOptions::lossless(), EncodeOptions::normalized()];
     each(&samples(), |sample| {
-        let mut events = decode_cut(Some(sample.protocol), &sample.bytes, &[]).events;
-        events.truncate(MOST);
+        let mut events = decode_truncated(Some(sample.protocol), &sample.bytes, &[]).events;
+        events.truncate(MAX);
         let [plain, counted] = [false, true].map(|has_counts| in_pieces(&events, has_counts));
         for written in TABLE.iter().copied().filter(|protocol| protocol.is_written()) {
             for options in modes.clone().map(|options| options.model("anthropic.m")) {

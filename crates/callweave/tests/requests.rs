@@ -215,7 +215,7 @@ fn ids_have_nine_letters_for_mistral() {
     let request = chat.read_request(body.parse().expect("JSON")).expect("a request");
     let mut options = RequestOptions::default();
     options.provider = Some("mistral".to_owned());
-    options.mode = RequestMode::Mended;
+    options.mode = RequestMode::Normalized;
     let written = chat.write_request(&request, &options).expect("a body").body;
     let id = written.pointer("/messages/1/tool_calls/0/id").and_then(Value::as_str).expect("an id");
     assert!(id.len() == 9 && id.bytes().all(|byte| byte.is_ascii_alphanumeric()), "{id}");

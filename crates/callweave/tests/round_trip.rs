@@ -21,7 +21,7 @@ use callweave::framing::{Frame, Framer, StreamLimits};
 use callweave::json::{JsonKind, Str, Tape, TapeNode};
 use callweave::message::{BlockContent, Message};
 use callweave::protocol::Protocol;
-use laws::{Decoded, comparable, decode_cut, merge};
+use laws::{Decoded, comparable, decode_truncated, merge};
 use samples::{Sample, all_samples};
 
 /// What a protocol's answers may lose, by the key of the leaf, and why a provider's engineer would not mind.
@@ -220,10 +220,15 @@ fn essence(events: &[Event<'static>]) -> Vec<String> {
         match &event.body {
             EventKind::Notice(_) => {}
             // In how many pieces they come says nothing.
-            EventKind::Attachment { scope, kind: kind @ AttachmentKind::Logprobs, word, value } => {
+            EventKind::Attachment {
+                scope,
+                kind: kind @ AttachmentKind::Logprobs,
+                wire_type: word,
+                value,
+            } => {
                 told.extend(value.clone().entries().into_iter().map(|value| {
                     let (scope, kind, word) = (*scope, *kind, word.clone());
-                    Event::new(event.choice, EventKind::Attachment { scope, kind, word, value })
+                    Event::new(event.choice, EventKind::Attachment { scope, kind, wire_type: word, value })
                 }));
             }
             _ => merge(&mut told, event.clone()),
@@ -242,7 +247,7 @@ fn essence(events: &[Event<'static>]) -> Vec<String> {
             EventKind::BlockStart { block: own, .. }
             | EventKind::Delta { block: own, .. }
             | EventKind::Correction { block: own, .. }
-            | EventKind::Foreign { scope: EventScope::Block(own), .. }
+            | EventKind::Extra { scope: EventScope::Block(own), .. }
             | EventKind::Identity { scope: EventScope::Block(own), .. }
             | EventKind::Attachment { scope: EventScope::Block(own), .. } => *own == block,
             _ => false,
@@ -251,8 +256,8 @@ fn essence(events: &[Event<'static>]) -> Vec<String> {
         told.insert(at, end);
     }
     let is_free = |event: &Event<'_>| {
-        use EventKind::{Attachment, Foreign, Identity, Usage};
-        matches!(event.body, Foreign { .. } | Attachment { .. } | Usage { .. } | Identity { .. })
+        use EventKind::{Attachment, Extra, Identity, Usage};
+        matches!(event.body, Extra { .. } | Attachment { .. } | Usage { .. } | Identity { .. })
     };
     let mut lines: Vec<(bool, String)> = told
         .iter()
@@ -375,21 +380,21 @@ fn lost(protocol: &Protocol, input: &[u8], output: &[u8]) -> Vec<String> {
 
 fn check(protocol: &'static Protocol, sample: &Sample, complaints: &mut Vec<String>) {
     let Sample { title, bytes, .. } = sample;
-    let decoded = decode_cut(Some(protocol), bytes, &[]);
+    let decoded = decode_truncated(Some(protocol), bytes, &[]);
     if decoded.error.is_some() {
         return;
     }
     let lines = bytes.iter().filter(|&&byte| byte == b'\n').count();
-    let is_whole = bytes.trim_ascii_start().starts_with(b"{") && lines <= decoded.messages.len()
+    let is_complete = bytes.trim_ascii_start().starts_with(b"{") && lines <= decoded.messages.len()
         || serde_json::from_slice::<serde_json::Value>(bytes).is_ok();
-    let stream = encode_stream(protocol, &decoded, &EncodeOptions::faithful());
-    let again = decode_cut(Some(protocol), &stream, &[]);
+    let stream = encode_stream(protocol, &decoded, &EncodeOptions::lossless());
+    let again = decode_truncated(Some(protocol), &stream, &[]);
     // A body has no word for being cut off.
-    let is_cut =
+    let is_truncated =
         |message: &Message| message.notices.iter().any(|notice| notice.code == NoticeCode::Truncated);
-    let is_cut = decoded.messages.iter().any(is_cut);
-    if is_whole && is_cut {
-    } else if is_whole {
+    let is_truncated = decoded.messages.iter().any(is_truncated);
+    if is_complete && is_truncated {
+    } else if is_complete {
         let (one, other) = (messages(protocol, &decoded), messages(protocol, &again));
         if one != other {
             complaints.push(format!("{title}: whole → stream\n  {one:?}\n  {other:?}"));
@@ -410,15 +415,15 @@ fn check(protocol: &'static Protocol, sample: &Sample, complaints: &mut Vec<Stri
         complaints.push(format!("{title}: lost in the stream: {lost:?}"));
     }
     let [message] = &decoded.messages[..] else { return };
-    if is_cut {
+    if is_truncated {
         return;
     }
     let mut whole = Vec::new();
     assert!(
-        protocol.encode_whole(message, &EncodeOptions::faithful(), &mut whole),
+        protocol.encode_body(message, &EncodeOptions::lossless(), &mut whole),
         "a protocol that is written"
     );
-    let again = decode_cut(Some(protocol), &whole, &[]);
+    let again = decode_truncated(Some(protocol), &whole, &[]);
     let (one, other) = (messages(protocol, &decoded), messages(protocol, &again));
     if one != other {
         complaints

@@ -1,12 +1,12 @@
 //! Numbers as they were written and members in their order, on every way through the library.
 
 use callweave::accumulator::Accumulator;
+use callweave::compat::ex_athena::{ProviderCapabilities, extract};
+use callweave::compat::loose::nous::ToolCallAccumulator;
+use callweave::compat::loose::req_llm::ChunkAccumulator;
+use callweave::compat::prompty::{Processed, PromptAgent, process};
+use callweave::compat::tool_call_aggregator::{Aggregator, IngestMessageOptions};
 use callweave::dialect::{ExtractOptions as Reading, Extraction};
-use callweave::doors::aggregator::{Aggregator, IngestMessageOptions};
-use callweave::doors::extract::{ProviderCapabilities, extract};
-use callweave::doors::loose::nous::ToolCallAccumulator;
-use callweave::doors::loose::reqllm::ChunkAccumulator;
-use callweave::doors::process::{Processed, PromptAgent, process};
 use callweave::event::Event;
 use callweave::json::partial::PartialValue;
 use callweave::json::repair::repair;
@@ -192,6 +192,6 @@ fn large_objects_are_read_in_linear_time() {
     assert_eq!(object.to_string(), text);
     let message = decode(answer().replace(WRITTEN, &text).as_bytes()).expect("an answer");
     assert_eq!(message.tool_calls().next().map(|call| call.arguments()), Some(text.as_str()));
-    let foreign = message.foreign.iter().map(|(_, value)| value.to_value());
-    assert_eq!(foreign.into_iter().find(|value| value.is_object()), Some(object.into()));
+    let extra = message.extra.iter().map(|(_, value)| value.to_value());
+    assert_eq!(extra.into_iter().find(|value| value.is_object()), Some(object.into()));
 }

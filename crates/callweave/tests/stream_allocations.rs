@@ -58,7 +58,7 @@ fn translating_allocates_nothing_per_delta() {
         for written in TABLE.iter().copied().filter(|protocol: &&Protocol| protocol.is_written()) {
             let title = format!("{} → {}", stream.name, written.name);
             grows_with_the_logarithm(&title, stream, |pieces| {
-                let options = EncodeOptions::mended().model("anthropic.m");
+                let options = EncodeOptions::normalized().model("anthropic.m");
                 let mut encoder = written.encoder(&options).expect("a protocol that is written");
                 let mut out = Vec::new();
                 block_on(async {

@@ -1,8 +1,8 @@
 //! Requests for models without native tools: what is taught and written into the history is read back.
 
 use callweave::Value;
+use callweave::compat::teach::{CallWriter, PromptOptions, TaughtRequest, teach};
 use callweave::dialect::{Dialect, DialectRegistry, Extraction, TextStart};
-use callweave::doors::prompt::{CallWriter, PromptOptions, TaughtRequest, teach};
 use callweave::event::CallKind;
 use callweave::json::Object;
 use callweave::message::ToolCall;
@@ -313,7 +313,7 @@ fn an_answer_in_the_dialect_is_the_clients_own_call() {
     let expected = [("run it", CallKind::Custom, "ls"), ("send", CallKind::Function, "{\"to\":\"x\"}")];
     assert_eq!(calls, expected);
     let blocks = message.first().map_or(&[][..], |choice| &choice.blocks);
-    let namespaces = blocks.iter().filter_map(|block| block.foreign.get("namespace"));
+    let namespaces = blocks.iter().filter_map(|block| block.extra.get("namespace"));
     assert_eq!(namespaces.map(|namespace| namespace.as_str()).collect::<Vec<_>>(), ["\"mail\""]);
 }
 

@@ -4,7 +4,7 @@
 #[path = "support/spans.rs"]
 mod spans;
 
-use callweave::doors::process::{
+use callweave::compat::prompty::{
     PromptAgent, StreamItem, process, process_async, process_bytes, process_stream,
 };
 use opentelemetry::trace::Status;

@@ -168,7 +168,7 @@ fn made(row: &Row, recordings: &Recordings) -> Option<Probe> {
 /// What changed between two decodings of nearly the same answer.
 fn compare(before: &[Event<'static>], after: &[Event<'static>]) -> Effect {
     let told = |events: &'_ [Event<'static>]| -> Vec<Event<'static>> {
-        events.iter().filter(|event| !matches!(event.body, EventKind::Foreign { .. })).cloned().collect()
+        events.iter().filter(|event| !matches!(event.body, EventKind::Extra { .. })).cloned().collect()
     };
     if before == after {
         Effect::None

@@ -11,11 +11,11 @@ use anyhow::{Context, Result, bail};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use callweave::accumulator::Accumulator;
+use callweave::arguments::ArgumentStage;
 use callweave::encode::{self, EncodeMode, Encoder};
 use callweave::event::{Event, Sink};
 use callweave::framing::{Framing, StreamLimits};
 use callweave::json::Value;
-use callweave::mend::ArgumentStage;
 use callweave::message::Message;
 use callweave::protocol::{Protocol, TABLE};
 use clap::Args;
@@ -23,13 +23,13 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::answer::{ReadOptions, is_streamed};
+use crate::arguments::RepairFlags;
 use crate::batches::JobCount;
 use crate::commands::decode::{ChosenProtocol, protocol_parser, unknown_protocol};
 use crate::commands::extract::{NO_DIALECT, TextReading};
 use crate::commands::requests::RequestTranslation;
 use crate::input::InputFile;
-use crate::mending::RepairFlags;
+use crate::response::{ReadOptions, is_streamed};
 use crate::rows::{self, RowFailure, RowOutcome, RowRequest};
 use crate::size;
 use crate::verdict;
@@ -119,7 +119,7 @@ struct ConvertPlan {
     is_stream: Option<bool>,
     /// Whether a stream is one array.
     is_array: bool,
-    is_mended: bool,
+    is_normalized: bool,
 }
 
 impl ConvertArgs {
@@ -131,7 +131,7 @@ impl ConvertArgs {
                 from,
                 to: self.to,
                 provider: self.provider.as_deref(),
-                is_mended: self.mend,
+                is_normalized: self.mend,
                 dialect: self.wording.name(&dialects)?,
                 dialects: &dialects,
             };
@@ -147,7 +147,7 @@ impl ConvertArgs {
         let reading = ReadOptions { protocol, limits, dialect: dialect.as_ref(), mend: &mend };
         let is_stream = (self.stream || self.whole || self.array).then_some(!self.whole);
         if self.jsonl {
-            let defaults = |to| ConvertPlan { to, is_stream, is_array: self.array, is_mended: self.mend };
+            let defaults = |to| ConvertPlan { to, is_stream, is_array: self.array, is_normalized: self.mend };
             return rows::run(std::slice::from_ref(&self.file), self.jobs, |row: ConvertRow| {
                 let to = row.to.as_deref().map(named).transpose()?.or(self.to);
                 let wish = defaults(to.context("a request needs \"to\"")?);
@@ -155,7 +155,7 @@ impl ConvertArgs {
             });
         }
         let to = self.to.context("--to is missing")?;
-        let wish = ConvertPlan { to, is_stream, is_array: self.array, is_mended: self.mend };
+        let wish = ConvertPlan { to, is_stream, is_array: self.array, is_normalized: self.mend };
         let mut input = InputFile::open(&self.file, ExpectedWrapping::Answer)?;
         rows::conclude(wish.convert(&mut input, reading, &mut io::stdout().lock()))
     }
@@ -206,17 +206,17 @@ impl ConvertPlan {
 
     /// Whether calls and everything else are written as clients of the protocol expect them.
     fn is_normalized(self, from: Option<&'static Protocol>) -> bool {
-        self.is_mended || from != Some(self.to)
+        self.is_normalized || from != Some(self.to)
     }
 
     fn options(self, from: Option<&'static Protocol>) -> encode::EncodeOptions {
         let options = match self.is_normalized(from) {
-            true => encode::EncodeOptions::mended(),
-            false => encode::EncodeOptions::faithful(),
+            true => encode::EncodeOptions::normalized(),
+            false => encode::EncodeOptions::lossless(),
         };
         let options = match options.mode {
-            EncodeMode::Faithful => options,
-            EncodeMode::Mended => options.reporting_truncation().id(made_id(self.to)).created(now()),
+            EncodeMode::Lossless => options,
+            EncodeMode::Normalized => options.reporting_truncation().id(made_id(self.to)).created(now()),
         };
         if self.is_array { options.framing(Framing::JsonValues) } else { options }
     }
@@ -295,7 +295,7 @@ impl<'w> ConvertOutput<'w> {
         let messages = self.message.take_all();
         for message in messages.iter().filter(|message| **message != Message::default()) {
             let options = self.wish.options(from);
-            self.wish.to.encode_whole(message, &options, &mut self.buffer);
+            self.wish.to.encode_body(message, &options, &mut self.buffer);
             self.buffer.push(b'\n');
         }
         self.flush()?;
@@ -335,7 +335,7 @@ impl RowRequest for ConvertRow {
 impl ConvertRow {
     fn convert(self, wish: ConvertPlan, reading: ReadOptions<'_>) -> Result<RowOutcome, RowFailure> {
         let is_stream = self.stream.or(wish.is_stream);
-        let wish = ConvertPlan { is_stream, is_mended: self.mend.unwrap_or(wish.is_mended), ..wish };
+        let wish = ConvertPlan { is_stream, is_normalized: self.mend.unwrap_or(wish.is_normalized), ..wish };
         let ChosenProtocol(protocol) = ChosenProtocol(reading.protocol).or_named(self.from.as_deref())?;
         let mut input = InputFile::given(self.data, self.data_base64, self.file)?;
         let mut out = Vec::new();

@@ -13,13 +13,13 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::answer::{ReadOptions, outcome};
+use crate::arguments::RepairFlags;
 use crate::batches::JobCount;
 use crate::commands::extract::{NO_DIALECT, TextReading};
 use crate::declared::{KnownDialects, tools_of};
 use crate::input::InputFile;
-use crate::mending::RepairFlags;
 use crate::render::{EventPrinter, OutputForm, print_whole};
+use crate::response::{ReadOptions, outcome};
 use crate::rows::{self, FileTurn, RowFailure, RowOutcome, RowRequest};
 use crate::size;
 use crate::wrapping::ExpectedWrapping;
@@ -138,9 +138,9 @@ impl DecodeArgs {
         let mut input = InputFile::open(turn.path, ExpectedWrapping::Answer)?;
         let mut printer = EventPrinter::of_file(form, turn)?;
         let mut sink = printer.sink();
-        let is_whole = form == OutputForm::Message;
-        let live: Option<&mut EventSink<'_>> = if is_whole { None } else { Some(&mut sink) };
-        let answers = reading.read(&mut input, live, is_whole, |decoder, ended| {
+        let is_complete = form == OutputForm::Message;
+        let live: Option<&mut EventSink<'_>> = if is_complete { None } else { Some(&mut sink) };
+        let answers = reading.read(&mut input, live, is_complete, |decoder, ended| {
             for message in ended.drain(..) {
                 results.take(outcome(&message, decoder.protocol()).map_err(RowFailure::from));
             }

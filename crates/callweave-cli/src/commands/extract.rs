@@ -3,19 +3,19 @@
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, anyhow};
+use callweave::arguments::ArgumentStage;
 use callweave::dialect::{DialectRegistry, ExtractOptions, Extraction, Extractor, TextStart, Tools};
 use callweave::event::{Event, EventSink, Sink};
 use callweave::json::Value;
-use callweave::mend::ArgumentStage;
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::{Args, ValueEnum};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use crate::arguments::RepairFlags;
 use crate::batches::JobCount;
 use crate::declared::{KnownDialects, read_tools, tools_of};
 use crate::input::InputFile;
-use crate::mending::RepairFlags;
 use crate::render::{EventPrinter, OutputForm};
 use crate::rows::{self, FileTurn, RowFailure, RowOutcome, RowRequest};
 use crate::verdict;

@@ -5,8 +5,8 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow, bail};
+use callweave::compat::teach::{PromptOptions, augment_system_prompt};
 use callweave::dialect::Dialect;
-use callweave::doors::prompt::{PromptOptions, augment_system_prompt};
 use callweave::json::Value;
 use clap::Args;
 use serde::Deserialize;

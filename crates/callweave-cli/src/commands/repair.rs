@@ -191,7 +191,7 @@ impl RepairPlan<'_> {
     fn fit(&self, schema: &Schema, input: &str, report: &mut RepairReport) -> Result<()> {
         let (extent, missing) = match self.is_partial {
             true => (TextCompleteness::Prefix, MissingMembers::Blank),
-            false => (TextCompleteness::Whole, MissingMembers::Keep),
+            false => (TextCompleteness::Complete, MissingMembers::Keep),
         };
         let missing = self.missing.map_or(missing, MissingMembers::from);
         let fit = schema.read_with(input, schema::CoerceOptions { missing, extent });

@@ -4,8 +4,8 @@ use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow, bail};
+use callweave::compat::teach::{PromptOptions, teach};
 use callweave::dialect::Dialect;
-use callweave::doors::prompt::{PromptOptions, teach};
 use callweave::json::Value;
 use callweave::protocol::Protocol;
 use callweave::request::{Loss, RequestMode, RequestOptions, WrittenRequest};
@@ -17,8 +17,8 @@ use crate::commands::convert::named;
 use crate::commands::decode::ChosenProtocol;
 use crate::declared::KnownDialects;
 use crate::input::InputFile;
+use crate::report::tell;
 use crate::rows::{self, RowFailure, RowOutcome};
-use crate::tell::tell;
 use crate::wrapping::ExpectedWrapping;
 
 /// How requests are to be written.
@@ -26,7 +26,7 @@ pub(super) struct RequestTranslation<'t> {
     pub(super) from: Option<&'static Protocol>,
     pub(super) to: Option<&'static Protocol>,
     pub(super) provider: Option<&'t str>,
-    pub(super) is_mended: bool,
+    pub(super) is_normalized: bool,
     /// The dialect that tools are taught in: its name, or `auto` for that of the model.
     pub(super) dialect: Option<&'t str>,
     pub(super) dialects: &'t KnownDialects,
@@ -61,7 +61,7 @@ impl RequestTranslation<'_> {
         let to = self.to.context("--to is missing")?;
         let mut options = RequestOptions::default();
         options.provider = self.provider.map(str::to_owned);
-        options.mode = if self.is_mended { RequestMode::Mended } else { RequestMode::Faithful };
+        options.mode = if self.is_normalized { RequestMode::Normalized } else { RequestMode::Lossless };
         let in_words = |error: callweave::Error| anyhow!("{}", error.detail());
         let mut request = from.read_request(body).map_err(in_words)?;
         let dialect = self.taught(request.model.as_deref())?;
@@ -128,7 +128,7 @@ impl TranslationRow {
             from,
             to: self.to.as_deref().map(named).transpose()?.or(defaults.to),
             provider: self.provider.as_deref().or(defaults.provider),
-            is_mended: self.mend.unwrap_or(defaults.is_mended),
+            is_normalized: self.mend.unwrap_or(defaults.is_normalized),
             dialect: self.dialect.as_deref().or(defaults.dialect),
             dialects: defaults.dialects,
         };

@@ -23,7 +23,7 @@ use tokio::sync::Notify;
 
 use super::serve::{ConfigSources, LogForm, begin_log};
 use crate::log::LogOutput;
-use crate::tell::tell;
+use crate::report::tell;
 use agents::{AgentContext, AgentName};
 
 /// Run a coding agent with any model: a gateway of its own starts and ends with it

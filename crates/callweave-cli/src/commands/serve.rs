@@ -18,7 +18,7 @@ use tokio::sync::Notify;
 
 use crate::commands::decode::unknown_protocol;
 use crate::log::{LogOutput, PlainFields};
-use crate::tell::tell;
+use crate::report::tell;
 
 /// Serve any client from any model, with valid tool calls
 #[derive(Args)]

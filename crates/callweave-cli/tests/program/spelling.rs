@@ -16,7 +16,7 @@ fn decoding() {
     let message = run(&["decode", "--as", "message"], answer()).good();
     assert!(message.stdout().contains(WRITTEN) && message.stdout().contains(&quoted), "{}", message.stdout());
     let events = run(&["decode", "--as", "events"], answer()).good();
-    assert!(events.stdout().contains(&format!("\"members\":{{\"odd\":{WRITTEN}}}")), "{}", events.stdout());
+    assert!(events.stdout().contains(&format!("\"extra\":{{\"odd\":{WRITTEN}}}")), "{}", events.stdout());
     let rows = run(&["decode", "--jsonl"], format!("{{\"data\":{}}}\n", answer())).good();
     assert_eq!(rows.stdout(), message.stdout());
 }

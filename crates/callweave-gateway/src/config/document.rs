@@ -10,7 +10,7 @@ use super::problem::ConfigOrigin;
 use super::{Config, ConfigProblem, nearest};
 
 /// So many problems are told at once.
-const MOST: usize = 32;
+const MAX: usize = 32;
 
 /// Keys that others have, and what they are called here.
 const ELSEWHERE: &[(&str, &str)] = &[
@@ -41,14 +41,14 @@ pub(super) fn read(text: &str) -> (Config, Option<ConfigProblem>) {
     let (mut document, errors) = DeTable::parse_recoverable(text);
     // What is no TOML may mean anything.
     if !errors.is_empty() {
-        errors.iter().take(MOST).for_each(&mut tell);
+        errors.iter().take(MAX).for_each(&mut tell);
         return (Config::default(), found);
     }
     let mut origin = ConfigOrigin::default();
     index(document.get_ref(), "", &mut |path, at| {
         origin.put_line(path, line(Some(at..at)).unwrap_or_default());
     });
-    for _ in 0..MOST {
+    for _ in 0..MAX {
         match Config::deserialize(toml::Deserializer::from(document.clone())) {
             Ok(config) => return (Config { origin, ..config }, found),
             Err(error) => {

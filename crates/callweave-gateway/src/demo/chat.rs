@@ -177,7 +177,7 @@ pub(super) fn stream(row: &DemoModel, plan: &DemoPlan) -> Vec<ScriptStep> {
     match habits.end {
         EndHabit::Whole => {
             steps.push(ScriptStep::Send(chunk(Value::object([]), Some(speech.finish))));
-            if plan.tells_usage {
+            if plan.emits_usage {
                 let frame = frame(
                     row,
                     plan,

@@ -159,8 +159,8 @@ impl<'f> SchemaFilling<'f> {
         let fits = |number: &f64| {
             least.is_none_or(|least| *number >= least) && most.is_none_or(|most| *number <= most)
         };
-        let is_whole = self.kind(schema) == "integer";
-        let spoken = self.numbers().filter(fits).find(|number| !is_whole || number.fract() == 0.0);
+        let is_complete = self.kind(schema) == "integer";
+        let spoken = self.numbers().filter(fits).find(|number| !is_complete || number.fract() == 0.0);
         let number = spoken.unwrap_or_else(|| least.unwrap_or(1.0).min(most.unwrap_or(f64::MAX)));
         match number.fract() == 0.0 && number.abs() < 1e15 {
             true => (number as i64).into(),

@@ -20,7 +20,7 @@ pub(super) struct DemoPlan {
     /// Whether what the model lacks was asked for again.
     pub(super) is_asked_again: bool,
     /// Whether token counts are told at the end of a stream.
-    pub(super) tells_usage: bool,
+    pub(super) emits_usage: bool,
     /// About how many tokens it was given.
     pub(super) prompt_tokens: usize,
     /// How many messages came before.
@@ -95,7 +95,7 @@ impl DemoPlan {
             calls,
             tools: declared(&tools),
             is_asked_again,
-            tells_usage: request.stream_usage == Some(true),
+            emits_usage: request.stream_usage == Some(true),
             prompt_tokens: 1 + texts(&request.messages).map(str::len).sum::<usize>() / 4,
             turn: request.messages.len(),
         }

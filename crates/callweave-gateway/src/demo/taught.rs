@@ -1,8 +1,8 @@
 //! Requests that teach tools in words: what a model that was taught understands of them.
 
 use callweave::Value;
+use callweave::compat::teach::CallWriter;
 use callweave::dialect::{Dialect, ExtractOptions, ExtractedCall, Extraction};
-use callweave::doors::prompt::CallWriter;
 use callweave::json::Array;
 use callweave::message::ToolCall;
 

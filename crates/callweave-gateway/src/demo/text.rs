@@ -1,7 +1,7 @@
 //! Calls written into the text, in a dialect.
 
+use callweave::compat::teach::CallWriter;
 use callweave::dialect::{Dialect, DialectRegistry, ExtractOptions, ExtractedCall, Extraction};
-use callweave::doors::prompt::CallWriter;
 use callweave::message::ToolCall;
 use callweave::{Tools, Value};
 

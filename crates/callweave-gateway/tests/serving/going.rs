@@ -64,7 +64,7 @@ async fn who_has_heard_nothing_yet_hears_that_the_gateway_goes() {
         stop.notify_one();
         for (path, asking) in asking {
             let got = asking.await.expect("no panic");
-            assert!(matches!(got.status, 503 | 529) && got.is_whole, "{path}: {got:?}");
+            assert!(matches!(got.status, 503 | 529) && got.is_complete, "{path}: {got:?}");
             let body: serde_json::Value = serde_json::from_slice(&got.body).expect("JSON");
             assert!(
                 body.get("error").is_some() && got.text().contains("shuts down"),

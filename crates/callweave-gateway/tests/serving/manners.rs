@@ -350,9 +350,9 @@ async fn an_answer_under_way_is_waited_for_when_the_gateway_stops() {
     let mut client = crate::client::send(address, "POST", "/v1/messages", &[], body.as_bytes()).await;
     assert_eq!(crate::client::head(&mut client).await.status, 200);
     stop.send(()).expect("a server");
-    let (text, is_whole) = crate::client::chunked(&mut client).await;
+    let (text, is_complete) = crate::client::chunked(&mut client).await;
     let text = String::from_utf8_lossy(&text).into_owned();
-    assert!(is_whole && text.contains("last") && text.contains("message_stop"), "{text}");
+    assert!(is_complete && text.contains("last") && text.contains("message_stop"), "{text}");
     tokio::time::timeout(Duration::from_secs(5), run).await.expect("it ends").expect("it ends well");
     assert!(tokio::net::TcpStream::connect(address).await.is_err());
 }

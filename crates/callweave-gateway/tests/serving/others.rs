@@ -22,10 +22,10 @@ fn answer(protocol: &'static Protocol, is_streamed: bool) -> Vec<u8> {
     let mut decoder = Decoder::new(&OPENAI_CHAT);
     if !is_streamed {
         let message = decoder.decode(body.as_bytes()).expect("an answer");
-        protocol.encode_whole(&message, &EncodeOptions::mended(), &mut bytes);
+        protocol.encode_body(&message, &EncodeOptions::normalized(), &mut bytes);
         return bytes;
     }
-    let mut encoder = protocol.encoder(&EncodeOptions::mended()).expect("a protocol that is written");
+    let mut encoder = protocol.encoder(&EncodeOptions::normalized()).expect("a protocol that is written");
     let mut sink = |event: Event<'_>| encoder.encode(&event, &mut bytes);
     decoder.push(body.as_bytes(), &mut sink).expect("an answer");
     decoder.finish(&mut sink).expect("an answer");

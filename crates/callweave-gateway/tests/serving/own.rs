@@ -288,9 +288,9 @@ async fn text_stays_in_its_item_and_calls_leave_it() {
         (call.to_owned(), &["reasoning", "function_call"]),
         (format!("So: {call}"), &["reasoning", "message", "function_call"]),
     ] {
-        let whole_item = item(&text);
+        let complete_item = item(&text);
         let pieces: Vec<&str> = text.split_inclusive(' ').collect();
-        let mut opened = whole_item.clone();
+        let mut opened = complete_item.clone();
         (opened["content"], opened["status"]) = (json!([]), json!("in_progress"));
         let part = |text: &str| json!({"type": "output_text", "text": text, "annotations": []});
         let response = |status: &str, output: &[&Value]| json!({"id": "resp_1", "object": "response", "model": "x", "status": status, "output": output});
@@ -307,13 +307,13 @@ async fn text_stays_in_its_item_and_calls_leave_it() {
         frames.extend([
             json!({"type": "response.output_text.done", "output_index": 1, "item_id": "msg_1", "content_index": 0, "text": text}),
             json!({"type": "response.content_part.done", "output_index": 1, "item_id": "msg_1", "content_index": 0, "part": part(&text)}),
-            json!({"type": "response.output_item.done", "output_index": 1, "item": whole_item}),
-            json!({"type": "response.completed", "response": response("completed", &[&reasoning, &whole_item])}),
+            json!({"type": "response.output_item.done", "output_index": 1, "item": complete_item}),
+            json!({"type": "response.completed", "response": response("completed", &[&reasoning, &complete_item])}),
         ]);
         for is_streamed in [false, true] {
             let answer = match is_streamed {
                 true => events(&frames, true),
-                false => whole(200, &response("completed", &[&reasoning, &whole_item])),
+                false => whole(200, &response("completed", &[&reasoning, &complete_item])),
             };
             let path = "/v1/responses";
             let got = asked("openai-responses", path, &responses("x", is_streamed), "auto", answer).await;

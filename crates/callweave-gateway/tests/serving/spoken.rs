@@ -115,7 +115,7 @@ async fn serve(
 fn told(answer: &str, name: &str, is_streamed: bool) -> String {
     let protocol = Protocol::named(name).expect("a protocol");
     let chat = Protocol::named("openai-chat").expect("a protocol");
-    let options = callweave::encode::EncodeOptions::mended().id("theirs").model("m");
+    let options = callweave::encode::EncodeOptions::normalized().id("theirs").model("m");
     let mut bytes = Vec::new();
     let mut decoder = Decoder::new(chat);
     if is_streamed {
@@ -127,7 +127,7 @@ fn told(answer: &str, name: &str, is_streamed: bool) -> String {
         let mut message = callweave::accumulator::Accumulator::new();
         decoder.push(answer.as_bytes(), &mut message).expect("a response");
         decoder.finish(&mut message).expect("a response");
-        protocol.encode_whole(message.message(), &options, &mut bytes);
+        protocol.encode_body(message.message(), &options, &mut bytes);
     }
     String::from_utf8(bytes).expect("text")
 }

@@ -155,7 +155,7 @@ async fn every_variable_has_a_key_of_the_same_meaning_and_the_key_counts() {
 
 #[tokio::test]
 async fn the_upstream_is_cancelled_when_the_answer_is_cut_and_only_then() {
-    for (keys, is_cut) in [
+    for (keys, is_truncated) in [
         ("stop_after_tools = true", true),
         ("stop_after_tools = true\nstop_after_tools_mode = \"all\"\nstop_after_tools_grace_ms = 50", true),
     ] {
@@ -172,7 +172,7 @@ async fn the_upstream_is_cancelled_when_the_answer_is_cut_and_only_then() {
             let got = post(&gateway, path, &body).await;
             assert_eq!(got.status, 200, "{keys} {path}: {}", got.text);
             assert!(!got.text.contains("TAIL"), "{keys} {path}: {}", got.text);
-            assert_eq!(far.is_left().await, is_cut, "{keys} {path}");
+            assert_eq!(far.is_left().await, is_truncated, "{keys} {path}");
         }
     }
 }

@@ -12,7 +12,7 @@ pub(crate) struct Reply {
     pub(crate) headers: Vec<(String, String)>,
     pub(crate) body: Vec<u8>,
     /// Whether the body came to its end, by the rules of HTTP.
-    pub(crate) is_whole: bool,
+    pub(crate) is_complete: bool,
 }
 
 impl Reply {
@@ -65,7 +65,7 @@ pub(crate) async fn head(stream: &mut BufReader<TcpStream>) -> Reply {
     let header =
         |line: &String| line.split_once(':').map(|(name, value)| (name.to_owned(), value.trim().to_owned()));
     let headers = lines.iter().skip(1).filter_map(header).collect();
-    Reply { status, headers, body: Vec::new(), is_whole: false }
+    Reply { status, headers, body: Vec::new(), is_complete: false }
 }
 
 /// Sends a request and reads the whole answer.
@@ -79,13 +79,13 @@ pub(crate) async fn ask(
     let mut stream = send(to, method, path, headers, body).await;
     let mut reply = head(&mut stream).await;
     if reply.header("transfer-encoding").is_some() {
-        (reply.body, reply.is_whole) = chunked(&mut stream).await;
+        (reply.body, reply.is_complete) = chunked(&mut stream).await;
     } else if let Some(length) = reply.header("content-length").and_then(|length| length.parse().ok()) {
         let mut body = vec![0; length];
-        reply.is_whole = stream.read_exact(&mut body).await.is_ok();
+        reply.is_complete = stream.read_exact(&mut body).await.is_ok();
         reply.body = body;
     } else {
-        reply.is_whole = stream.read_to_end(&mut reply.body).await.is_ok();
+        reply.is_complete = stream.read_to_end(&mut reply.body).await.is_ok();
     }
     reply
 }

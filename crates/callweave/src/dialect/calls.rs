@@ -35,7 +35,7 @@ impl CallCollector {
                 }
             }
             EventKind::BlockEnd { completion, .. } => {
-                self.whole.extend(self.growing.take().filter(|_| *completion == BlockCompletion::Whole));
+                self.whole.extend(self.growing.take().filter(|_| *completion == BlockCompletion::Complete));
             }
             _ => {}
         }

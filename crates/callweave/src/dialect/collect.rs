@@ -151,7 +151,7 @@ impl<'e> Sink<Event<'e>> for Extraction {
             EventKind::BlockEnd { block, completion } => {
                 if let Some(OpenBlock::Call(call)) = self.place(block) {
                     let call = &mut self.calls[call];
-                    call.incomplete = completion == BlockCompletion::Cut;
+                    call.incomplete = completion == BlockCompletion::Truncated;
                     let is_refused = completion == BlockCompletion::AfterDamage;
                     call.invalid = is_refused || !call.incomplete && !is_object(&call.arguments);
                 }

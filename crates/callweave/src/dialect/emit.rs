@@ -48,7 +48,7 @@ impl BlockEmitter {
         let Some((block, DeltaKind::Text)) = self.open else { return };
         self.put(ByteSpan::default(), EventKind::Correction { block, text: Cow::Borrowed("") }, sink);
         self.prose(DeltaKind::Reasoning, text, 0, sink);
-        self.end(BlockCompletion::Whole, sink);
+        self.end(BlockCompletion::Complete, sink);
     }
 
     /// Shows text or thoughts made from the next `len` bytes.
@@ -73,7 +73,7 @@ impl BlockEmitter {
     /// Ends a thought, if one is open.
     pub(super) fn end_reasoning(&mut self, sink: &mut EventSink<'_>) {
         if let Some((_, DeltaKind::Reasoning)) = self.open {
-            self.end(BlockCompletion::Whole, sink);
+            self.end(BlockCompletion::Complete, sink);
         }
     }
 
@@ -107,7 +107,7 @@ impl BlockEmitter {
             self.notice(NoticeCode::Judged, detail, sink);
             self.call(&call.name, "", CallKind::Function, 0, sink);
             self.argument(&call.arguments, 0, sink);
-            self.end(BlockCompletion::Whole, sink);
+            self.end(BlockCompletion::Complete, sink);
         }
     }
 
@@ -188,7 +188,7 @@ impl BlockEmitter {
     }
 
     fn start(&mut self, kind: DeltaKind, words: BlockKind<'_>, source: ByteSpan, sink: &mut EventSink<'_>) {
-        self.end(BlockCompletion::Whole, sink);
+        self.end(BlockCompletion::Complete, sink);
         let block = BlockId(self.next_block);
         self.next_block += 1;
         self.open = Some((block, kind));

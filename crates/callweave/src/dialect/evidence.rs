@@ -50,7 +50,7 @@ pub(super) struct CallEvidence<'e> {
     pub(super) strength: MarkerStrength,
     pub(super) standing: MarkerPosition,
     /// Whether it stands in a thought.
-    pub(super) is_in_thought: bool,
+    pub(super) is_in_reasoning: bool,
     /// Whether it is read as what all the rest of the answer may be; see [`CallVerdict::Doubt`].
     pub(super) is_doubted: bool,
     /// Whether it stands in a block.
@@ -106,7 +106,7 @@ const AT_OPENER: [EvidenceRule; 9] = [
     // A part of a JSON value that was no call itself.
     rule(Text, "it is part of a JSON value", |it| it.standing == MarkerPosition::Json && it.is_bare()),
     rule(Text, "it stands in a code block of a thought", |it| {
-        it.standing == MarkerPosition::Indented && it.is_in_thought && !it.is_doubted
+        it.standing == MarkerPosition::Indented && it.is_in_reasoning && !it.is_doubted
     }),
     // « {"name": … } »: what has no marker is data there.
     rule(Text, "it is shown", |it| it.standing.is_shown() && it.is_bare()),
@@ -116,7 +116,7 @@ const AT_OPENER: [EvidenceRule; 9] = [
         it.standing == MarkerPosition::Indented && !it.is_doubted
     }),
     // A thought may quote, or may have been forgotten to close.
-    rule(Doubt, "it stands in a thought", |it| it.is_in_thought && !it.is_doubted),
+    rule(Doubt, "it stands in a thought", |it| it.is_in_reasoning && !it.is_doubted),
     rule(Call, "nothing speaks against it", |_| true),
 ];
 

@@ -179,7 +179,7 @@ impl Extractor {
 
     /// Says that the model has ended its answer, and ends what is open.
     pub fn finish(&mut self, sink: &mut EventSink<'_>) {
-        self.end(BlockCompletion::Whole, sink);
+        self.end(BlockCompletion::Complete, sink);
     }
 
     /// Says that no more text will come: because the model has ended its answer, or because a limit has cut it.

@@ -17,7 +17,7 @@ pub(super) struct DialectPlan {
     pub(super) forms: Vec<CompiledForm>,
     pub(super) live: LiveMarkers,
     /// Whether a dialect that was asked for has thoughts.
-    pub(super) has_thoughts: bool,
+    pub(super) has_reasoning: bool,
     /// Whether matchers are to be given the whole text, so that nothing is read before its end.
     pub(super) waits_for_all: bool,
 }
@@ -112,9 +112,9 @@ impl DialectPlan {
             forms.extend(dialect.forms.iter().map(|form| CompiledForm::new(form.clone(), index)));
         }
         let live = build(&dialects, own, &forms);
-        let has_thoughts = dialects[..own].iter().any(|dialect| !dialect.thoughts.is_empty());
+        let has_reasoning = dialects[..own].iter().any(|dialect| !dialect.thoughts.is_empty());
         let waits_for_all = forms.iter().any(|compiled| compiled.whole_text_matcher().is_some());
-        Self { dialects, own, forms, live, has_thoughts, waits_for_all }
+        Self { dialects, own, forms, live, has_reasoning, waits_for_all }
     }
 
     /// Whether the text has to decide between several dialects.

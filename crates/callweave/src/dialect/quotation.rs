@@ -409,11 +409,14 @@ impl QuotationTracker {
             self.begin(b'\n', false);
         }
         let line = &self.head[..self.head_len.min(HEAD)];
-        let is_whole = self.head_len <= HEAD;
+        let is_complete = self.head_len <= HEAD;
         let words = line.trim_ascii();
-        let is_blank = words.is_empty() && is_whole;
+        let is_blank = words.is_empty() && is_complete;
         let delimiter = words.first().copied().filter(|first| {
-            is_whole && words.len() >= 4 && b"-.+=".contains(first) && words.iter().all(|byte| byte == first)
+            is_complete
+                && words.len() >= 4
+                && b"-.+=".contains(first)
+                && words.iter().all(|byte| byte == first)
         });
         let begins = |start: &str| {
             words.get(..start.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(start.as_bytes()))
@@ -431,7 +434,7 @@ impl QuotationTracker {
                     self.enclosure = OpenEnclosure::Delimited(byte, words.len(), is_certain);
                 } else if let Some(block) = block {
                     self.enclosure = OpenEnclosure::Block(block as u8);
-                } else if BLOCK_SCALARS.iter().any(|end| words.ends_with(end.as_bytes()) && is_whole) {
+                } else if BLOCK_SCALARS.iter().any(|end| words.ends_with(end.as_bytes()) && is_complete) {
                     self.enclosure = OpenEnclosure::Indented(indent, true);
                 } else if begins("@@ ") || begins("diff --git ") {
                     self.enclosure = OpenEnclosure::Patch;

@@ -47,7 +47,7 @@ pub struct DialectStage {
     dialect: Option<String>,
     next_block: u32,
     /// Whether the answer broke off, so that it did not end by itself.
-    is_cut: bool,
+    is_truncated: bool,
 }
 
 #[derive(Debug, Default)]
@@ -103,13 +103,16 @@ impl DialectStage {
     /// A stage for the dialect and tools of `options`.
     pub fn new(options: &ExtractOptions) -> Self {
         let options = options.clone();
-        Self { options, choices: Vec::new(), dialect: None, next_block: 0, is_cut: false }
+        Self { options, choices: Vec::new(), dialect: None, next_block: 0, is_truncated: false }
     }
 
     /// Says that no more events will come, and ends what is open.
     pub fn finish(&mut self, sink: &mut EventSink<'_>) {
-        let answer =
-            if std::mem::take(&mut self.is_cut) { BlockCompletion::Cut } else { BlockCompletion::Whole };
+        let answer = if std::mem::take(&mut self.is_truncated) {
+            BlockCompletion::Truncated
+        } else {
+            BlockCompletion::Complete
+        };
         for at in 0..self.choices.len() {
             end_text(&mut self.choices[at], answer, &mut self.next_block, sink);
             for held in std::mem::take(&mut self.choices[at].held) {
@@ -134,7 +137,7 @@ impl DialectStage {
         if let EventKind::BlockStart { block, kind: BlockKind::ToolCall { name, .. }, .. } = &event.body {
             // What the text shows is not called, where the protocol calls.
             choice.found.has_spoken = true;
-            end_text(choice, BlockCompletion::Cut, &mut self.next_block, sink);
+            end_text(choice, BlockCompletion::Truncated, &mut self.next_block, sink);
             if choice.found.calls.whole.iter().any(|told| told.name == *name) {
                 let call = CollectedCall { block: *block, name: name.to_string(), arguments: String::new() };
                 choice.held.push(HeldBlock { call, events: vec![event.into_owned()] });
@@ -308,7 +311,7 @@ impl DialectStage {
             },
             EventKind::Identity { scope, .. }
             | EventKind::Attachment { scope, .. }
-            | EventKind::Foreign { scope, .. }
+            | EventKind::Extra { scope, .. }
             | EventKind::Progress { scope, .. } => {
                 if let EventScope::Block(block) = *scope {
                     // What is said of a text that is being read is said of what was made of it last.
@@ -319,19 +322,19 @@ impl DialectStage {
                 }
             }
             EventKind::Finish { reason, .. } => {
-                let is_cut = matches!(
+                let is_truncated = matches!(
                     reason,
                     FinishReason::Length | FinishReason::ContentFilter | FinishReason::Error
                 );
                 end_text(
                     choice,
-                    if is_cut { BlockCompletion::Cut } else { BlockCompletion::Whole },
+                    if is_truncated { BlockCompletion::Truncated } else { BlockCompletion::Complete },
                     next_block,
                     sink,
                 );
             }
-            EventKind::Error(_) => self.is_cut = true,
-            EventKind::Notice(notice) => self.is_cut |= notice.code == NoticeCode::Truncated,
+            EventKind::Error(_) => self.is_truncated = true,
+            EventKind::Notice(notice) => self.is_truncated |= notice.code == NoticeCode::Truncated,
             EventKind::Start { .. }
             | EventKind::ChoiceStart
             | EventKind::ItemStart { .. }
@@ -388,7 +391,7 @@ impl ChoiceText {
             EventKind::BlockStart { kind, item, .. } => !matches!(kind, BlockKind::Text) || *item != pending,
             EventKind::Identity { scope: EventScope::Item(item), .. }
             | EventKind::Attachment { scope: EventScope::Item(item), .. }
-            | EventKind::Foreign { scope: EventScope::Item(item), .. } => Some(*item) == pending,
+            | EventKind::Extra { scope: EventScope::Item(item), .. } => Some(*item) == pending,
             // Of an item without text nothing can be made.
             EventKind::ItemEnd { item } => Some(*item) == pending && found.item != pending,
             _ => false,
@@ -509,7 +512,7 @@ impl BlockRenumbering<'_, '_> {
     /// Ends the block that was emptied and that no text came for.
     fn end_emptied(&mut self) {
         if let Some(block) = self.found.emptied.take() {
-            let body = EventKind::BlockEnd { block, completion: BlockCompletion::Whole };
+            let body = EventKind::BlockEnd { block, completion: BlockCompletion::Complete };
             self.sink.put(Event::new(self.choice, body));
         }
     }

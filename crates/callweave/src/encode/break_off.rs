@@ -20,7 +20,9 @@ impl TruncationWatcher {
         match &event.body {
             EventKind::Start { .. } => *self = Self::default(),
             EventKind::Error(_) => self.has_failed = true,
-            EventKind::Notice(notice) if is_cut(notice) => self.detail = Some(notice.detail.to_string()),
+            EventKind::Notice(notice) if is_truncated(notice) => {
+                self.detail = Some(notice.detail.to_string())
+            }
             EventKind::Finish { reason, raw }
                 if is_unfinished(*reason, raw.as_deref()) && !self.has_failed =>
             {
@@ -36,7 +38,7 @@ impl TruncationWatcher {
 
 /// The message with the error, if it was cut off and has none.
 pub(super) fn failed(message: &Message) -> Option<Message> {
-    let cut = message.notices.iter().find(|notice| is_cut(notice))?;
+    let cut = message.notices.iter().find(|notice| is_truncated(notice))?;
     let is_open = |choice: &Choice| match &choice.finish {
         Some(Finish { reason, raw }) => is_unfinished(*reason, raw.as_deref()),
         None => true,
@@ -52,7 +54,7 @@ pub(super) fn failed(message: &Message) -> Option<Message> {
     Some(failed)
 }
 
-fn is_cut(notice: &Notice<'_>) -> bool {
+fn is_truncated(notice: &Notice<'_>) -> bool {
     notice.code == NoticeCode::Truncated
 }
 

@@ -159,7 +159,7 @@ pub(crate) struct LossLedger {
     options: EncodeOptions,
     losses: Vec<Loss>,
     told: HashSet<(LossPlace, WireFeature)>,
-    members: HashSet<String>,
+    extra: HashSet<String>,
     /// None in faithful mode.
     says: Option<WireCapabilities>,
     /// The answer came in this protocol.
@@ -187,7 +187,7 @@ impl LossLedger {
             options: options.clone(),
             losses: Vec::new(),
             told: HashSet::new(),
-            members: HashSet::new(),
+            extra: HashSet::new(),
             says: None,
             is_own: false,
             choice: None,
@@ -204,8 +204,8 @@ impl LossLedger {
     /// What is lost of a whole message.
     pub(crate) fn of(row: CapabilityRow, message: &Message, options: &EncodeOptions) -> Vec<Loss> {
         let mut ledger = Self::new(row, options);
-        ledger.start(&message.word, message.id.as_deref(), message.model.as_deref());
-        ledger.belongings(LossPlace::Answer, None, &message.attachments, &message.foreign);
+        ledger.start(&message.wire_type, message.id.as_deref(), message.model.as_deref());
+        ledger.belongings(LossPlace::Answer, None, &message.attachments, &message.extra);
         message.errors.iter().for_each(|error| ledger.error(error));
         message.notices.iter().for_each(|notice| ledger.notice(notice));
         if let Some(usage) = &message.usage {
@@ -214,23 +214,23 @@ impl LossLedger {
         ledger.choice = message.first().map(|choice| choice.number);
         for choice in &message.choices {
             if ledger.says.is_some() && ledger.is_told(choice.number) {
-                ledger.whole_choice(choice);
+                ledger.complete_choice(choice);
             }
         }
         ledger.losses
     }
 
-    fn whole_choice(&mut self, choice: &Choice) {
+    fn complete_choice(&mut self, choice: &Choice) {
         let place = LossPlace::Choice(choice.number);
-        self.belongings(place, None, &choice.attachments, &choice.foreign);
+        self.belongings(place, None, &choice.attachments, &choice.extra);
         for item in &choice.items {
-            self.belongings(place, None, &item.attachments, &item.foreign);
+            self.belongings(place, None, &item.attachments, &item.extra);
         }
         for block in &choice.blocks {
-            let Block { id, word, attachments, foreign, content, .. } = block;
-            self.block(choice.number, *id, &kind(content), word);
+            let Block { id, wire_type, attachments, extra, content, .. } = block;
+            self.block(choice.number, *id, &kind(content), wire_type);
             let (on, place) = self.place(choice.number, *id);
-            self.belongings(place, on, attachments, foreign);
+            self.belongings(place, on, attachments, extra);
             if let BlockContent::ToolCall(call) = content {
                 self.end(choice.number, *id, call.completion);
             }
@@ -245,10 +245,10 @@ impl LossLedger {
         place: LossPlace,
         on: Option<ReasoningForm>,
         hung: &[Attachment],
-        foreign: &ExtraFields,
+        extra: &ExtraFields,
     ) {
         hung.iter().for_each(|own| self.hung(place, on, own.kind, &own.value));
-        foreign.iter().for_each(|(path, _)| self.member(path));
+        extra.iter().for_each(|(path, _)| self.member(path));
     }
 
     /// What is lost of the answer so far.
@@ -259,10 +259,10 @@ impl LossLedger {
     /// Takes the next event of a stream.
     pub(crate) fn take(&mut self, event: &Event<'_>) {
         match &event.body {
-            EventKind::Start { id, model, word, members } => {
+            EventKind::Start { id, model, wire_type, extra: members } => {
                 // That the input is cut off may be noticed before its answer begins.
                 *self = Self { is_endless: self.is_endless, ..Self::new(self.row, &self.options) };
-                self.start(word, id.as_deref(), model.as_deref());
+                self.start(wire_type, id.as_deref(), model.as_deref());
                 each_member(members.as_ref(), |path, _| self.member(path));
             }
             EventKind::Notice(notice) => {
@@ -280,11 +280,11 @@ impl LossLedger {
                     self.put(LossPlace::Answer, WireFeature::CountsWithoutEnd);
                 }
             }
-            EventKind::Foreign { path, .. } => self.member(path),
-            EventKind::Identity { scope: EventScope::Answer, .. } => {
+            EventKind::Extra { path, .. } => self.member(path),
+            EventKind::Identity { scope: EventScope::Response, .. } => {
                 self.put(LossPlace::Answer, WireFeature::LateId)
             }
-            EventKind::Attachment { scope: EventScope::Answer, kind, value, .. } => {
+            EventKind::Attachment { scope: EventScope::Response, kind, value, .. } => {
                 self.hung(LossPlace::Answer, None, *kind, value);
             }
             body => {
@@ -298,8 +298,8 @@ impl LossLedger {
     /// Takes what happened to a choice that is written.
     fn of_choice(&mut self, choice: u32, body: &EventKind<'_>) {
         match body {
-            EventKind::BlockStart { block, kind, word, members, .. } => {
-                self.block(choice, *block, kind, word);
+            EventKind::BlockStart { block, kind, wire_type, extra: members, .. } => {
+                self.block(choice, *block, kind, wire_type);
                 each_member(members.as_ref(), |path, _| self.member(path));
             }
             EventKind::Attachment { scope: EventScope::Block(block), kind, value, .. } => {
@@ -347,16 +347,16 @@ impl LossLedger {
 
     /// Names what only another protocol knows.
     fn member(&mut self, path: &str) {
-        if self.says.is_some() && !self.is_own && !self.members.contains(path) {
-            self.members.insert(path.to_owned());
+        if self.says.is_some() && !self.is_own && !self.extra.contains(path) {
+            self.extra.insert(path.to_owned());
             self.losses.push(loss(LossPlace::Answer, format!("member {path}")));
         }
     }
 
-    fn start(&mut self, word: &str, id: Option<&str>, model: Option<&str>) {
-        let says = (self.row)(word, model, &self.options);
-        self.says = Some(says).filter(|_| self.options.is_mended());
-        self.is_own = says.own.contains(&word);
+    fn start(&mut self, wire_type: &str, id: Option<&str>, model: Option<&str>) {
+        let says = (self.row)(wire_type, model, &self.options);
+        self.says = Some(says).filter(|_| self.options.is_normalized());
+        self.is_own = says.own.contains(&wire_type);
         self.is_named = id.is_some() || model.is_some();
         if self.is_endless {
             self.put(LossPlace::Answer, WireFeature::CutOff);
@@ -381,8 +381,8 @@ impl LossLedger {
             self.put(LossPlace::Answer, WireFeature::NamesOfFailure);
         }
         let Some(says) = self.says else { return };
-        let word = error_word(error, says.errors);
-        let class = says.errors.iter().find(|(known, _)| Some(*known) == word).map(|(_, class)| *class);
+        let wire_type = error_word(error, says.errors);
+        let class = says.errors.iter().find(|(known, _)| Some(*known) == wire_type).map(|(_, class)| *class);
         // Who has no words of its own writes the class beside.
         if !says.errors.is_empty() && class != Some(error.class) {
             self.lose(LossPlace::Answer, WireFeature::ErrorClass);
@@ -421,7 +421,7 @@ impl LossLedger {
         is_told
     }
 
-    fn block(&mut self, choice: u32, block: BlockId, kind: &BlockKind<'_>, word: &str) {
+    fn block(&mut self, choice: u32, block: BlockId, kind: &BlockKind<'_>, wire_type: &str) {
         let place = LossPlace::Block(choice, self.blocks);
         let mut form = None;
         match kind {
@@ -448,7 +448,7 @@ impl LossLedger {
                 self.is_misread |= call.as_deref().is_some_and(|call| self.calls.contains(call));
             }
             // Nor does any client know what nobody has a word for.
-            BlockKind::Opaque { .. } if word.is_empty() => self.put(place, WireFeature::Unnamed),
+            BlockKind::Opaque { .. } if wire_type.is_empty() => self.put(place, WireFeature::Unnamed),
             BlockKind::Opaque { .. } => self.put(place, WireFeature::Opaque),
         }
         self.open.insert(block, (form, self.blocks));
@@ -456,7 +456,7 @@ impl LossLedger {
     }
 
     fn end(&mut self, choice: u32, block: BlockId, completion: BlockCompletion) {
-        if completion != BlockCompletion::Whole {
+        if completion != BlockCompletion::Complete {
             self.put(self.place(choice, block).1, WireFeature::Cut);
             // A call that seems to be whole seems to wait for its result, and one that does not, not.
             self.is_misread = true;

@@ -21,10 +21,10 @@ pub(crate) fn arguments(call: &ToolCall) -> Cow<'_, str> {
     match (call.completion, call.kind) {
         // The stage that found it has seen to that.
         (BlockCompletion::AfterDamage, _) if text.starts_with("{\"INVALID_JSON\":") => text.into(),
-        (BlockCompletion::Cut | BlockCompletion::AfterDamage, _) => under(INVALID_JSON, text),
-        (BlockCompletion::Whole, CallKind::Custom) => under(INPUT, text),
-        (BlockCompletion::Whole, CallKind::Function | CallKind::Builtin) if is_object(text) => text.into(),
-        (BlockCompletion::Whole, CallKind::Function | CallKind::Builtin) => {
+        (BlockCompletion::Truncated | BlockCompletion::AfterDamage, _) => under(INVALID_JSON, text),
+        (BlockCompletion::Complete, CallKind::Custom) => under(INPUT, text),
+        (BlockCompletion::Complete, CallKind::Function | CallKind::Builtin) if is_object(text) => text.into(),
+        (BlockCompletion::Complete, CallKind::Function | CallKind::Builtin) => {
             let repaired = repair(text);
             match repaired.verdict {
                 RepairVerdict::Repaired if is_object(&repaired.text) => repaired.text,
@@ -43,10 +43,10 @@ pub(crate) fn text(call: &ToolCall) -> Cow<'_, str> {
         BlockCompletion::AfterDamage if call.raw_arguments.starts_with("{\"INVALID_JSON\":") => {
             call.raw_arguments.as_str().into()
         }
-        BlockCompletion::Cut | BlockCompletion::AfterDamage if scanner.status() != ScanStatus::Open => {
+        BlockCompletion::Truncated | BlockCompletion::AfterDamage if scanner.status() != ScanStatus::Open => {
             under(INVALID_JSON, &call.raw_arguments)
         }
-        BlockCompletion::Cut | BlockCompletion::AfterDamage | BlockCompletion::Whole => {
+        BlockCompletion::Truncated | BlockCompletion::AfterDamage | BlockCompletion::Complete => {
             call.arguments().into()
         }
     }
@@ -76,14 +76,14 @@ mod tests {
         let call =
             |text: &str, kind, completion| ToolCall { kind, completion, ..ToolCall::new("", "f", text) };
         for (text, kind, completion, expected) in [
-            (r#"{"a": 1e400}"#, CallKind::Function, BlockCompletion::Whole, r#"{"a": 1e400}"#),
-            ("", CallKind::Function, BlockCompletion::Whole, "{}"),
-            ("", CallKind::Function, BlockCompletion::Cut, r#"{"INVALID_JSON":""}"#),
-            (r#"{"a":1"#, CallKind::Function, BlockCompletion::Cut, r#"{"INVALID_JSON":"{\"a\":1"}"#),
-            (r#"{"a":1}"#, CallKind::Function, BlockCompletion::Cut, r#"{"INVALID_JSON":"{\"a\":1}"}"#),
-            ("{a: 1}", CallKind::Function, BlockCompletion::Whole, r#"{"a": 1}"#),
-            ("[1]", CallKind::Function, BlockCompletion::Whole, r#"{"INVALID_JSON":"[1]"}"#),
-            ("ls -l", CallKind::Custom, BlockCompletion::Whole, r#"{"input":"ls -l"}"#),
+            (r#"{"a": 1e400}"#, CallKind::Function, BlockCompletion::Complete, r#"{"a": 1e400}"#),
+            ("", CallKind::Function, BlockCompletion::Complete, "{}"),
+            ("", CallKind::Function, BlockCompletion::Truncated, r#"{"INVALID_JSON":""}"#),
+            (r#"{"a":1"#, CallKind::Function, BlockCompletion::Truncated, r#"{"INVALID_JSON":"{\"a\":1"}"#),
+            (r#"{"a":1}"#, CallKind::Function, BlockCompletion::Truncated, r#"{"INVALID_JSON":"{\"a\":1}"}"#),
+            ("{a: 1}", CallKind::Function, BlockCompletion::Complete, r#"{"a": 1}"#),
+            ("[1]", CallKind::Function, BlockCompletion::Complete, r#"{"INVALID_JSON":"[1]"}"#),
+            ("ls -l", CallKind::Custom, BlockCompletion::Complete, r#"{"input":"ls -l"}"#),
         ] {
             assert_eq!(arguments(&call(text, kind, completion)), expected, "{text}");
         }

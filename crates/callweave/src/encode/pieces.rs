@@ -29,7 +29,7 @@ impl ArgumentPieces {
 
     /// What to write of the next piece; nothing if that is held back.
     pub(crate) fn next<'t>(&mut self, text: &'t str, scratch: &'t mut String) -> Option<&'t str> {
-        let may_be_none = self.mode == EncodeMode::Mended && !self.is_free && !self.is_begun;
+        let may_be_none = self.mode == EncodeMode::Normalized && !self.is_free && !self.is_begun;
         if may_be_none && NONE[self.held..].starts_with(text) {
             self.held += text.len();
             return None;
@@ -67,8 +67,8 @@ pub(crate) fn write_arguments(call: &ToolCall, mode: EncodeMode, writer: &mut Js
     let text = call.arguments();
     let is_value = || Tape::new().parse(text).is_ok_and(|value| value.kind() != JsonKind::String);
     match mode {
-        EncodeMode::Mended => writer.raw(&objects::arguments(call)),
-        EncodeMode::Faithful if is_value() => writer.raw(text),
-        EncodeMode::Faithful => writer.string(text),
+        EncodeMode::Normalized => writer.raw(&objects::arguments(call)),
+        EncodeMode::Lossless if is_value() => writer.raw(text),
+        EncodeMode::Lossless => writer.string(text),
     }
 }

@@ -25,7 +25,7 @@ pub(crate) struct SerializingEncoder<W> {
 
 impl<W: StreamEncoder + 'static> SerializingEncoder<W> {
     pub(crate) fn boxed(options: &EncodeOptions, reading: ClientReading, wire: W) -> Box<dyn StreamEncoder> {
-        let turns = options.is_mended().then(|| BlockSerializer { reading, lanes: Vec::new() });
+        let turns = options.is_normalized().then(|| BlockSerializer { reading, lanes: Vec::new() });
         Box::new(Self { turns, wire })
     }
 }
@@ -186,10 +186,10 @@ fn is_of_choice(body: &EventKind<'_>) -> bool {
         | EventKind::Error(_)
         | EventKind::Notice(_)
         | EventKind::End => false,
-        EventKind::Foreign { scope, .. }
+        EventKind::Extra { scope, .. }
         | EventKind::Identity { scope, .. }
         | EventKind::Attachment { scope, .. }
-        | EventKind::Progress { scope, .. } => *scope != EventScope::Answer,
+        | EventKind::Progress { scope, .. } => *scope != EventScope::Response,
         EventKind::ChoiceStart
         | EventKind::ItemStart { .. }
         | EventKind::ItemEnd { .. }
@@ -209,12 +209,12 @@ fn block_of(body: &EventKind<'_>) -> Option<BlockId> {
         | EventKind::Delta { block, .. }
         | EventKind::Correction { block, .. }
         | EventKind::BlockEnd { block, .. } => Some(*block),
-        EventKind::Foreign { scope, .. }
+        EventKind::Extra { scope, .. }
         | EventKind::Identity { scope, .. }
         | EventKind::Attachment { scope, .. }
         | EventKind::Progress { scope, .. } => match scope {
             EventScope::Block(block) => Some(*block),
-            EventScope::Answer | EventScope::Choice | EventScope::Item(_) => None,
+            EventScope::Response | EventScope::Choice | EventScope::Item(_) => None,
         },
         _ => None,
     }

@@ -12,7 +12,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::{
     AttachmentKind, BlockCompletion, BlockId, BlockKind, ByteSpan, CallKind, DeltaKind, Event, EventKind,
-    EventScope, FinishReason, ItemId, JsonText, Notice, NoticeCode, ReasoningForm, TokenCounts,
+    EventScope, FinishReason, ItemId, JsonText, Notice, NoticeCode, ReasoningForm, SCHEMA_VERSION,
+    TokenCounts,
 };
 use crate::upstream::{ErrorClass, UpstreamError};
 
@@ -49,11 +50,11 @@ struct FlatEvent<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     call: Option<Cow<'a, str>>,
     #[serde(skip_serializing_if = "str::is_empty")]
-    word: Cow<'a, str>,
+    wire_type: Cow<'a, str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     index: Option<i64>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    members: Option<JsonText<'a>>,
+    extra: Option<JsonText<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     text: Option<Cow<'a, str>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -95,6 +96,8 @@ struct FlatEvent<'a> {
     message: Option<Cow<'a, str>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     raw: Option<JsonText<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    schema_version: Option<u32>,
 }
 
 /// The code of a notice, or a provider's own word.
@@ -107,24 +110,25 @@ enum NoticeText<'a> {
 
 impl<'de> Deserialize<'de> for NoticeText<'_> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        String::deserialize(deserializer).map(|word| Self::Word(word.into()))
+        String::deserialize(deserializer).map(|code| Self::Word(code.into()))
     }
 }
 
 impl<'a> NoticeText<'a> {
-    fn word(self) -> Cow<'a, str> {
+    fn wire_type(self) -> Cow<'a, str> {
         match self {
             Self::Notice(code) => format!("{code:?}").into(),
-            Self::Word(word) => word,
+            Self::Word(wire_type) => wire_type,
         }
     }
 
     fn notice(self) -> Result<NoticeCode, FieldError> {
         match self {
             Self::Notice(code) => Ok(code),
-            Self::Word(word) => {
-                let word: StrDeserializer<'_, serde::de::value::Error> = word.as_ref().into_deserializer();
-                NoticeCode::deserialize(word).map_err(|error| error.to_string())
+            Self::Word(wire_type) => {
+                let wire_type: StrDeserializer<'_, serde::de::value::Error> =
+                    wire_type.as_ref().into_deserializer();
+                NoticeCode::deserialize(wire_type).map_err(|error| error.to_string())
             }
         }
     }
@@ -148,12 +152,12 @@ mod words {
     pub(super) const ENCRYPTED: &str = "encrypted";
     pub(super) const ANNOTATION: &str = "annotation";
     pub(super) const LOGPROBS: &str = "logprobs";
-    pub(super) const ANSWER: &str = "answer";
+    pub(super) const ANSWER: &str = "response";
     pub(super) const CHOICE: &str = "choice";
 }
 
 impl DeltaKind {
-    fn word(self) -> &'static str {
+    fn wire_type(self) -> &'static str {
         match self {
             Self::Text => words::TEXT,
             Self::Reasoning => words::REASONING,
@@ -164,7 +168,7 @@ impl DeltaKind {
 }
 
 impl AttachmentKind {
-    fn word(self) -> &'static str {
+    fn wire_type(self) -> &'static str {
         match self {
             Self::Signature => words::SIGNATURE,
             Self::Encrypted => words::ENCRYPTED,
@@ -190,37 +194,38 @@ impl<'b> FlatEvent<'b> {
     fn of(event: &'b Event<'_>) -> Self {
         let mut flat = Self { choice: event.choice, source: event.source, ..Self::default() };
         let kind = match &event.body {
-            EventKind::Start { id, model, word, members } => {
+            EventKind::Start { id, model, wire_type, extra: members } => {
+                flat.schema_version = Some(SCHEMA_VERSION);
                 flat.id = maybe(id);
                 flat.model = maybe(model);
-                flat.word = borrowed(word);
-                flat.members = members.as_ref().map(json);
+                flat.wire_type = borrowed(wire_type);
+                flat.extra = members.as_ref().map(json);
                 "start"
             }
             EventKind::ChoiceStart => "choice_start",
-            EventKind::ItemStart { item, id, word, members } => {
+            EventKind::ItemStart { item, id, wire_type, extra: members } => {
                 flat.item = Some(*item);
                 flat.id = maybe(id);
-                flat.word = borrowed(word);
-                flat.members = members.as_ref().map(json);
+                flat.wire_type = borrowed(wire_type);
+                flat.extra = members.as_ref().map(json);
                 "item_start"
             }
             EventKind::ItemEnd { item } => {
                 flat.item = Some(*item);
                 "item_end"
             }
-            EventKind::BlockStart { block, item, kind, word, index, members } => {
+            EventKind::BlockStart { block, item, kind, wire_type, index, extra: members } => {
                 flat.block = Some(*block);
                 flat.item = *item;
-                flat.word = borrowed(word);
+                flat.wire_type = borrowed(wire_type);
                 flat.index = *index;
-                flat.members = members.as_ref().map(json);
+                flat.extra = members.as_ref().map(json);
                 flat.set_kind(kind);
                 "block_start"
             }
             EventKind::Delta { block, kind, text } => {
                 flat.block = Some(*block);
-                flat.kind = Some(kind.word().into());
+                flat.kind = Some(kind.wire_type().into());
                 flat.text = Some(borrowed(text));
                 "delta"
             }
@@ -240,21 +245,21 @@ impl<'b> FlatEvent<'b> {
                 flat.completion = Some(*completion);
                 "block_end"
             }
-            EventKind::Attachment { scope, kind, word, value } => {
+            EventKind::Attachment { scope, kind, wire_type, value } => {
                 flat.set_scope(*scope);
-                flat.kind = Some(kind.word().into());
-                flat.word = borrowed(word);
+                flat.kind = Some(kind.wire_type().into());
+                flat.wire_type = borrowed(wire_type);
                 flat.value = Some(json(value));
                 "attachment"
             }
-            EventKind::Progress { scope, word, value } => {
+            EventKind::Progress { scope, wire_type, value } => {
                 flat.set_scope(*scope);
-                flat.word = borrowed(word);
+                flat.wire_type = borrowed(wire_type);
                 flat.value = value.as_ref().map(json);
                 "progress"
             }
-            EventKind::Usage { word, counters, raw } => {
-                flat.word = borrowed(word);
+            EventKind::Usage { wire_type, counters, raw } => {
+                flat.wire_type = borrowed(wire_type);
                 flat.input_tokens = counters.input_tokens;
                 flat.output_tokens = counters.output_tokens;
                 flat.total_tokens = counters.total_tokens;
@@ -291,11 +296,11 @@ impl<'b> FlatEvent<'b> {
                 flat.raw = Some(json(&error.raw));
                 "error"
             }
-            EventKind::Foreign { scope, path, value } => {
+            EventKind::Extra { scope, path, value } => {
                 flat.set_scope(*scope);
                 flat.path = Some(borrowed(path));
                 flat.value = Some(json(value));
-                "foreign"
+                "extra"
             }
             EventKind::End => "end",
         };
@@ -305,7 +310,7 @@ impl<'b> FlatEvent<'b> {
 
     fn set_scope(&mut self, scope: EventScope) {
         match scope {
-            EventScope::Answer => self.scope = Some(words::ANSWER.into()),
+            EventScope::Response => self.scope = Some(words::ANSWER.into()),
             EventScope::Choice => self.scope = Some(words::CHOICE.into()),
             EventScope::Item(item) => self.item = Some(item),
             EventScope::Block(block) => self.block = Some(block),
@@ -313,7 +318,7 @@ impl<'b> FlatEvent<'b> {
     }
 
     fn set_kind(&mut self, kind: &'b BlockKind<'_>) {
-        let word = match kind {
+        let wire_type = match kind {
             BlockKind::Text => words::TEXT,
             BlockKind::Reasoning(form) => {
                 self.form = Some(*form).filter(|form| *form != ReasoningForm::Raw);
@@ -337,7 +342,7 @@ impl<'b> FlatEvent<'b> {
                 words::OPAQUE
             }
         };
-        self.kind = Some(word.into());
+        self.kind = Some(wire_type.into());
     }
 }
 
@@ -353,9 +358,11 @@ impl<'a> FlatEvent<'a> {
         Ok(match (self.block, self.item, self.scope.as_deref()) {
             (Some(block), ..) => EventScope::Block(block),
             (None, Some(item), _) => EventScope::Item(item),
-            (None, None, Some(words::ANSWER)) => EventScope::Answer,
+            (None, None, Some(words::ANSWER)) => EventScope::Response,
             (None, None, Some(words::CHOICE)) => EventScope::Choice,
-            (None, None, Some(word)) => return Err(format!("an event has the unknown scope {word}")),
+            (None, None, Some(wire_type)) => {
+                return Err(format!("an event has the unknown scope {wire_type}"));
+            }
             (None, None, None) => return Err("an event misses its scope".to_owned()),
         })
     }
@@ -375,21 +382,24 @@ impl<'a> FlatEvent<'a> {
                 BlockKind::ToolResult { call: self.call.take(), value: need(self.value.take(), "value")? }
             }
             words::OPAQUE => BlockKind::Opaque { value: need(self.value.take(), "value")? },
-            word => return Err(format!("a block is of the unknown kind {word}")),
+            wire_type => return Err(format!("a block is of the unknown kind {wire_type}")),
         })
     }
 
     fn body(mut self) -> Result<EventKind<'a>, FieldError> {
         Ok(match self.r#type.as_ref() {
-            "start" => {
-                EventKind::Start { id: self.id, model: self.model, word: self.word, members: self.members }
-            }
+            "start" => EventKind::Start {
+                id: self.id,
+                model: self.model,
+                wire_type: self.wire_type,
+                extra: self.extra,
+            },
             "choice_start" => EventKind::ChoiceStart,
             "item_start" => EventKind::ItemStart {
                 item: need(self.item, "item")?,
                 id: self.id,
-                word: self.word,
-                members: self.members,
+                wire_type: self.wire_type,
+                extra: self.extra,
             },
             "item_end" => EventKind::ItemEnd { item: need(self.item, "item")? },
             "block_start" => {
@@ -398,9 +408,9 @@ impl<'a> FlatEvent<'a> {
                     block: need(self.block, "block")?,
                     item: self.item,
                     kind,
-                    word: self.word,
+                    wire_type: self.wire_type,
                     index: self.index,
-                    members: self.members,
+                    extra: self.extra,
                 }
             }
             "delta" => EventKind::Delta {
@@ -410,7 +420,7 @@ impl<'a> FlatEvent<'a> {
                     words::REASONING => DeltaKind::Reasoning,
                     words::REFUSAL => DeltaKind::Refusal,
                     words::ARGUMENTS => DeltaKind::Arguments,
-                    word => return Err(format!("a delta is of the unknown kind {word}")),
+                    wire_type => return Err(format!("a delta is of the unknown kind {wire_type}")),
                 },
                 text: need(self.text, "text")?,
             },
@@ -429,14 +439,16 @@ impl<'a> FlatEvent<'a> {
                     words::ENCRYPTED => AttachmentKind::Encrypted,
                     words::ANNOTATION => AttachmentKind::Annotation,
                     words::LOGPROBS => AttachmentKind::Logprobs,
-                    word => return Err(format!("an attachment is of the unknown kind {word}")),
+                    wire_type => return Err(format!("an attachment is of the unknown kind {wire_type}")),
                 },
-                word: self.word,
+                wire_type: self.wire_type,
                 value: need(self.value, "value")?,
             },
-            "progress" => EventKind::Progress { scope: self.scope()?, word: self.word, value: self.value },
+            "progress" => {
+                EventKind::Progress { scope: self.scope()?, wire_type: self.wire_type, value: self.value }
+            }
             "usage" => EventKind::Usage {
-                word: self.word,
+                wire_type: self.wire_type,
                 counters: TokenCounts {
                     input_tokens: self.input_tokens,
                     output_tokens: self.output_tokens,
@@ -449,7 +461,11 @@ impl<'a> FlatEvent<'a> {
             },
             "finish" => EventKind::Finish {
                 reason: need(self.reason, "reason")?,
-                raw: self.raw.as_ref().and_then(JsonText::to_text).map(|word| Cow::Owned(word.into_owned())),
+                raw: self
+                    .raw
+                    .as_ref()
+                    .and_then(JsonText::to_text)
+                    .map(|wire_type| Cow::Owned(wire_type.into_owned())),
             },
             "markup" => EventKind::Markup { text: need(self.text, "text")? },
             "notice" => EventKind::Notice(Notice {
@@ -462,21 +478,21 @@ impl<'a> FlatEvent<'a> {
             "error" => EventKind::Error(UpstreamError {
                 class: self.class.unwrap_or_default(),
                 status: self.status,
-                code: self.code.map(NoticeText::word),
+                code: self.code.map(NoticeText::wire_type),
                 retry_after: self.retry_after.and_then(|wait| Duration::try_from_secs_f64(wait).ok()),
                 message: need(self.message, "message")?,
                 raw: need(self.raw, "raw error")?,
                 request_id: self.request_id,
                 body: None,
             }),
-            "foreign" => EventKind::Foreign {
+            "extra" => EventKind::Extra {
                 scope: self.scope()?,
                 path: need(self.path.take(), "path")?,
                 value: need(self.value, "value")?,
             },
             "end" => EventKind::End,
             "" => return Err("an event misses its type".to_owned()),
-            word => return Err(format!("an event has the unknown type {word}")),
+            wire_type => return Err(format!("an event has the unknown type {wire_type}")),
         })
     }
 }

@@ -12,8 +12,8 @@ use super::route_body::rewritten;
 use super::store::{StoreScope, StoredTurn};
 use super::tool_cache::DeclaredTools;
 use super::{ExchangeResult, SharedState};
+use crate::compat::teach::teach;
 use crate::dialect::{ExtractOptions, Tools};
-use crate::doors::prompt::teach;
 use crate::encode::EncodeOptions;
 use crate::event::{self, Event, Notice, NoticeCode};
 use crate::framing::Framing;
@@ -242,7 +242,7 @@ impl IncomingRequest {
         let mut call_ids = Vec::new();
         outline.call_ids(|id| call_ids.push(id.into()));
         let mut original = is_relayable.then(|| outline.models());
-        let mut options = EncodeOptions::mended()
+        let mut options = EncodeOptions::normalized()
             .id([protocol.response_id_prefix(), id.as_str()].concat())
             .model(model.clone())
             .created(created);
@@ -561,7 +561,7 @@ impl IncomingRequest {
             || content.earlier.is_some()
             || target.has_own_rules(protocol)
             || protocol != own;
-        let mode = if is_changed { RequestMode::Mended } else { RequestMode::Compatible };
+        let mode = if is_changed { RequestMode::Normalized } else { RequestMode::Compatible };
         let provider = engine.provider(protocol).map(|provider| provider.name.to_owned());
         let options = RequestOptions { model: Some(target.model.clone()), provider, mode };
         let mut request = content.request(client);
@@ -656,7 +656,7 @@ fn seal_scope<'s>(scope: &'s StoreScope, target: &'s ExchangeTarget) -> SealScop
 
 /// The start of a response of which nothing is known.
 pub(super) fn start() -> event::EventKind<'static> {
-    event::EventKind::Start { id: None, model: None, word: Cow::Borrowed(""), members: None }
+    event::EventKind::Start { id: None, model: None, wire_type: Cow::Borrowed(""), extra: None }
 }
 
 /// The tools of a request whose outline was taken.

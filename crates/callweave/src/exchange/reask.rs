@@ -29,7 +29,7 @@ pub(super) fn messages(response: &Message, reasons: &[(String, String)]) -> Vec<
 /// The output items of a response: the form in which clients send responses back.
 fn items(response: &Message) -> Vec<Value> {
     let mut body = Vec::new();
-    OPENAI_RESPONSES.encode_whole(response, &EncodeOptions::mended(), &mut body);
+    OPENAI_RESPONSES.encode_body(response, &EncodeOptions::normalized(), &mut body);
     let body: Option<Value> = std::str::from_utf8(&body).ok().and_then(|text| text.parse().ok());
     let output = body.and_then(|mut body| body.get_mut("output").map(Value::take));
     match output {

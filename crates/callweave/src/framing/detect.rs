@@ -43,7 +43,7 @@ pub(super) struct FirstObject {
     /// How many of its bytes.
     pub(super) read: usize,
     pub(super) nesting: BracketNesting,
-    pub(super) is_whole: bool,
+    pub(super) is_complete: bool,
     /// How many bytes after it were looked at.
     space: usize,
 }
@@ -131,21 +131,21 @@ impl FramingDetector {
         let object = self.object.get_or_insert_with(|| FirstObject {
             read: 0,
             nesting: BracketNesting::new(b'{'),
-            is_whole: false,
+            is_complete: false,
             space: 0,
         });
-        if !object.is_whole {
+        if !object.is_complete {
             let fresh = &window[object.read..];
             let line_end = memchr(b'\n', fresh);
             let line = &fresh[..line_end.unwrap_or(fresh.len())];
             let end = object.nesting.end(line);
-            object.is_whole = end.is_some();
+            object.is_complete = end.is_some();
             object.read += end.unwrap_or(line.len());
-            if !object.is_whole && line_end.is_some() {
+            if !object.is_complete && line_end.is_some() {
                 return Some(Framing::JsonValues);
             }
         }
-        if object.is_whole {
+        if object.is_complete {
             let after = &window[object.read + object.space..];
             object.space += after.len();
             if let Some(byte) = after.iter().find(|&&byte| byte == b'\n' || !byte.is_ascii_whitespace()) {

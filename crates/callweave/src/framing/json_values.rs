@@ -128,7 +128,7 @@ impl JsonValues {
             }
             // A brace that begins a line is read by itself, to ask what follows it.
             let piece = if self.line == LineInFrame::Brace { &rest[..1] } else { rest };
-            let (length, is_whole) = match &mut self.state {
+            let (length, is_complete) = match &mut self.state {
                 ValueState::Mark(_) => unreachable!("the mark was passed over"),
                 ValueState::Between => {
                     at += self.begin(rest);
@@ -157,7 +157,7 @@ impl JsonValues {
                 self.line = LineInFrame::Start;
             }
             at += length;
-            if is_whole {
+            if is_complete {
                 self.emit(&bytes[start..at], self.offset + start as u64, sink)?;
                 self.state = ValueState::Between;
                 start = at;
@@ -177,7 +177,7 @@ impl JsonValues {
     ) -> Result<usize> {
         let read = &bytes[..object.read];
         self.is_begun = true;
-        if object.is_whole {
+        if object.is_complete {
             self.state = ValueState::Between;
             self.emit(read, self.offset, sink)?;
         } else {

@@ -448,11 +448,11 @@ fn decode(bytes: &[u8]) -> (Cow<'_, str>, bool) {
 fn without_cut_character(bytes: &[u8]) -> &[u8] {
     let begin = bytes.len().saturating_sub(LONGEST_CHARACTER - 1);
     let lead = bytes[begin..].iter().rposition(|byte| byte & 0xC0 != 0x80).map(|at| begin + at);
-    let is_cut = |at: &usize| {
+    let is_truncated = |at: &usize| {
         std::str::from_utf8(&bytes[*at..])
             .is_err_and(|error| error.valid_up_to() == 0 && error.error_len().is_none())
     };
-    lead.filter(is_cut).map_or(bytes, |at| &bytes[..at])
+    lead.filter(is_truncated).map_or(bytes, |at| &bytes[..at])
 }
 
 /// Bytes of the longest character.

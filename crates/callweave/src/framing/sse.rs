@@ -359,7 +359,7 @@ impl SseFramer {
     ) -> Result<()> {
         if let Some(before) = fresh.data.or(self.data.get())
             && !value.trim_ascii().is_empty()
-            && self.probe.is_whole(before)
+            && self.probe.is_complete(before)
         {
             self.dispatch(fresh, sink);
             self.event_offset = self.later_offset.take();
@@ -480,7 +480,7 @@ impl SseFramer {
 
 impl ObjectProbe {
     /// Whether the data is a whole object, or the end marker of a stream. Each byte is read once.
-    fn is_whole(&mut self, data: &[u8]) -> bool {
+    fn is_complete(&mut self, data: &[u8]) -> bool {
         let (mut nesting, read) = match mem::replace(self, Self::Other) {
             Self::Unread if data.trim_ascii() == b"[DONE]" => return true,
             Self::Unread if data.trim_ascii_start().starts_with(b"{") => (BracketNesting::new(b'{'), 0),

@@ -327,7 +327,7 @@ impl TreeBuilder<'_, '_> {
     }
 
     /// Tells that the value at the open path is complete.
-    fn tell_completed(&mut self) {
+    fn emit_completed(&mut self) {
         let tree = &mut *self.tree;
         let value = GrowingTree::descend(&mut tree.root, &tree.open);
         self.sink.put(ValueChange { path: ValuePath(&tree.open), change: ValueChangeKind::Completed(value) });
@@ -406,11 +406,11 @@ impl ScanVisitor for TreeBuilder<'_, '_> {
         if self.tree.skipped == 1 {
             self.grow_deep(at);
             self.tree.skipped = 0;
-            self.tell_completed();
+            self.emit_completed();
             return;
         }
         self.tree.open.pop();
-        self.tell_completed();
+        self.emit_completed();
     }
 
     fn begin(&mut self, token: ScanToken, _: usize) {
@@ -484,7 +484,7 @@ impl ScanVisitor for TreeBuilder<'_, '_> {
             self.tree.settle(value);
         }
         self.tree.token = None;
-        self.tell_completed();
+        self.emit_completed();
     }
 }
 

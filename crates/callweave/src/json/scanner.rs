@@ -473,12 +473,12 @@ impl JsonScanner {
             at = text_end(bytes, at);
             match bytes.get(at) {
                 Some(b'"') => {
-                    tell_text(text, from, at, visit);
+                    emit_text(text, from, at, visit);
                     visit.end(token, at + 1);
                     return Ok(at + 1);
                 }
                 Some(b'\\') => {
-                    tell_text(text, from, at, visit);
+                    emit_text(text, from, at, visit);
                     at = self.escape(bytes, at + 1, token, visit)?;
                     from = at;
                 }
@@ -487,7 +487,7 @@ impl JsonScanner {
                     at += 1;
                 }
                 None => {
-                    tell_text(text, from, at, visit);
+                    emit_text(text, from, at, visit);
                     return self.cut(at, TokenCut::String(token));
                 }
             }
@@ -550,7 +550,7 @@ impl JsonScanner {
         let Some(end) = number_end(text.as_bytes(), digits) else {
             return self.number(text, start, NumberState::Start, visit);
         };
-        tell_text(text, start, end, visit);
+        emit_text(text, start, end, visit);
         visit.end(ScanToken::Number, end);
         Ok(end)
     }
@@ -570,7 +570,7 @@ impl JsonScanner {
             number = next;
             at += 1;
         }
-        tell_text(text, from, at, visit);
+        emit_text(text, from, at, visit);
         if at == bytes.len() {
             return self.cut(at, TokenCut::Number(number));
         }
@@ -665,7 +665,7 @@ fn colon(bytes: &[u8], from: usize) -> ScanResult<usize> {
     }
 }
 
-fn tell_text<V: ScanVisitor>(text: &str, from: usize, to: usize, visit: &mut V) {
+fn emit_text<V: ScanVisitor>(text: &str, from: usize, to: usize, visit: &mut V) {
     if let Some(run) = text.get(from..to).filter(|run| !run.is_empty()) {
         visit.text(run);
     }

@@ -508,8 +508,8 @@ fn short_number(bytes: &[u8], at: u32, first: u8) -> Option<(u32, u8)> {
     let sixteen: &[u8; 16] = bytes.get(start..start + 16)?.first_chunk()?;
     let length = digits(sixteen);
     let next = *sixteen.get(length)?;
-    let is_whole = matches!(next, b',' | b'}' | b']') && (first != b'0' || length == 1);
-    is_whole.then_some((at + length as u32, next))
+    let is_complete = matches!(next, b',' | b'}' | b']') && (first != b'0' || length == 1);
+    is_complete.then_some((at + length as u32, next))
 }
 
 /// Closes the innermost container at `end`, the byte after its closer: the one that it stands in, and what closes that.

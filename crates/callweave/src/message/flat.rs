@@ -13,7 +13,7 @@ use super::{
 };
 use crate::event::{
     AttachmentKind, BlockCompletion, BlockId, ByteSpan, CallKind, FinishReason, ItemId, JsonText, Notice,
-    ReasoningForm, TokenCounts,
+    ReasoningForm, SCHEMA_VERSION, TokenCounts,
 };
 use crate::upstream::UpstreamError;
 
@@ -34,11 +34,11 @@ impl<'de> Deserialize<'de> for ExtraFields {
             }
 
             fn visit_map<A: serde::de::MapAccess<'de>>(self, mut map: A) -> Result<ExtraFields, A::Error> {
-                let mut foreign = ExtraFields::default();
+                let mut extra = ExtraFields::default();
                 while let Some((path, value)) = map.next_entry::<String, JsonText<'static>>()? {
-                    foreign.set(path, value);
+                    extra.set(path, value);
                 }
-                Ok(foreign)
+                Ok(extra)
             }
         }
         deserializer.deserialize_map(MessageVisitor)
@@ -55,7 +55,7 @@ struct FlatBlock<'a> {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     form: Option<ReasoningForm>,
     #[serde(default, skip_serializing_if = "str::is_empty")]
-    word: Cow<'a, str>,
+    wire_type: Cow<'a, str>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     index: Option<i64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -83,15 +83,15 @@ struct FlatBlock<'a> {
     #[serde(default, skip_serializing_if = "is_nothing")]
     attachments: Cow<'a, [Attachment]>,
     #[serde(default, skip_serializing_if = "is_none")]
-    foreign: Cow<'a, ExtraFields>,
+    extra: Cow<'a, ExtraFields>,
 }
 
 fn is_nothing(list: &[Attachment]) -> bool {
     list.is_empty()
 }
 
-fn is_none(foreign: &ExtraFields) -> bool {
-    foreign.is_empty()
+fn is_none(extra: &ExtraFields) -> bool {
+    extra.is_empty()
 }
 
 impl Serialize for Block {
@@ -101,7 +101,7 @@ impl Serialize for Block {
             item: self.item,
             kind: Cow::Borrowed(""),
             form: None,
-            word: Cow::Borrowed(&self.word),
+            wire_type: Cow::Borrowed(&self.wire_type),
             index: self.index,
             id: None,
             has_made_id: false,
@@ -114,7 +114,7 @@ impl Serialize for Block {
             is_open: !self.is_ended,
             source: self.source,
             attachments: Cow::Borrowed(&self.attachments),
-            foreign: Cow::Borrowed(&self.foreign),
+            extra: Cow::Borrowed(&self.extra),
         };
         let kind = match &self.content {
             BlockContent::Text(text) => {
@@ -177,18 +177,20 @@ impl<'de> Deserialize<'de> for Block {
                 BlockContent::ToolResult(ToolResult { call: flat.call.map(Cow::into_owned), value: value()? })
             }
             "opaque" => BlockContent::Opaque(value()?),
-            word => return Err(D::Error::custom(format_args!("a block is of the unknown kind {word}"))),
+            wire_type => {
+                return Err(D::Error::custom(format_args!("a block is of the unknown kind {wire_type}")));
+            }
         };
         Ok(Self {
             id: flat.block,
             item: flat.item,
-            word: flat.word.into_owned(),
+            wire_type: flat.wire_type.into_owned(),
             index: flat.index,
             content,
             is_ended: !flat.is_open,
             source: flat.source,
             attachments: flat.attachments.into_owned(),
-            foreign: flat.foreign.into_owned(),
+            extra: flat.extra.into_owned(),
         })
     }
 }
@@ -199,11 +201,11 @@ struct FlatItem<'a> {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     id: Option<Cow<'a, str>>,
     #[serde(default)]
-    word: Cow<'a, str>,
+    wire_type: Cow<'a, str>,
     #[serde(default, skip_serializing_if = "is_nothing")]
     attachments: Cow<'a, [Attachment]>,
     #[serde(default, skip_serializing_if = "is_none")]
-    foreign: Cow<'a, ExtraFields>,
+    extra: Cow<'a, ExtraFields>,
 }
 
 impl Serialize for OutputItem {
@@ -211,9 +213,9 @@ impl Serialize for OutputItem {
         let flat = FlatItem {
             item: self.number,
             id: self.id.as_deref().map(Cow::Borrowed),
-            word: Cow::Borrowed(&self.word),
+            wire_type: Cow::Borrowed(&self.wire_type),
             attachments: Cow::Borrowed(&self.attachments),
-            foreign: Cow::Borrowed(&self.foreign),
+            extra: Cow::Borrowed(&self.extra),
         };
         flat.serialize(serializer)
     }
@@ -225,9 +227,9 @@ impl<'de> Deserialize<'de> for OutputItem {
         Ok(Self {
             number: flat.item,
             id: flat.id.map(Cow::into_owned),
-            word: flat.word.into_owned(),
+            wire_type: flat.wire_type.into_owned(),
             attachments: flat.attachments.into_owned(),
-            foreign: flat.foreign.into_owned(),
+            extra: flat.extra.into_owned(),
         })
     }
 }
@@ -247,7 +249,7 @@ impl Serialize for FlatCall<'_> {
     }
 }
 
-fn called<S: Serializer>(call: &ToolCall, foreign: &ExtraFields, serializer: S) -> Result<S::Ok, S::Error> {
+fn called<S: Serializer>(call: &ToolCall, extra: &ExtraFields, serializer: S) -> Result<S::Ok, S::Error> {
     let mut map = serializer.serialize_map(None)?;
     map.serialize_entry("id", &call.id)?;
     map.serialize_entry("name", &call.name)?;
@@ -259,8 +261,8 @@ fn called<S: Serializer>(call: &ToolCall, foreign: &ExtraFields, serializer: S) 
     if let Some(invalid) = call.invalid() {
         map.serialize_entry("invalid", &invalid)?;
     }
-    if !foreign.is_empty() {
-        map.serialize_entry("foreign", foreign)?;
+    if !extra.is_empty() {
+        map.serialize_entry("extra", extra)?;
     }
     map.end()
 }
@@ -295,7 +297,7 @@ fn choice_members<M: SerializeMap>(
     map.serialize_entry("reasoning_details", &details)?;
     map.serialize_entry("refusal", &filled(choice.refusal()))?;
     let calls = choice.blocks.iter().filter_map(|block| match &block.content {
-        BlockContent::ToolCall(call) => Some(FlatCall(call, &block.foreign)),
+        BlockContent::ToolCall(call) => Some(FlatCall(call, &block.extra)),
         _ => None,
     });
     map.serialize_entry("tool_calls", &calls.collect::<Vec<_>>())?;
@@ -319,8 +321,8 @@ fn choice_members<M: SerializeMap>(
     if !choice.attachments.is_empty() {
         map.serialize_entry("choice_attachments", &choice.attachments)?;
     }
-    if !choice.foreign.is_empty() {
-        map.serialize_entry("choice_foreign", &choice.foreign)?;
+    if !choice.extra.is_empty() {
+        map.serialize_entry("choice_extra", &choice.extra)?;
     }
     Ok(())
 }
@@ -390,8 +392,8 @@ impl Serialize for Message {
         let mut map = serializer.serialize_map(None)?;
         map.serialize_entry("id", &self.id)?;
         map.serialize_entry("model", &self.model)?;
-        if !self.word.is_empty() {
-            map.serialize_entry("word", &self.word)?;
+        if !self.wire_type.is_empty() {
+            map.serialize_entry("wire_type", &self.wire_type)?;
         }
         choice_members(self.first().unwrap_or(&empty), &self.attachments, &mut map)?;
         map.serialize_entry("usage", &self.usage)?;
@@ -402,12 +404,13 @@ impl Serialize for Message {
         if !self.attachments.is_empty() {
             map.serialize_entry("attachments", &self.attachments)?;
         }
-        if !self.foreign.is_empty() {
-            map.serialize_entry("foreign", &self.foreign)?;
+        if !self.extra.is_empty() {
+            map.serialize_entry("extra", &self.extra)?;
         }
         if self.choices.len() > 1 {
             map.serialize_entry("choices", &self.choices.iter().map(NumberedBlock).collect::<Vec<_>>())?;
         }
+        map.serialize_entry("schema_version", &SCHEMA_VERSION)?;
         map.end()
     }
 }
@@ -423,7 +426,7 @@ struct ReadChoice {
     items: Vec<OutputItem>,
     blocks: Vec<Block>,
     choice_attachments: Vec<Attachment>,
-    choice_foreign: ExtraFields,
+    choice_extra: ExtraFields,
 }
 
 impl From<ReadChoice> for Choice {
@@ -434,7 +437,7 @@ impl From<ReadChoice> for Choice {
             blocks: read.blocks,
             attachments: read.choice_attachments,
             finish: read.finish_reason.map(|reason| Finish { reason, raw: read.raw_finish_reason }),
-            foreign: read.choice_foreign,
+            extra: read.choice_extra,
         }
     }
 }
@@ -444,19 +447,19 @@ impl From<ReadChoice> for Choice {
 struct ReadMessage {
     id: Option<String>,
     model: Option<String>,
-    word: String,
+    wire_type: String,
     finish_reason: Option<FinishReason>,
     raw_finish_reason: Option<String>,
     items: Vec<OutputItem>,
     blocks: Vec<Block>,
     choice_attachments: Vec<Attachment>,
-    choice_foreign: ExtraFields,
+    choice_extra: ExtraFields,
     choices: Vec<ReadChoice>,
     usage: Option<Usage>,
     notices: Vec<Notice<'static>>,
     errors: Vec<UpstreamError<'static>>,
     attachments: Vec<Attachment>,
-    foreign: ExtraFields,
+    extra: ExtraFields,
 }
 
 /// Gives calls the violations that notices report of them.
@@ -484,7 +487,7 @@ impl<'de> Deserialize<'de> for Message {
                 items: read.items,
                 blocks: read.blocks,
                 choice_attachments: read.choice_attachments,
-                choice_foreign: read.choice_foreign,
+                choice_extra: read.choice_extra,
             }]
         } else {
             read.choices
@@ -494,13 +497,13 @@ impl<'de> Deserialize<'de> for Message {
         Ok(Self {
             id: read.id,
             model: read.model,
-            word: read.word,
+            wire_type: read.wire_type,
             choices,
             usage: read.usage,
             notices: read.notices,
             errors: read.errors,
             attachments: read.attachments,
-            foreign: read.foreign,
+            extra: read.extra,
         })
     }
 }

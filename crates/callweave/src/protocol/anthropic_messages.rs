@@ -9,8 +9,8 @@ mod encode;
 mod request;
 
 use super::{
-    DetectionEvidence, ErrorCoding, ExtraSubject, Protocol, ProtocolFrame, counts, error, finish_reason,
-    foreign, is_kind, is_usual,
+    DetectionEvidence, ErrorCoding, ExtraSubject, Protocol, ProtocolFrame, counts, error, extra,
+    finish_reason, is_kind, is_usual,
 };
 use crate::event::{AttachmentKind, CallKind, FinishReason, ReasoningForm, TokenCounts};
 use crate::fragment::{BlockKey, Fragment, FragmentArguments, FragmentKind, FragmentSink, TextChannel};
@@ -68,16 +68,16 @@ const SIGNATURE_DELTA: &str = "signature_delta";
 const CITATIONS_DELTA: &str = "citations_delta";
 const COMPACTION_DELTA: &str = "compaction_delta";
 
-fn is_delta(word: &str) -> bool {
+fn is_delta(wire_type: &str) -> bool {
     const NAMES: [&str; 3] = [TEXT_DELTA.0, THINKING_DELTA.0, INPUT_DELTA.0];
-    NAMES.contains(&word) || matches!(word, SIGNATURE_DELTA | CITATIONS_DELTA | COMPACTION_DELTA)
+    NAMES.contains(&wire_type) || matches!(wire_type, SIGNATURE_DELTA | CITATIONS_DELTA | COMPACTION_DELTA)
 }
 
 const PING: &str = "ping";
 
-fn is_event(word: &str) -> bool {
+fn is_event(wire_type: &str) -> bool {
     matches!(
-        word,
+        wire_type,
         "message_start"
             | "content_block_start"
             | "content_block_delta"
@@ -125,7 +125,7 @@ enum BlockExtent {
 
 fn recognise(input: &ProtocolFrame<'_>) -> Option<DetectionEvidence> {
     let body = input.value;
-    let (is_ours, evidence) = match word(input) {
+    let (is_ours, evidence) = match wire_type(input) {
         // Others call a frame an error too; here the frame says so itself and nobody counts it.
         Some("error") => {
             let is_ours = body.get("type").is_some()
@@ -134,8 +134,10 @@ fn recognise(input: &ProtocolFrame<'_>) -> Option<DetectionEvidence> {
             (is_ours, DetectionEvidence::Weak)
         }
         Some("ping") => (body.kind() == JsonKind::Object, DetectionEvidence::Weak),
-        Some(word) if is_event(word) => (body.kind() == JsonKind::Object, DetectionEvidence::Strong),
-        _ if is_whole(body) => (true, DetectionEvidence::Strong),
+        Some(wire_type) if is_event(wire_type) => {
+            (body.kind() == JsonKind::Object, DetectionEvidence::Strong)
+        }
+        _ if is_complete(body) => (true, DetectionEvidence::Strong),
         // A message whose other members were cut off.
         _ => (is_begun(body), DetectionEvidence::Weak),
     };
@@ -143,14 +145,14 @@ fn recognise(input: &ProtocolFrame<'_>) -> Option<DetectionEvidence> {
 }
 
 /// What the frame calls itself, else what the framing calls it.
-fn word<'a>(input: &ProtocolFrame<'a>) -> Option<&'a str> {
+fn wire_type<'a>(input: &ProtocolFrame<'a>) -> Option<&'a str> {
     input.value.get("type").and_then(Value::filled).map(Str::written).or(input.event)
 }
 
-fn is_whole(body: Value<'_>) -> bool {
+fn is_complete(body: Value<'_>) -> bool {
     body.get("content").is_some_and(|content| content.kind() == JsonKind::Array)
         && match body.get("type").and_then(Value::str) {
-            Some(word) => word.is(MESSAGE),
+            Some(wire_type) => wire_type.is(MESSAGE),
             None => body.get("stop_reason").is_some(),
         }
 }
@@ -164,14 +166,14 @@ fn decode(input: &ProtocolFrame<'_>, sink: &mut FragmentSink<'_>) {
     let body = input.value;
     let event = AnthropicEvent::read(body);
     match body.marked(event.kind).and_then(Value::filled).map(Str::written).or(input.event) {
-        Some(word) if is_event(word) => event.decode(word, body, sink),
-        _ if is_whole(body) => whole(body, sink),
+        Some(wire_type) if is_event(wire_type) => event.decode(wire_type, body, sink),
+        _ if is_complete(body) => whole(body, sink),
         None if body.get("error").is_some() => event.decode("error", body, sink),
         // Too little to be recognised by, but enough for who knows what it is.
         None if body.get("content").is_some_and(|content| content.kind() == JsonKind::Array) => {
             whole(body, sink)
         }
-        word => foreign(ExtraSubject::ANSWER, "", word.unwrap_or_default(), body, sink),
+        wire_type => extra(ExtraSubject::ANSWER, "", wire_type.unwrap_or_default(), body, sink),
     }
 }
 
@@ -214,8 +216,8 @@ impl<'a> AnthropicEvent<'a> {
         event
     }
 
-    fn decode(&self, word: &str, body: Value<'_>, sink: &mut FragmentSink<'_>) {
-        if word == "error" && !self.error.is_set() {
+    fn decode(&self, wire_type: &str, body: Value<'_>, sink: &mut FragmentSink<'_>) {
+        if wire_type == "error" && !self.error.is_set() {
             error(body, ERRORS, sink);
             return;
         }
@@ -227,9 +229,9 @@ impl<'a> AnthropicEvent<'a> {
             "type" | "index" | "usage" | "error" => {}
             "message" => message(value, sink),
             "content_block" => block(place, value, BlockExtent::Beginning, sink),
-            "delta" if word == "message_delta" => message(value, sink),
+            "delta" if wire_type == "message_delta" => message(value, sink),
             "delta" => delta(place, value, sink),
-            _ => foreign(ExtraSubject::ANSWER, "", key, value, sink),
+            _ => extra(ExtraSubject::ANSWER, "", key, value, sink),
         };
         // Mostly there is only one.
         match self.has_more {
@@ -239,17 +241,17 @@ impl<'a> AnthropicEvent<'a> {
         if let Some(failure) = body.marked(self.error) {
             error(failure, ERRORS, sink);
         }
-        match word {
+        match wire_type {
             "content_block_stop" => put(place, FragmentKind::End, sink),
             "message_stop" => put(None, FragmentKind::Done, sink),
-            PING => put(None, FragmentKind::Progress { word, value: None }, sink),
+            PING => put(None, FragmentKind::Progress { wire_type, value: None }, sink),
             _ => {}
         }
     }
 }
 
 fn put(place: Option<BlockKey>, part: FragmentKind<'_>, sink: &mut FragmentSink<'_>) {
-    sink.put(Fragment { choice: 0, place, part });
+    sink.put(Fragment { choice: 0, key: place, part });
 }
 
 /// A whole message, the skeleton that begins a stream, or what `message_delta` adds to it.
@@ -268,17 +270,17 @@ fn message(message: Value<'_>, sink: &mut FragmentSink<'_>) {
             }
             "usage" if is_kind(value, JsonKind::Object) => counts = Some(value),
             "stop_reason" if is_kind(value, JsonKind::String) => finish = value.filled(),
-            _ => foreign(ExtraSubject::ANSWER, "", key, value, sink),
+            _ => extra(ExtraSubject::ANSWER, "", key, value, sink),
         }
     }
     if id.is_some() || model.is_some() {
-        put(None, FragmentKind::Start { id, model, word: MESSAGE }, sink);
+        put(None, FragmentKind::Start { id, model, wire_type: MESSAGE }, sink);
     }
     if let Some(counts) = counts {
         usage(counts, sink);
     }
     if let Some(text) = given.and_then(Value::filled) {
-        put(None, FragmentKind::Text { channel: TextChannel::Text, word: TEXT, text }, sink);
+        put(None, FragmentKind::Text { channel: TextChannel::Text, wire_type: TEXT, text }, sink);
     }
     for (index, content) in given.iter().flat_map(|given| given.elements()).enumerate() {
         let place = i64::try_from(index).ok().map(BlockKey::at);
@@ -288,9 +290,9 @@ fn message(message: Value<'_>, sink: &mut FragmentSink<'_>) {
     if let Some(failure) = failure {
         error(failure, ERRORS, sink);
     }
-    if let Some(word) = finish {
-        let reason = finish_reason(word, FINISH);
-        put(None, FragmentKind::Finish { reason, raw: Some(word) }, sink);
+    if let Some(wire_type) = finish {
+        let reason = finish_reason(wire_type, FINISH);
+        put(None, FragmentKind::Finish { reason, raw: Some(wire_type) }, sink);
     }
 }
 
@@ -298,33 +300,35 @@ const REDACTED: TextChannel = TextChannel::Reasoning(ReasoningForm::Redacted);
 
 /// A block, and the end of what stood where it begins.
 fn block(place: Option<BlockKey>, block: Value<'_>, extent: BlockExtent, sink: &mut FragmentSink<'_>) {
-    let word = block.get("type").and_then(Value::str).map_or("", Str::written);
-    let is_announced = word == COMPACTION && extent == BlockExtent::Beginning;
+    let wire_type = block.get("type").and_then(Value::str).map_or("", Str::written);
+    let is_announced = wire_type == COMPACTION && extent == BlockExtent::Beginning;
     if is_announced && block.get("content").is_none_or(Value::is_null) {
         // Its content will follow.
         return;
     }
     // A call is known by its id: the same one announced again goes on.
-    if !word.ends_with("tool_use") {
+    if !wire_type.ends_with("tool_use") {
         put(place, FragmentKind::End, sink);
     }
-    match word {
-        TEXT => text_block(place, TextChannel::Text, word, block, sink),
-        THINKING => text_block(place, TextChannel::REASONING, word, block, sink),
-        REDACTED_THINKING => text_block(place, REDACTED, word, block, sink),
-        TOOL_USE => call(place, CallKind::Function, word, block, extent, sink),
+    match wire_type {
+        TEXT => text_block(place, TextChannel::Text, wire_type, block, sink),
+        THINKING => text_block(place, TextChannel::REASONING, wire_type, block, sink),
+        REDACTED_THINKING => text_block(place, REDACTED, wire_type, block, sink),
+        TOOL_USE => call(place, CallKind::Function, wire_type, block, extent, sink),
         // The provider runs these itself: `server_tool_use`, `mcp_tool_use`.
-        _ if word.ends_with("tool_use") => call(place, CallKind::Builtin, word, block, extent, sink),
-        _ if word.ends_with("tool_result") => {
+        _ if wire_type.ends_with("tool_use") => {
+            call(place, CallKind::Builtin, wire_type, block, extent, sink)
+        }
+        _ if wire_type.ends_with("tool_result") => {
             let call = block.get("tool_use_id").and_then(Value::filled);
-            put(place, FragmentKind::ToolResult { call, word, value: block.pass_raw() }, sink);
+            put(place, FragmentKind::ToolResult { call, wire_type, value: block.pass_raw() }, sink);
         }
         _ => {
             let model = block.get("to").and_then(|to| to.get("model")).and_then(Value::filled);
-            if let Some(model) = model.filter(|_| word == FALLBACK) {
+            if let Some(model) = model.filter(|_| wire_type == FALLBACK) {
                 put(None, FragmentKind::Rerouted { model }, sink);
             }
-            put(None, FragmentKind::Opaque { word, value: block.pass_raw() }, sink);
+            put(None, FragmentKind::Opaque { wire_type, value: block.pass_raw() }, sink);
         }
     }
 }
@@ -333,13 +337,13 @@ fn block(place: Option<BlockKey>, block: Value<'_>, extent: BlockExtent, sink: &
 fn text_block(
     place: Option<BlockKey>,
     channel: TextChannel,
-    word: &str,
+    wire_type: &str,
     block: Value<'_>,
     sink: &mut FragmentSink<'_>,
 ) {
     let members = ContentMembers::read(block);
-    members.tell_foreign(ExtraSubject::next(0), block, sink);
-    put(place, FragmentKind::Open { channel, word }, sink);
+    members.emit_extra(ExtraSubject::next(0), block, sink);
+    put(place, FragmentKind::Open { channel, wire_type }, sink);
     content(place, block, &members, sink);
 }
 
@@ -352,7 +356,7 @@ struct ContentMembers<'a> {
     growing: Option<(&'a str, Value<'a>)>,
     has_more: bool,
     /// Whether there are members that are not read as content.
-    has_foreign: bool,
+    has_extra: bool,
 }
 
 impl<'a> ContentMembers<'a> {
@@ -367,19 +371,19 @@ impl<'a> ContentMembers<'a> {
                     members.has_more |= members.growing.is_some();
                     members.growing = Some((key, value));
                 }
-                MemberRole::Foreign => members.has_foreign = true,
+                MemberRole::Foreign => members.has_extra = true,
             }
         }
         members
     }
 
     /// Passes on what is not read as content.
-    fn tell_foreign(&self, subject: ExtraSubject, content: Value<'a>, sink: &mut FragmentSink<'_>) {
-        if self.has_foreign {
-            let is_foreign =
+    fn emit_extra(&self, subject: ExtraSubject, content: Value<'a>, sink: &mut FragmentSink<'_>) {
+        if self.has_extra {
+            let is_extra =
                 |(key, value): &(&str, Value<'_>)| MemberRole::of(key, *value) == MemberRole::Foreign;
-            for (key, value) in content.members().filter(is_foreign) {
-                foreign(subject, "", key, value, sink);
+            for (key, value) in content.members().filter(is_extra) {
+                extra(subject, "", key, value, sink);
             }
         }
     }
@@ -419,8 +423,8 @@ fn content(
     members: &ContentMembers<'_>,
     sink: &mut FragmentSink<'_>,
 ) {
-    let mut hang = |kind, word: &str, value: Value<'_>| {
-        put(place, FragmentKind::hung(THINKING, kind, word, value.pass_raw()), sink);
+    let mut hang = |kind, wire_type: &str, value: Value<'_>| {
+        put(place, FragmentKind::hung(THINKING, kind, wire_type, value.pass_raw()), sink);
     };
     let hung = content.members().take_while(|_| members.has_hung);
     for (key, value) in hung.filter(|(key, value)| MemberRole::of(key, *value) == MemberRole::Hung) {
@@ -445,10 +449,14 @@ fn content(
 fn grow(place: Option<BlockKey>, key: &str, value: Value<'_>, sink: &mut FragmentSink<'_>) {
     match (key, value.pass_filled()) {
         (TEXT, Some(text)) => {
-            put(place, FragmentKind::Text { channel: TextChannel::Text, word: TEXT, text }, sink)
+            put(place, FragmentKind::Text { channel: TextChannel::Text, wire_type: TEXT, text }, sink)
         }
         (THINKING, Some(text)) => {
-            put(place, FragmentKind::Text { channel: TextChannel::REASONING, word: THINKING, text }, sink);
+            put(
+                place,
+                FragmentKind::Text { channel: TextChannel::REASONING, wire_type: THINKING, text },
+                sink,
+            );
         }
         ("partial_json", _) => {
             let arguments = match value.kind() {
@@ -456,8 +464,8 @@ fn grow(place: Option<BlockKey>, key: &str, value: Value<'_>, sink: &mut Fragmen
                 JsonKind::String => value.pass().map(FragmentArguments::Text),
                 _ => Some(FragmentArguments::Value(value.pass_raw())),
             };
-            let (kind, word) = (CallKind::Function, TOOL_USE);
-            put(place, FragmentKind::Call { id: None, name: None, kind, word, arguments }, sink);
+            let (kind, wire_type) = (CallKind::Function, TOOL_USE);
+            put(place, FragmentKind::Call { id: None, name: None, kind, wire_type, arguments }, sink);
         }
         _ => {}
     }
@@ -465,27 +473,27 @@ fn grow(place: Option<BlockKey>, key: &str, value: Value<'_>, sink: &mut Fragmen
 
 fn delta(place: Option<BlockKey>, delta: Value<'_>, sink: &mut FragmentSink<'_>) {
     let members = ContentMembers::read(delta);
-    let word = members.kind.and_then(Value::str).map_or("", Str::written);
-    if word == COMPACTION_DELTA {
+    let wire_type = members.kind.and_then(Value::str).map_or("", Str::written);
+    if wire_type == COMPACTION_DELTA {
         let members = delta.members().filter(|(key, _)| *key != "type");
         let value = members.fold(format!("{{\"type\":\"{COMPACTION}\""), |object, (key, value)| {
             format!("{object},\"{key}\":{}", value.raw())
         });
-        return put(None, FragmentKind::Opaque { word: COMPACTION, value: &(value + "}") }, sink);
+        return put(None, FragmentKind::Opaque { wire_type: COMPACTION, value: &(value + "}") }, sink);
     }
     let subject = place.map_or(ExtraSubject::choice(0), |place| ExtraSubject::block(0, place));
-    let is_unknown = !word.is_empty() && !is_delta(word);
+    let is_unknown = !wire_type.is_empty() && !is_delta(wire_type);
     if is_unknown && !members.has_hung && members.growing.is_none() {
-        return foreign(subject, "", word, delta, sink);
+        return extra(subject, "", wire_type, delta, sink);
     }
-    members.tell_foreign(subject, delta, sink);
+    members.emit_extra(subject, delta, sink);
     content(place, delta, &members, sink);
 }
 
 fn call(
     place: Option<BlockKey>,
     kind: CallKind,
-    word: &str,
+    wire_type: &str,
     block: Value<'_>,
     extent: BlockExtent,
     sink: &mut FragmentSink<'_>,
@@ -503,10 +511,10 @@ fn call(
                 JsonKind::Object if extent == BlockExtent::Beginning && value.members().next().is_none() => {}
                 _ => arguments = FragmentArguments::Value(value.raw()),
             },
-            _ => foreign(ExtraSubject::next(0), "", key, value, sink),
+            _ => extra(ExtraSubject::next(0), "", key, value, sink),
         }
     }
-    put(place, FragmentKind::Call { id, name, kind, word, arguments: Some(arguments) }, sink);
+    put(place, FragmentKind::Call { id, name, kind, wire_type, arguments: Some(arguments) }, sink);
 }
 
 fn usage(usage: Value<'_>, sink: &mut FragmentSink<'_>) {
@@ -530,7 +538,7 @@ fn usage(usage: Value<'_>, sink: &mut FragmentSink<'_>) {
             .and_then(|details| details.get("thinking_tokens"))
             .and_then(Value::count),
     };
-    put(None, FragmentKind::Usage { word: USAGE, counters, raw: usage.pass_raw(), read: None }, sink);
+    put(None, FragmentKind::Usage { wire_type: USAGE, counters, raw: usage.pass_raw(), read: None }, sink);
 }
 
 #[cfg(test)]

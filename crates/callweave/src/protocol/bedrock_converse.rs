@@ -10,7 +10,7 @@ mod encode;
 mod request;
 
 use super::{
-    DetectionEvidence, ErrorContext, ExtraSubject, Protocol, ProtocolFrame, error, finish_reason, foreign,
+    DetectionEvidence, ErrorContext, ExtraSubject, Protocol, ProtocolFrame, error, extra, finish_reason,
     is_usual, report,
 };
 use crate::event::{AttachmentKind, CallKind, FinishReason, ReasoningForm, TokenCounts};
@@ -101,10 +101,10 @@ fn recognise(input: &ProtocolFrame<'_>) -> Option<DetectionEvidence> {
         return is_event(name, body).then_some(DetectionEvidence::Strong);
     }
     let has = |is: fn(&str, Value<'_>) -> bool| body.members().any(|(name, value)| is(name, value));
-    DetectionEvidence::of(is_whole(body) || has(is_event), || has(is_exception))
+    DetectionEvidence::of(is_complete(body) || has(is_event), || has(is_exception))
 }
 
-fn is_whole(body: Value<'_>) -> bool {
+fn is_complete(body: Value<'_>) -> bool {
     body.get("output").and_then(|output| output.get("message")).is_some_and(|message| {
         message.get("content").is_some_and(|content| content.kind() == JsonKind::Array)
     })
@@ -130,8 +130,8 @@ fn decode(input: &ProtocolFrame<'_>, sink: &mut FragmentSink<'_>) {
         Some(name) if is_exception(name, body) => return exception(name, body, sink),
         _ => {}
     }
-    if is_whole(body) {
-        put(None, FragmentKind::Start { id: None, model: None, word: OUTPUT }, sink);
+    if is_complete(body) {
+        put(None, FragmentKind::Start { id: None, model: None, wire_type: OUTPUT }, sink);
         answer(body, sink);
         // An answer that has not stopped was cut off.
         if body.get("stopReason").is_some() {
@@ -144,7 +144,7 @@ fn decode(input: &ProtocolFrame<'_>, sink: &mut FragmentSink<'_>) {
             } else if is_exception(name, value) {
                 exception(name, value, sink);
             } else if !VOLATILE.contains(&name) {
-                foreign(ExtraSubject::ANSWER, "", name, value, sink);
+                extra(ExtraSubject::ANSWER, "", name, value, sink);
             }
         }
     } else if input.event.is_none()
@@ -152,7 +152,7 @@ fn decode(input: &ProtocolFrame<'_>, sink: &mut FragmentSink<'_>) {
     {
         error(body, ERRORS, sink);
     } else {
-        foreign(ExtraSubject::ANSWER, "", input.event.unwrap_or_default(), body, sink);
+        extra(ExtraSubject::ANSWER, "", input.event.unwrap_or_default(), body, sink);
     }
 }
 
@@ -163,7 +163,7 @@ fn exception(name: &str, exception: Value<'_>, sink: &mut FragmentSink<'_>) {
 }
 
 fn put(place: Option<BlockKey>, part: FragmentKind<'_>, sink: &mut FragmentSink<'_>) {
-    sink.put(Fragment { choice: 0, place, part });
+    sink.put(Fragment { choice: 0, key: place, part });
 }
 
 /// What is said of the block at the place.
@@ -172,7 +172,7 @@ fn about(place: Option<BlockKey>) -> ExtraSubject {
 }
 
 fn event(name: &str, event: Value<'_>, sink: &mut FragmentSink<'_>) {
-    put(None, FragmentKind::Start { id: None, model: None, word: OUTPUT }, sink);
+    put(None, FragmentKind::Start { id: None, model: None, wire_type: OUTPUT }, sink);
     if !name.starts_with("contentBlock") {
         answer(event, sink);
     } else {
@@ -182,7 +182,7 @@ fn event(name: &str, event: Value<'_>, sink: &mut FragmentSink<'_>) {
                 "contentBlockIndex" => {}
                 "start" | "delta" => content(place, value, sink),
                 key if VOLATILE.contains(&key) => {}
-                _ => foreign(about(place), "", key, value, sink),
+                _ => extra(about(place), "", key, value, sink),
             }
         }
         if name == "contentBlockStop" {
@@ -206,7 +206,7 @@ fn answer(answer: Value<'_>, sink: &mut FragmentSink<'_>) {
             "stopReason" => finish = value.filled(),
             key if VOLATILE.contains(&key) => {}
             key if is_exception(key, value) => failure = Some((key, value)),
-            _ => foreign(ExtraSubject::ANSWER, "", key, value, sink),
+            _ => extra(ExtraSubject::ANSWER, "", key, value, sink),
         }
     }
     if let Some(counts) = counts {
@@ -215,15 +215,15 @@ fn answer(answer: Value<'_>, sink: &mut FragmentSink<'_>) {
     for (key, value) in output.iter().flat_map(|output| output.members()) {
         match key {
             "message" => message(value, sink),
-            _ => foreign(ExtraSubject::ANSWER, "output.", key, value, sink),
+            _ => extra(ExtraSubject::ANSWER, "output.", key, value, sink),
         }
     }
     if let Some((name, value)) = failure {
         exception(name, value, sink);
     }
-    if let Some(word) = finish {
-        let reason = finish_reason(word, FINISH);
-        put(None, FragmentKind::Finish { reason, raw: Some(word) }, sink);
+    if let Some(wire_type) = finish {
+        let reason = finish_reason(wire_type, FINISH);
+        put(None, FragmentKind::Finish { reason, raw: Some(wire_type) }, sink);
     }
 }
 
@@ -238,7 +238,7 @@ fn message(message: Value<'_>, sink: &mut FragmentSink<'_>) {
                     put(place, FragmentKind::End, sink);
                 }
             }
-            _ => foreign(ExtraSubject::choice(0), "message.", key, value, sink),
+            _ => extra(ExtraSubject::choice(0), "message.", key, value, sink),
         }
     }
 }
@@ -257,9 +257,9 @@ fn content(place: Option<BlockKey>, content: Value<'_>, sink: &mut FragmentSink<
             CITATIONS => citations(place, value, sink),
             // Pictures and whatever else there will be.
             _ if value.kind() == JsonKind::Object => {
-                put(place, FragmentKind::Opaque { word: key, value: value.pass_raw() }, sink);
+                put(place, FragmentKind::Opaque { wire_type: key, value: value.pass_raw() }, sink);
             }
-            _ => foreign(about(place), "", key, value, sink),
+            _ => extra(about(place), "", key, value, sink),
         }
     }
 }
@@ -271,12 +271,12 @@ fn citations(place: Option<BlockKey>, content: Value<'_>, sink: &mut FragmentSin
                 for (key, value) in value.elements().flat_map(Value::members) {
                     match key {
                         TEXT => text(place, TextChannel::Text, key, value, sink),
-                        _ => foreign(about(place), "citationsContent.", key, value, sink),
+                        _ => extra(about(place), "citationsContent.", key, value, sink),
                     }
                 }
             }
             "citations" => value.elements().for_each(|citation| annotation(place, citation, sink)),
-            _ => foreign(about(place), "citationsContent.", key, value, sink),
+            _ => extra(about(place), "citationsContent.", key, value, sink),
         }
     }
 }
@@ -284,18 +284,18 @@ fn citations(place: Option<BlockKey>, content: Value<'_>, sink: &mut FragmentSin
 fn text(
     place: Option<BlockKey>,
     channel: TextChannel,
-    word: &str,
+    wire_type: &str,
     value: Value<'_>,
     sink: &mut FragmentSink<'_>,
 ) {
     if let Some(text) = value.pass_filled() {
-        put(place, FragmentKind::Text { channel, word, text }, sink);
+        put(place, FragmentKind::Text { channel, wire_type, text }, sink);
     }
 }
 
 /// A citation may come before the text that it belongs to.
 fn annotation(place: Option<BlockKey>, citation: Value<'_>, sink: &mut FragmentSink<'_>) {
-    put(place, FragmentKind::Open { channel: TextChannel::Text, word: TEXT }, sink);
+    put(place, FragmentKind::Open { channel: TextChannel::Text, wire_type: TEXT }, sink);
     put(
         place,
         FragmentKind::hung(REASONING, AttachmentKind::Annotation, "citations", citation.pass_raw()),
@@ -322,11 +322,11 @@ fn thought<'a>(place: Option<BlockKey>, key: &'a str, value: Value<'a>, sink: &m
         TEXT => return text(place, TextChannel::REASONING, REASONING, value, sink),
         SIGNATURE => (AttachmentKind::Signature, ReasoningForm::Raw),
         REDACTED => (AttachmentKind::Encrypted, ReasoningForm::Redacted),
-        _ => return foreign(about(place), "reasoningContent.", key, value, sink),
+        _ => return extra(about(place), "reasoningContent.", key, value, sink),
     };
     if value.is_filled() {
         // Thoughts may have no text to show, and then nothing has opened their block.
-        put(place, FragmentKind::Open { channel: TextChannel::Reasoning(form), word: REASONING }, sink);
+        put(place, FragmentKind::Open { channel: TextChannel::Reasoning(form), wire_type: REASONING }, sink);
         put(place, FragmentKind::hung(REASONING, kind, key, value.pass_raw()), sink);
     }
 }
@@ -337,7 +337,9 @@ fn call(place: Option<BlockKey>, tool: Value<'_>, sink: &mut FragmentSink<'_>) {
         match key {
             "toolUseId" => id = value.filled(),
             "name" => name = value.filled(),
-            "type" if value.str().is_some_and(|word| word.is(SERVER_TOOL_USE)) => kind = CallKind::Builtin,
+            "type" if value.str().is_some_and(|wire_type| wire_type.is(SERVER_TOOL_USE)) => {
+                kind = CallKind::Builtin
+            }
             "input" => {
                 arguments = match value.kind() {
                     JsonKind::Null => None,
@@ -345,31 +347,35 @@ fn call(place: Option<BlockKey>, tool: Value<'_>, sink: &mut FragmentSink<'_>) {
                     _ => Some(FragmentArguments::Value(value.pass_raw())),
                 };
             }
-            _ => foreign(ExtraSubject::next(0), "toolUse.", key, value, sink),
+            _ => extra(ExtraSubject::next(0), "toolUse.", key, value, sink),
         }
     }
     // A name comes whole.
     let arguments = arguments.or(name.map(|_| FragmentArguments::Text(Str::Plain(""))));
-    put(place, FragmentKind::Call { id, name, kind, word: TOOL_USE, arguments }, sink);
+    put(place, FragmentKind::Call { id, name, kind, wire_type: TOOL_USE, arguments }, sink);
 }
 
 /// What a tool of the provider's answered: whole; or, streamed, its head and then a list of its content.
 fn result(place: Option<BlockKey>, result: Value<'_>, sink: &mut FragmentSink<'_>) {
-    let word = TOOL_RESULT;
+    let wire_type = TOOL_RESULT;
     if result.kind() == JsonKind::Array {
-        return put(place, FragmentKind::ToolResult { call: None, word, value: result.pass_raw() }, sink);
+        return put(
+            place,
+            FragmentKind::ToolResult { call: None, wire_type, value: result.pass_raw() },
+            sink,
+        );
     }
     for (key, value) in result.members() {
         if !matches!(key, "toolUseId" | CONTENT) {
-            foreign(ExtraSubject::next(0), "toolResult.", key, value, sink);
+            extra(ExtraSubject::next(0), "toolResult.", key, value, sink);
         }
     }
     let call = result.get("toolUseId").and_then(Value::filled);
     if let Some(call) = call {
-        put(place, FragmentKind::Answers { call }, sink);
+        put(place, FragmentKind::ResultOf { call }, sink);
     }
     if let Some(content) = result.get(CONTENT).filter(|content| !content.is_null()) {
-        put(place, FragmentKind::ToolResult { call, word, value: content.pass_raw() }, sink);
+        put(place, FragmentKind::ToolResult { call, wire_type, value: content.pass_raw() }, sink);
     }
 }
 
@@ -390,5 +396,5 @@ fn usage(usage: Value<'_>, sink: &mut FragmentSink<'_>) {
         cache_write_tokens,
         reasoning_tokens: None,
     };
-    put(None, FragmentKind::Usage { word: USAGE, counters, raw: usage.pass_raw(), read: None }, sink);
+    put(None, FragmentKind::Usage { wire_type: USAGE, counters, raw: usage.pass_raw(), read: None }, sink);
 }

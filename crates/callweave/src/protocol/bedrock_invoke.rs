@@ -9,7 +9,7 @@ mod encode;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
-use super::{DetectionEvidence, ExtraSubject, Protocol, ProtocolFrame, finish_reason, foreign};
+use super::{DetectionEvidence, ExtraSubject, Protocol, ProtocolFrame, extra, finish_reason};
 use crate::event::{CallKind, FinishReason, NoticeCode, TokenCounts};
 use crate::fragment::{Fragment, FragmentArguments, FragmentKind, FragmentSink, TextChannel};
 use crate::json::{JsonKind, Str, Tape, TapeNode as Value};
@@ -80,7 +80,7 @@ fn decode(input: &ProtocolFrame<'_>, sink: &mut FragmentSink<'_>) {
     }
     for (key, value) in object.members() {
         if key != "bytes" && !VOLATILE.contains(&key) {
-            foreign(ExtraSubject::ANSWER, "", key, value, sink);
+            extra(ExtraSubject::ANSWER, "", key, value, sink);
         }
     }
 }
@@ -89,7 +89,7 @@ fn decode(input: &ProtocolFrame<'_>, sink: &mut FragmentSink<'_>) {
 fn vendor(input: &ProtocolFrame<'_>, sink: &mut FragmentSink<'_>) {
     let body = input.value;
     for (key, value) in body.members().filter(|(key, _)| key.starts_with(OWN) && *key != METRICS) {
-        foreign(ExtraSubject::ANSWER, "", key, value, sink);
+        extra(ExtraSubject::ANSWER, "", key, value, sink);
     }
     let is_own = body.members().all(|(key, _)| key.starts_with(OWN));
     if is_jurassic(body) {
@@ -101,7 +101,7 @@ fn vendor(input: &ProtocolFrame<'_>, sink: &mut FragmentSink<'_>) {
     } else if let Some(protocol) = Protocol::detect(input).filter(|&protocol| *protocol != PROTOCOL) {
         // No vendor speaks in envelopes: one inside another is passed on.
         protocol.decode(input, &mut |fragment: Fragment<'_>| match fragment.part {
-            FragmentKind::Foreign { key, .. } if key.starts_with(OWN) => {}
+            FragmentKind::Extra { key, .. } if key.starts_with(OWN) => {}
             _ => sink.put(fragment),
         });
     } else {
@@ -114,7 +114,7 @@ fn vendor(input: &ProtocolFrame<'_>, sink: &mut FragmentSink<'_>) {
         }));
         sink.put(Fragment::new(FragmentKind::Finish { reason: FinishReason::Other, raw: None }));
         sink.put(Fragment::new(FragmentKind::Opaque {
-            word: input.event.unwrap_or_default(),
+            wire_type: input.event.unwrap_or_default(),
             value: body.pass_raw(),
         }));
     }
@@ -131,7 +131,7 @@ fn vendor(input: &ProtocolFrame<'_>, sink: &mut FragmentSink<'_>) {
             ..TokenCounts::default()
         };
         sink.put(Fragment::new(FragmentKind::Usage {
-            word: METRICS,
+            wire_type: METRICS,
             counters,
             raw: metrics.pass_raw(),
             read: None,
@@ -143,7 +143,7 @@ fn vendor(input: &ProtocolFrame<'_>, sink: &mut FragmentSink<'_>) {
 /// How a plain-text model writes.
 struct PlainTextModel {
     /// What a block of its text is called.
-    word: &'static str,
+    wire_type: &'static str,
     text: &'static str,
     reason: &'static str,
     /// The list in which answers stand: always, or only in a whole body.
@@ -160,7 +160,7 @@ struct PlainTextModel {
 }
 
 const USUAL: PlainTextModel = PlainTextModel {
-    word: "text",
+    wire_type: "text",
     text: "text",
     reason: "stop_reason",
     list: None,
@@ -173,9 +173,14 @@ const USUAL: PlainTextModel = PlainTextModel {
 
 /// Claude 2, Titan, Llama, Mistral, DeepSeek, Cohere's Command (and Command R, whose whole body has no list).
 const PLAIN: &[PlainTextModel] = &[
-    PlainTextModel { word: "completion", text: "completion", usual: &[("type", "\"completion\"")], ..USUAL },
     PlainTextModel {
-        word: "outputText",
+        wire_type: "completion",
+        text: "completion",
+        usual: &[("type", "\"completion\"")],
+        ..USUAL
+    },
+    PlainTextModel {
+        wire_type: "outputText",
         text: "outputText",
         reason: "completionReason",
         list: Some("results"),
@@ -185,17 +190,17 @@ const PLAIN: &[PlainTextModel] = &[
         ..USUAL
     },
     PlainTextModel {
-        word: "generation",
+        wire_type: "generation",
         text: "generation",
         is_telling: true,
         counts: ["prompt_token_count", "generation_token_count"],
         ..USUAL
     },
     PlainTextModel { list: Some("outputs"), is_always_list: true, ..USUAL },
-    PlainTextModel { word: "choices[].text", list: Some("choices"), is_always_list: true, ..USUAL },
+    PlainTextModel { wire_type: "choices[].text", list: Some("choices"), is_always_list: true, ..USUAL },
     COMMAND_R,
     PlainTextModel {
-        word: "generations[].text",
+        wire_type: "generations[].text",
         list: Some("generations"),
         is_always_list: true,
         ..COMMAND_R
@@ -203,7 +208,7 @@ const PLAIN: &[PlainTextModel] = &[
 ];
 
 const COMMAND_R: PlainTextModel = PlainTextModel {
-    word: "cohere.text",
+    wire_type: "cohere.text",
     reason: "finish_reason",
     is_telling: true,
     beside: &["is_finished", "generation_id", "finish_reason"],
@@ -246,7 +251,7 @@ fn is_plain(body: Value<'_>) -> bool {
 
 /// How the body of a plain-text model is written.
 fn words_of(body: Value<'_>) -> Option<&'static PlainTextModel> {
-    let is_answer = |words: &PlainTextModel, body: Value<'_>| {
+    let is_response = |words: &PlainTextModel, body: Value<'_>| {
         let says = |key: &str| body.get(key).is_some();
         body.get(words.text).is_some_and(|text| text.kind() == JsonKind::String)
             && (words.is_telling || says(words.reason))
@@ -261,10 +266,10 @@ fn words_of(body: Value<'_>) -> Option<&'static PlainTextModel> {
         let listed = words.list.and_then(|list| body.get(list)).and_then(|list| list.elements().next());
         match listed {
             Some(first) => {
-                is_answer(words, first)
+                is_response(words, first)
                     && (words.list != Some("choices") || first.get("finish_reason").is_none())
             }
-            None => !words.is_always_list && is_answer(words, body),
+            None => !words.is_always_list && is_response(words, body),
         }
     })
 }
@@ -284,30 +289,30 @@ fn is_jurassic(body: Value<'_>) -> bool {
 /// The answers of AI21's Jurassic: `{"completions": [{"data": {"text", "tokens"}, "finishReason": {"reason"}}]}`.
 fn jurassic(body: Value<'_>, sink: &mut FragmentSink<'_>) {
     for (key, value) in body.members().filter(|(key, _)| *key != "completions" && !key.starts_with(OWN)) {
-        foreign(ExtraSubject::ANSWER, "", key, value, sink);
+        extra(ExtraSubject::ANSWER, "", key, value, sink);
     }
     let answers = body.get("completions");
     for (choice, answer) in (0..).zip(answers.into_iter().flat_map(Value::elements)) {
         for (key, value) in answer.members() {
             if !matches!(key, "data" | "finishReason") {
-                foreign(ExtraSubject::choice(choice), "", key, value, sink);
+                extra(ExtraSubject::choice(choice), "", key, value, sink);
             }
         }
         let data = answer.get("data");
         for (key, value) in data.into_iter().flat_map(Value::members).filter(|(key, _)| *key != "text") {
-            foreign(ExtraSubject::choice(choice), "data.", key, value, sink);
+            extra(ExtraSubject::choice(choice), "data.", key, value, sink);
         }
         if let Some(text) = data.and_then(|data| data.get("text")).and_then(Value::pass_filled) {
-            let (channel, word) = (TextChannel::Text, JURASSIC);
-            sink.put(Fragment::new(FragmentKind::Text { channel, word, text }).in_choice(choice));
+            let (channel, wire_type) = (TextChannel::Text, JURASSIC);
+            sink.put(Fragment::new(FragmentKind::Text { channel, wire_type, text }).in_choice(choice));
         }
         let finish = answer.get("finishReason");
         for (key, value) in finish.into_iter().flat_map(Value::members).filter(|(key, _)| *key != "reason") {
-            foreign(ExtraSubject::choice(choice), "finishReason.", key, value, sink);
+            extra(ExtraSubject::choice(choice), "finishReason.", key, value, sink);
         }
-        if let Some(word) = finish.and_then(|finish| finish.get("reason")).and_then(Value::filled) {
-            let reason = finish_reason(word, FINISH);
-            sink.put(Fragment::new(FragmentKind::Finish { reason, raw: Some(word) }).in_choice(choice));
+        if let Some(wire_type) = finish.and_then(|finish| finish.get("reason")).and_then(Value::filled) {
+            let reason = finish_reason(wire_type, FINISH);
+            sink.put(Fragment::new(FragmentKind::Finish { reason, raw: Some(wire_type) }).in_choice(choice));
         }
     }
     sink.put(Fragment::new(FragmentKind::Done));
@@ -324,7 +329,7 @@ enum ListDepth {
 /// A plain-text answer, or a list of them; an answer of a list holds none itself.
 fn plain(choice: u32, body: Value<'_>, depth: ListDepth, sink: &mut FragmentSink<'_>) {
     let words = words_of(body).unwrap_or(&USUAL);
-    let word = if let ListDepth::Listed(word) = depth { word } else { words.word };
+    let wire_type = if let ListDepth::Listed(wire_type) = depth { wire_type } else { words.wire_type };
     // Beside a list of answers stands what concerns all of them.
     let has_list = depth == ListDepth::Body && body.members().any(|(key, _)| is_list(key));
     let subject = if has_list { ExtraSubject::ANSWER } else { ExtraSubject::choice(choice) };
@@ -346,34 +351,39 @@ fn plain(choice: u32, body: Value<'_>, depth: ListDepth, sink: &mut FragmentSink
             "tool_calls" if value.kind() == JsonKind::Array => calls = Some(value),
             key if INPUT.contains(&key) => counters.input_tokens = count(key, value),
             key if OUTPUT.contains(&key) => counters.output_tokens = count(key, value),
-            _ => foreign(subject, "", key, value, sink),
+            _ => extra(subject, "", key, value, sink),
         }
     }
     if counters != TokenCounts::default() {
         // The counts stand among the text, so the object that holds them alone is made here.
         let raw = format!("{{{}}}", counts.join(","));
-        sink.put(Fragment::new(FragmentKind::Usage { word: "", counters, raw: &raw, read: None }));
+        sink.put(Fragment::new(FragmentKind::Usage { wire_type: "", counters, raw: &raw, read: None }));
     }
     if let Some(text) = told {
-        let (channel, word) = (TextChannel::Text, word);
-        sink.put(Fragment::new(FragmentKind::Text { channel, word, text }).in_choice(choice));
+        let (channel, wire_type) = (TextChannel::Text, wire_type);
+        sink.put(Fragment::new(FragmentKind::Text { channel, wire_type, text }).in_choice(choice));
     }
     // Command R's.
     for call in calls.into_iter().flat_map(Value::elements) {
         let name = call.get("name").and_then(Value::filled);
         let arguments = call.get("parameters").map(|value| FragmentArguments::Value(value.pass_raw()));
-        let part =
-            FragmentKind::Call { id: None, name, kind: CallKind::Function, word: "tool_calls", arguments };
+        let part = FragmentKind::Call {
+            id: None,
+            name,
+            kind: CallKind::Function,
+            wire_type: "tool_calls",
+            arguments,
+        };
         sink.put(Fragment::new(part).in_choice(choice));
     }
     for (_, list) in body.members().filter(|(key, _)| is_list(key) && depth == ListDepth::Body) {
         for (choice, answer) in (0..).zip(list.elements()) {
-            plain(choice, answer, ListDepth::Listed(words.word), sink);
+            plain(choice, answer, ListDepth::Listed(words.wire_type), sink);
         }
     }
-    if let Some(word) = finish {
-        let reason = finish_reason(word, FINISH);
-        sink.put(Fragment::new(FragmentKind::Finish { reason, raw: Some(word) }).in_choice(choice));
+    if let Some(wire_type) = finish {
+        let reason = finish_reason(wire_type, FINISH);
+        sink.put(Fragment::new(FragmentKind::Finish { reason, raw: Some(wire_type) }).in_choice(choice));
         sink.put(Fragment::new(FragmentKind::Done));
     }
 }

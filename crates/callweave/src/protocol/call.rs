@@ -41,7 +41,7 @@ pub enum CallPortion {
     /// What is told is new.
     Piece,
     /// All of it is told, whether or not its pieces were told before.
-    Whole,
+    Complete,
 }
 
 impl<'t> CallObject<'t> {
@@ -69,7 +69,7 @@ impl<'t> CallObject<'t> {
         // How good the words are that were found.
         let (mut id_rank, mut index_rank) = (usize::MAX, usize::MAX);
         for (key, value) in call.members() {
-            let rank = |words: &[&str]| words.iter().position(|word| *word == key);
+            let rank = |words: &[&str]| words.iter().position(|wire_type| *wire_type == key);
             if let Some(rank) = rank(words.index) {
                 if rank < index_rank && !value.is_null() {
                     (read.index, index_rank) = (Some(value), rank);
@@ -81,12 +81,12 @@ impl<'t> CallObject<'t> {
             } else if words.wrappers.contains(&key) && is_kind(value, JsonKind::Object) {
                 // Snowflake writes two, and one of them empty.
                 let is_told = value.members().any(|(_, member)| !is_blank(member));
-                let is_other = |word: &&&str| **word != key && call.get(word).is_some();
-                if is_told || !words.wrappers.iter().any(|word| is_other(&word)) {
+                let is_other = |wire_type: &&&str| **wire_type != key && call.get(wire_type).is_some();
+                if is_told || !words.wrappers.iter().any(|wire_type| is_other(&wire_type)) {
                     read.enter(key, value, words, &mut rest);
                 }
             } else if key == "type" && (is_usual(value, &["function", "custom"]) || value.is_null()) {
-                if value.str().is_some_and(|word| word.is("custom")) {
+                if value.str().is_some_and(|wire_type| wire_type.is("custom")) {
                     read.kind = CallKind::Custom;
                 }
             } else if key == "name" && is_kind(value, JsonKind::String) {
@@ -137,7 +137,7 @@ impl<'t> CallObject<'t> {
 pub(super) fn arguments(value: TapeNode<'_>, portion: CallPortion) -> Option<FragmentArguments<'_>> {
     match value.kind() {
         JsonKind::Null => None,
-        JsonKind::String if portion == CallPortion::Whole => value.pass().map(FragmentArguments::Whole),
+        JsonKind::String if portion == CallPortion::Complete => value.pass().map(FragmentArguments::Complete),
         JsonKind::String => value.pass_filled().map(FragmentArguments::Text),
         _ => Some(FragmentArguments::Value(value.pass_raw())),
     }

@@ -13,7 +13,7 @@ mod session;
 pub(crate) use session::{CodexSession, ServerMessage};
 
 use super::{
-    DetectionEvidence, ErrorContext, ExtraSubject, Protocol, ProtocolFrame, finish_reason, foreign, report,
+    DetectionEvidence, ErrorContext, ExtraSubject, Protocol, ProtocolFrame, extra, finish_reason, report,
 };
 use crate::event::{CallKind, FinishReason, NoticeCode, ReasoningForm, TokenCounts};
 use crate::fragment::{BlockKey, Fragment, FragmentArguments, FragmentKind, FragmentSink, TextChannel};
@@ -124,13 +124,13 @@ fn decode_reply(body: Value<'_>, sink: &mut FragmentSink<'_>) {
     }
     let Some(result) = body.get("result") else { return };
     if let Some(model) = result.get("model").and_then(Value::filled) {
-        sink.put(Fragment::new(FragmentKind::Start { id: None, model: Some(model), word: TURN }));
+        sink.put(Fragment::new(FragmentKind::Start { id: None, model: Some(model), wire_type: TURN }));
     }
     for (key, value) in result.members() {
         match key {
             "model" => {}
             "turn" => decode_turn(value, sink),
-            _ => foreign(ExtraSubject::ANSWER, "result.", key, value, sink),
+            _ => extra(ExtraSubject::ANSWER, "result.", key, value, sink),
         }
     }
 }
@@ -150,10 +150,10 @@ fn decode_message(method: &str, body: Value<'_>, params: Value<'_>, sink: &mut F
         }
         _ => None,
     };
-    if let Some((channel, word, place)) = grown {
+    if let Some((channel, wire_type, place)) = grown {
         rest(params, &["delta", "summaryIndex", "contentIndex"], sink);
         if let Some(text) = params.get("delta").and_then(Value::pass_filled) {
-            sink.put(Fragment::new(FragmentKind::Text { channel, word, text }).at(place));
+            sink.put(Fragment::new(FragmentKind::Text { channel, wire_type, text }).at(place));
         }
         return;
     }
@@ -168,7 +168,7 @@ fn decode_message(method: &str, body: Value<'_>, params: Value<'_>, sink: &mut F
         "item/tool/call" => decode_request(body, params, sink),
         "turn/started" | "turn/completed" => {
             if let Some(thread) = params.get("threadId") {
-                foreign(ExtraSubject::ANSWER, "", "threadId", thread, sink);
+                extra(ExtraSubject::ANSWER, "", "threadId", thread, sink);
             }
             rest(params, &["turn"], sink);
             if let Some(turn) = params.get("turn") {
@@ -178,7 +178,11 @@ fn decode_message(method: &str, body: Value<'_>, params: Value<'_>, sink: &mut F
         "thread/started" => {
             let thread = params.get("thread");
             if let Some(model) = thread.and_then(|thread| thread.get("model")).and_then(Value::filled) {
-                sink.put(Fragment::new(FragmentKind::Start { id: None, model: Some(model), word: TURN }));
+                sink.put(Fragment::new(FragmentKind::Start {
+                    id: None,
+                    model: Some(model),
+                    wire_type: TURN,
+                }));
             }
             rest(params, &[], sink);
         }
@@ -202,10 +206,10 @@ fn decode_message(method: &str, body: Value<'_>, params: Value<'_>, sink: &mut F
             let value = if body.get("id").is_some() { body } else { params };
             match item {
                 Some(place) => {
-                    let part = FragmentKind::Progress { word: method, value: Some(value.raw()) };
+                    let part = FragmentKind::Progress { wire_type: method, value: Some(value.raw()) };
                     sink.put(Fragment::new(part).at(place));
                 }
-                None => foreign(ExtraSubject::ANSWER, "", method, value, sink),
+                None => extra(ExtraSubject::ANSWER, "", method, value, sink),
             }
         }
     }
@@ -220,7 +224,7 @@ fn place_of(id: Str<'_>) -> BlockKey {
 fn rest(params: Value<'_>, read: &[&str], sink: &mut FragmentSink<'_>) {
     for (key, value) in params.members() {
         if !read.contains(&key) && !VOLATILE.contains(&key) {
-            foreign(ExtraSubject::ANSWER, "", key, value, sink);
+            extra(ExtraSubject::ANSWER, "", key, value, sink);
         }
     }
 }
@@ -229,7 +233,7 @@ fn rest(params: Value<'_>, read: &[&str], sink: &mut FragmentSink<'_>) {
 fn decode_turn(turn: Value<'_>, sink: &mut FragmentSink<'_>) {
     let (mut status, mut failure, mut items) = (None, None, None);
     if let Some(id) = turn.get("id").and_then(Value::filled) {
-        sink.put(Fragment::new(FragmentKind::Start { id: Some(id), model: None, word: TURN }));
+        sink.put(Fragment::new(FragmentKind::Start { id: Some(id), model: None, wire_type: TURN }));
     }
     for (key, value) in turn.members() {
         match key {
@@ -238,7 +242,7 @@ fn decode_turn(turn: Value<'_>, sink: &mut FragmentSink<'_>) {
             "error" => failure = Some(value),
             "items" => items = Some(value),
             key if VOLATILE.contains(&key) => {}
-            _ => foreign(ExtraSubject::ANSWER, "turn.", key, value, sink),
+            _ => extra(ExtraSubject::ANSWER, "turn.", key, value, sink),
         }
     }
     for item in items.iter().flat_map(|items| items.elements()) {
@@ -247,9 +251,9 @@ fn decode_turn(turn: Value<'_>, sink: &mut FragmentSink<'_>) {
     if let Some(failure) = failure {
         decode_failure(failure, sink);
     }
-    if let Some(word) = status.filter(|word| !word.is("inProgress")) {
-        let reason = finish_reason(word, FINISH);
-        sink.put(Fragment::new(FragmentKind::Finish { reason, raw: Some(word) }));
+    if let Some(wire_type) = status.filter(|wire_type| !wire_type.is("inProgress")) {
+        let reason = finish_reason(wire_type, FINISH);
+        sink.put(Fragment::new(FragmentKind::Finish { reason, raw: Some(wire_type) }));
         sink.put(Fragment::new(FragmentKind::Done));
     }
 }
@@ -267,7 +271,7 @@ fn decode_error(params: Value<'_>, sink: &mut FragmentSink<'_>) {
         detail: "the agent met an error and tries again",
         text: message.map(Str::written),
     }));
-    foreign(ExtraSubject::ANSWER, "", "error", params, sink);
+    extra(ExtraSubject::ANSWER, "", "error", params, sink);
 }
 
 /// An error object. What kind it is stands in a word, or in the name of a member that holds what it got from HTTP.
@@ -283,22 +287,22 @@ fn decode_failure(failure: Value<'_>, sink: &mut FragmentSink<'_>) {
 /// The client is asked to run one of its tools; the call's item tells the same.
 fn decode_request(body: Value<'_>, params: Value<'_>, sink: &mut FragmentSink<'_>) {
     let Some(id) = params.get("callId").and_then(Value::filled) else {
-        return foreign(ExtraSubject::ANSWER, "", "item/tool/call", body, sink);
+        return extra(ExtraSubject::ANSWER, "", "item/tool/call", body, sink);
     };
     rest(params, &["callId", "tool", "arguments", "namespace"], sink);
     if let Some(request) = body.get("id") {
         // What the client's answer must carry.
-        foreign(ExtraSubject::next(0), "item/tool/call.", "id", request, sink);
+        extra(ExtraSubject::next(0), "item/tool/call.", "id", request, sink);
     }
     if let Some(namespace) = params.get("namespace") {
-        foreign(ExtraSubject::next(0), "", "namespace", namespace, sink);
+        extra(ExtraSubject::next(0), "", "namespace", namespace, sink);
     }
     let place = place_of(id);
     let part = FragmentKind::Call {
         id: Some(id),
         name: params.get("tool").and_then(Value::filled),
         kind: CallKind::Function,
-        word: "arguments",
+        wire_type: "arguments",
         arguments: params.get("arguments").map(arguments),
     };
     sink.put(Fragment::new(part).at(place));
@@ -307,7 +311,7 @@ fn decode_request(body: Value<'_>, params: Value<'_>, sink: &mut FragmentSink<'_
 
 fn arguments(value: Value<'_>) -> FragmentArguments<'_> {
     match value.str() {
-        Some(text) => FragmentArguments::Whole(text),
+        Some(text) => FragmentArguments::Complete(text),
         None if value.is_null() => FragmentArguments::Text(Str::Plain("")),
         None => FragmentArguments::Value(value.raw()),
     }
@@ -319,23 +323,27 @@ fn decode_item(item: Value<'_>, telling: ItemPhase, sink: &mut FragmentSink<'_>)
     let place = id.map_or(BlockKey::at(0), place_of);
     match kind {
         "agentMessage" | "plan" => {
-            tell_item(kind, place, item, |key| key == "text", sink);
+            emit_item(kind, place, item, |key| key == "text", sink);
             if let Some(text) = item.get("text").and_then(Value::filled) {
-                let part =
-                    FragmentKind::Restate { channel: TextChannel::Text, word: kind, text, is_recap: true };
+                let part = FragmentKind::Restate {
+                    channel: TextChannel::Text,
+                    wire_type: kind,
+                    text,
+                    is_recap: true,
+                };
                 sink.put(Fragment::new(part).at(place));
             }
         }
         "reasoning" => {
-            tell_item(kind, place, item, |key| matches!(key, "summary" | "content"), sink);
+            emit_item(kind, place, item, |key| matches!(key, "summary" | "content"), sink);
             if telling == ItemPhase::End {
-                decode_thoughts(SUMMARIES, "summary", SUMMARY, place, item, sink);
-                decode_thoughts(TextChannel::REASONING, "content", THOUGHT, place, item, sink);
+                decode_reasoning_list(SUMMARIES, "summary", SUMMARY, place, item, sink);
+                decode_reasoning_list(TextChannel::REASONING, "content", THOUGHT, place, item, sink);
             }
         }
         // What the user or a hook said, and marks in the conversation: not the agent's answer.
         "userMessage" | "hookPrompt" | "enteredReviewMode" | "exitedReviewMode" | "contextCompaction"
-        | "subAgentActivity" | "" => tell_item(kind, place, item, |_| false, sink),
+        | "subAgentActivity" | "" => emit_item(kind, place, item, |_| false, sink),
         _ if kind.ends_with("Output") => decode_output(kind, place, item, telling, sink),
         _ => decode_call(kind, place, item, telling, sink),
     }
@@ -346,7 +354,7 @@ fn decode_item(item: Value<'_>, telling: ItemPhase, sink: &mut FragmentSink<'_>)
 
 /// Tells the item, with the members that nobody else reads. States other than the two usual ones (`failed`, `declined`)
 /// are worth telling.
-fn tell_item(
+fn emit_item(
     kind: &str,
     place: BlockKey,
     item: Value<'_>,
@@ -354,29 +362,31 @@ fn tell_item(
     sink: &mut FragmentSink<'_>,
 ) {
     for (key, value) in item.members() {
-        let is_usual =
-            key == "status" && value.str().is_some_and(|word| word.is("completed") || word.is("inProgress"));
+        let is_usual = key == "status"
+            && value.str().is_some_and(|wire_type| wire_type.is("completed") || wire_type.is("inProgress"));
         if !matches!(key, "id" | "type") && !is_usual && !is_read(key) && !VOLATILE.contains(&key) {
-            foreign(ExtraSubject::next(0), "", key, value, sink);
+            extra(ExtraSubject::next(0), "", key, value, sink);
         }
     }
     let id = item.get("id").and_then(Value::filled);
-    sink.put(Fragment::new(FragmentKind::Item { id, word: kind }).at(place));
+    sink.put(Fragment::new(FragmentKind::Item { id, wire_type: kind }).at(place));
 }
 
 /// The thoughts that an item restates.
-fn decode_thoughts(
+fn decode_reasoning_list(
     channel: TextChannel,
-    word: &'static str,
+    wire_type: &'static str,
     group: u8,
     place: BlockKey,
     item: Value<'_>,
     sink: &mut FragmentSink<'_>,
 ) {
-    for (number, text) in (0..).zip(item.get(word).iter().flat_map(|texts| texts.elements())) {
+    for (number, text) in (0..).zip(item.get(wire_type).iter().flat_map(|texts| texts.elements())) {
         let place = place.part(group, number);
         if let Some(text) = text.filled() {
-            sink.put(Fragment::new(FragmentKind::Restate { channel, word, text, is_recap: true }).at(place));
+            sink.put(
+                Fragment::new(FragmentKind::Restate { channel, wire_type, text, is_recap: true }).at(place),
+            );
         }
         sink.put(Fragment::new(FragmentKind::End).at(place));
     }
@@ -403,9 +413,11 @@ fn decode_output(
         matches!(key, "callId" | "call_id") && call.is_some()
             || given.is_some_and(|(member, _)| member == key)
     };
-    tell_item(kind, place, item, is_read, sink);
-    if let Some((word, value)) = given.filter(|_| telling == ItemPhase::End) {
-        sink.put(Fragment::new(FragmentKind::ToolResult { call, word, value: value.pass_raw() }).at(place));
+    emit_item(kind, place, item, is_read, sink);
+    if let Some((wire_type, value)) = given.filter(|_| telling == ItemPhase::End) {
+        sink.put(
+            Fragment::new(FragmentKind::ToolResult { call, wire_type, value: value.pass_raw() }).at(place),
+        );
     }
 }
 
@@ -425,14 +437,14 @@ fn decode_call(
     });
     let is_read =
         |key: &str| key == "tool" || given.is_some_and(|(member, _)| member == key) || RESULTS.contains(&key);
-    tell_item(kind, place, item, is_read, sink);
+    emit_item(kind, place, item, is_read, sink);
     // A search is begun before its query is known; arguments and commands are whole from the start.
     let is_settled = telling == ItemPhase::End || matches!(given, Some(("arguments" | "command", _)));
     let part = FragmentKind::Call {
         id,
         name: tool.or(Some(Str::Plain(kind))),
         kind: if kind == "dynamicToolCall" { CallKind::Function } else { CallKind::Builtin },
-        word: given.map_or("arguments", |(member, _)| member),
+        wire_type: given.map_or("arguments", |(member, _)| member),
         arguments: Some(
             given
                 .filter(|_| is_settled)
@@ -444,10 +456,11 @@ fn decode_call(
         return;
     }
     sink.put(Fragment::new(FragmentKind::End).at(place));
-    for &word in RESULTS {
-        if let Some(value) = item.get(word).filter(|value| !value.is_null()) {
+    for &wire_type in RESULTS {
+        if let Some(value) = item.get(wire_type).filter(|value| !value.is_null()) {
             sink.put(
-                Fragment::new(FragmentKind::ToolResult { call: id, word, value: value.pass_raw() }).at(place),
+                Fragment::new(FragmentKind::ToolResult { call: id, wire_type, value: value.pass_raw() })
+                    .at(place),
             );
         }
     }

@@ -10,8 +10,8 @@ mod request;
 use super::call::{CallObject, CallPortion, CallWords};
 use super::error::write_message;
 use super::{
-    DetectionEvidence, ErrorCoding, ErrorContext, ExtraSubject, Protocol, ProtocolFrame, finish_reason,
-    foreign, is_usual, report,
+    DetectionEvidence, ErrorCoding, ErrorContext, ExtraSubject, Protocol, ProtocolFrame, extra,
+    finish_reason, is_usual, report,
 };
 use crate::event::{AttachmentKind, FinishReason, TokenCounts};
 use crate::fragment::{
@@ -108,7 +108,7 @@ fn decode(input: &ProtocolFrame<'_>, sink: &mut FragmentSink<'_>) {
     match event(input) {
         Some(name) if is_event(name) => decode_event(name, input.value, sink),
         Some(name) if input.value.get("message").is_none() && input.value.get("error").is_none() => {
-            foreign(ExtraSubject::ANSWER, "", name, input.value, sink);
+            extra(ExtraSubject::ANSWER, "", name, input.value, sink);
         }
         _ => decode_body(input.value, sink),
     }
@@ -123,11 +123,11 @@ fn decode_event(name: &str, frame: Value<'_>, sink: &mut FragmentSink<'_>) {
             "delta" => delta = Some(value),
             "id" => id = value.filled(),
             "logprobs" => entries = Some(value),
-            _ => foreign(ExtraSubject::ANSWER, "", key, value, sink),
+            _ => extra(ExtraSubject::ANSWER, "", key, value, sink),
         }
     }
     if id.is_some() || name == "message-start" {
-        sink.put(Fragment::new(FragmentKind::Start { id, model: None, word: CHAT }));
+        sink.put(Fragment::new(FragmentKind::Start { id, model: None, wire_type: CHAT }));
     }
     logprobs(entries, sink);
     if let Some(delta) = delta {
@@ -153,7 +153,7 @@ fn decode_delta(place: Option<BlockKey>, delta: Value<'_>, sink: &mut FragmentSi
             "finish_reason" => finish = value.str(),
             "usage" => usage = Some(value),
             "error" => failure = Some(value),
-            _ => foreign(ExtraSubject::ANSWER, "delta.", key, value, sink),
+            _ => extra(ExtraSubject::ANSWER, "delta.", key, value, sink),
         }
     }
     // Some gateways put a word for the error beside its sentence.
@@ -174,9 +174,9 @@ fn decode_end(
     if let Some((failure, code)) = failure {
         report(failure, ErrorContext { words: ERRORS, code, ..ErrorContext::default() }, sink);
     }
-    if let Some(word) = finish {
-        let reason = finish_reason(word, FINISH);
-        sink.put(Fragment::new(FragmentKind::Finish { reason, raw: Some(word) }));
+    if let Some(wire_type) = finish {
+        let reason = finish_reason(wire_type, FINISH);
+        sink.put(Fragment::new(FragmentKind::Finish { reason, raw: Some(wire_type) }));
     }
 }
 
@@ -194,11 +194,11 @@ fn decode_body(body: Value<'_>, sink: &mut FragmentSink<'_>) {
             "logprobs" => entries = Some(value),
             // Part of an error that is the body itself, which is passed on whole.
             "error_type" if body.get("error").is_none() => {}
-            _ => foreign(ExtraSubject::ANSWER, "", key, value, sink),
+            _ => extra(ExtraSubject::ANSWER, "", key, value, sink),
         }
     }
     if id.is_some() || model.is_some() {
-        sink.put(Fragment::new(FragmentKind::Start { id, model, word: CHAT }));
+        sink.put(Fragment::new(FragmentKind::Start { id, model, wire_type: CHAT }));
     }
     logprobs(entries, sink);
     let mut code = body.get("error_type").and_then(Value::filled);
@@ -226,32 +226,32 @@ fn decode_message(place: Option<BlockKey>, message: Value<'_>, sink: &mut Fragme
             "tool_plan" => plan = value.pass_filled(),
             "tool_calls" => calls = Some(value),
             "citations" => citations = Some(value),
-            _ => foreign(ExtraSubject::choice(0), "message.", key, value, sink),
+            _ => extra(ExtraSubject::choice(0), "message.", key, value, sink),
         }
     }
     if let Some(text) = content.and_then(Value::pass_filled) {
         let place = place.unwrap_or(BlockKey::at(0)).in_space(CONTENT_SPACE);
         sink.put(
-            Fragment::new(FragmentKind::Text { channel: TextChannel::Text, word: words::TEXT, text })
+            Fragment::new(FragmentKind::Text { channel: TextChannel::Text, wire_type: words::TEXT, text })
                 .at(place),
         );
     }
     each(place, content, sink, decode_content);
     each(None, citations, sink, |_, citation, _, sink| {
         // It says itself which content it is about.
-        let (level, kind, word) = (ExtraScope::Choice, AttachmentKind::Annotation, words::CITATIONS);
+        let (level, kind, wire_type) = (ExtraScope::Choice, AttachmentKind::Annotation, words::CITATIONS);
         sink.put(Fragment::new(FragmentKind::Attach {
             level,
             on: "",
             kind,
-            word,
+            wire_type,
             value: citation.pass_raw(),
         }));
     });
     if let Some(text) = plan {
         sink.put(Fragment::new(FragmentKind::Text {
             channel: TextChannel::REASONING,
-            word: words::PLAN,
+            wire_type: words::PLAN,
             text,
         }));
     }
@@ -270,7 +270,7 @@ fn each(
         JsonKind::Object => tell(place.unwrap_or(BlockKey::at(0)), value, CallPortion::Piece, sink),
         _ => {
             for (position, element) in (0..).zip(value.elements()) {
-                tell(BlockKey::at(position), element, CallPortion::Whole, sink);
+                tell(BlockKey::at(position), element, CallPortion::Complete, sink);
             }
         }
     }
@@ -281,29 +281,29 @@ fn decode_content(place: BlockKey, content: Value<'_>, portion: CallPortion, sin
     let kind = content.get("type").and_then(Value::str);
     if kind.is_some_and(|kind| !kind.is(words::TEXT) && !kind.is(words::THINKING)) {
         sink.put(
-            Fragment::new(FragmentKind::Opaque { word: "content", value: content.pass_raw() }).at(place),
+            Fragment::new(FragmentKind::Opaque { wire_type: "content", value: content.pass_raw() }).at(place),
         );
         return;
     }
     for (key, value) in content.members() {
-        let (channel, word) = match key {
+        let (channel, wire_type) = match key {
             "type" => continue,
             words::TEXT => (TextChannel::Text, words::TEXT),
             words::THINKING => (TextChannel::REASONING, words::THINKING),
             _ => {
-                foreign(ExtraSubject::block(0, place), "", key, value, sink);
+                extra(ExtraSubject::block(0, place), "", key, value, sink);
                 continue;
             }
         };
         let Some(text) = value.pass() else { continue };
         if kind.is_some() {
-            sink.put(Fragment::new(FragmentKind::Open { channel, word }).at(place));
+            sink.put(Fragment::new(FragmentKind::Open { channel, wire_type }).at(place));
         }
         if !text.is_empty() {
-            sink.put(Fragment::new(FragmentKind::Text { channel, word, text }).at(place));
+            sink.put(Fragment::new(FragmentKind::Text { channel, wire_type, text }).at(place));
         }
     }
-    if portion == CallPortion::Whole {
+    if portion == CallPortion::Complete {
         sink.put(Fragment::new(FragmentKind::End).at(place));
     }
 }
@@ -313,24 +313,26 @@ const CALL: CallWords =
 
 fn decode_call(place: BlockKey, call: Value<'_>, portion: CallPortion, sink: &mut FragmentSink<'_>) {
     let place = place.in_space(CALL_SPACE);
-    let pass_on = |path, key, value| foreign(ExtraSubject::next(0), path, key, value, sink);
+    let pass_on = |path, key, value| extra(ExtraSubject::next(0), path, key, value, sink);
     let CallObject { id, name, kind, arguments, .. } = CallObject::read(call, &CALL, pass_on);
     // Even an empty text settles the name.
     let arguments = arguments.and_then(Value::pass).map(FragmentArguments::Text);
-    sink.put(Fragment::new(FragmentKind::Call { id, name, kind, word: "tool_calls", arguments }).at(place));
-    if portion == CallPortion::Whole {
+    sink.put(
+        Fragment::new(FragmentKind::Call { id, name, kind, wire_type: "tool_calls", arguments }).at(place),
+    );
+    if portion == CallPortion::Complete {
         sink.put(Fragment::new(FragmentKind::End).at(place));
     }
 }
 
 fn logprobs(entries: Option<Value<'_>>, sink: &mut FragmentSink<'_>) {
     if let Some(entries) = entries.filter(|entries| !entries.is_null()) {
-        let (level, kind, word) = (ExtraScope::Choice, AttachmentKind::Logprobs, "logprobs");
+        let (level, kind, wire_type) = (ExtraScope::Choice, AttachmentKind::Logprobs, "logprobs");
         sink.put(Fragment::new(FragmentKind::Attach {
             level,
             on: "",
             kind,
-            word,
+            wire_type,
             value: entries.pass_raw(),
         }));
     }
@@ -354,7 +356,7 @@ fn decode_usage(usage: Value<'_>, sink: &mut FragmentSink<'_>) {
         reasoning_tokens: count("reasoning_tokens"),
     };
     sink.put(Fragment::new(FragmentKind::Usage {
-        word: "usage",
+        wire_type: "usage",
         counters,
         raw: usage.pass_raw(),
         read: None,

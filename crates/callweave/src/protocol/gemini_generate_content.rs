@@ -11,8 +11,8 @@ mod request;
 use std::fmt::Write;
 
 use super::{
-    DetectionEvidence, ErrorCoding, ExtraSubject, Protocol, ProtocolFrame, choice_number, error,
-    finish_reason, foreign, is_kind, is_usual,
+    DetectionEvidence, ErrorCoding, ExtraSubject, Protocol, ProtocolFrame, choice_number, error, extra,
+    finish_reason, is_kind, is_usual,
 };
 use crate::event::{AttachmentKind, CallKind, FinishReason, TokenCounts};
 use crate::fragment::{
@@ -188,18 +188,18 @@ fn decode_outermost<'a>(chunk: Value<'a>, sink: &mut FragmentSink<'_>) -> Option
             "usageMetadata" | "usage_metadata" => usage = value.mark(),
             "promptFeedback" | "prompt_feedback" => {
                 feedback = value.mark();
-                foreign(ExtraSubject::ANSWER, "", key, value, sink);
+                extra(ExtraSubject::ANSWER, "", key, value, sink);
             }
             "error" => failure = value.mark(),
             "response" if value.kind() == JsonKind::Object => inner = value.mark(),
-            _ => foreign(ExtraSubject::ANSWER, "", key, value, sink),
+            _ => extra(ExtraSubject::ANSWER, "", key, value, sink),
         }
     }
     let named = |mark| chunk.marked(mark).and_then(Value::filled);
     let (id, model) = (named(id.or(dumped_id)), named(model.or(dumped_model)));
-    let is_answer = candidates.is_set() || usage.is_set() || feedback.is_set();
-    if id.is_some() || model.is_some() || is_answer {
-        sink.put(Fragment::new(FragmentKind::Start { id, model, word: RESPONSE }));
+    let is_response = candidates.is_set() || usage.is_set() || feedback.is_set();
+    if id.is_some() || model.is_some() || is_response {
+        sink.put(Fragment::new(FragmentKind::Start { id, model, wire_type: RESPONSE }));
     }
     if let Some(usage) = chunk.marked(usage) {
         decode_usage(usage, sink);
@@ -247,17 +247,18 @@ fn decode_candidate(candidate: Value<'_>, position: usize, sink: &mut FragmentSi
             match key {
                 "parts" => value.elements().for_each(|part| decode_part(choice, part, sink)),
                 "role" if is_usual(value, &["model"]) => {}
-                _ => foreign(ExtraSubject::choice(choice), "content.", key, value, sink),
+                _ => extra(ExtraSubject::choice(choice), "content.", key, value, sink),
             }
         }
     }
     let finish = candidate.marked(finish);
-    if let Some(word) = finish.and_then(Value::filled) {
-        let reason = finish_reason(word, FINISH);
-        sink.put(Fragment::new(FragmentKind::Finish { reason, raw: Some(word) }).in_choice(choice));
+    if let Some(wire_type) = finish.and_then(Value::filled) {
+        let reason = finish_reason(wire_type, FINISH);
+        sink.put(Fragment::new(FragmentKind::Finish { reason, raw: Some(wire_type) }).in_choice(choice));
     } else if let Some(number) = finish.filter(|finish| finish.kind() == JsonKind::Number) {
-        let word = number.index().and_then(|number| FINISH_NUMBERS.get(usize::try_from(number).ok()?));
-        let reason = word.map_or(FinishReason::Other, |word| finish_reason(Str::Plain(word), FINISH));
+        let wire_type = number.index().and_then(|number| FINISH_NUMBERS.get(usize::try_from(number).ok()?));
+        let reason =
+            wire_type.map_or(FinishReason::Other, |wire_type| finish_reason(Str::Plain(wire_type), FINISH));
         let raw = Some(Str::Plain(number.raw()));
         // Zero says nothing yet.
         if number.raw() != "0" {
@@ -279,14 +280,14 @@ fn decode_beside(choice: u32, candidate: Value<'_>, sink: &mut FragmentSink<'_>)
             }
             "citationMetadata" | "citation_metadata" => decode_citations(choice, value, sink),
             "logprobsResult" | "logprobs_result" => decode_logprobs(choice, value, sink),
-            _ => foreign(ExtraSubject::choice(choice), "", key, value, sink),
+            _ => extra(ExtraSubject::choice(choice), "", key, value, sink),
         }
     }
 }
 
-fn annotation(choice: u32, word: &str, value: Value<'_>, sink: &mut FragmentSink<'_>) {
+fn annotation(choice: u32, wire_type: &str, value: Value<'_>, sink: &mut FragmentSink<'_>) {
     let (level, kind) = (ExtraScope::Choice, AttachmentKind::Annotation);
-    let part = FragmentKind::Attach { level, on: "", kind, word, value: value.pass_raw() };
+    let part = FragmentKind::Attach { level, on: "", kind, wire_type, value: value.pass_raw() };
     sink.put(Fragment::new(part).in_choice(choice));
 }
 
@@ -297,7 +298,7 @@ fn decode_citations(choice: u32, metadata: Value<'_>, sink: &mut FragmentSink<'_
             key if words::CITATIONS.contains(&key) => {
                 value.elements().for_each(|citation| annotation(choice, key, citation, sink));
             }
-            _ => foreign(ExtraSubject::choice(choice), "citationMetadata.", key, value, sink),
+            _ => extra(ExtraSubject::choice(choice), "citationMetadata.", key, value, sink),
         }
     }
 }
@@ -310,7 +311,7 @@ fn decode_logprobs(choice: u32, result: Value<'_>, sink: &mut FragmentSink<'_>) 
         match key {
             "chosenCandidates" | "chosen_candidates" => chosen = Some(value),
             "topCandidates" | "top_candidates" => rivals = Some(value),
-            _ => foreign(ExtraSubject::choice(choice), "logprobsResult.", key, value, sink),
+            _ => extra(ExtraSubject::choice(choice), "logprobsResult.", key, value, sink),
         }
     }
     let [mut chosen, mut rivals] =
@@ -334,8 +335,8 @@ fn decode_logprobs(choice: u32, result: Value<'_>, sink: &mut FragmentSink<'_>) 
     }
     if !entries.is_empty() {
         entries.push(']');
-        let (level, kind, word) = (ExtraScope::Choice, AttachmentKind::Logprobs, words::LOGPROBS);
-        let part = FragmentKind::Attach { level, on: "", kind, word, value: &entries };
+        let (level, kind, wire_type) = (ExtraScope::Choice, AttachmentKind::Logprobs, words::LOGPROBS);
+        let part = FragmentKind::Attach { level, on: "", kind, wire_type, value: &entries };
         sink.put(Fragment::new(part).in_choice(choice));
     }
 }
@@ -361,7 +362,7 @@ fn decode_part(choice: u32, part: Value<'_>, sink: &mut FragmentSink<'_>) {
                     _ => dumped = value.mark(),
                 }
             }
-            key if content_word(key).is_some() => {
+            key if content_type(key).is_some() => {
                 is_odd |= !is_kind(value, JsonKind::Object);
                 has_content |= !value.is_null();
             }
@@ -370,20 +371,23 @@ fn decode_part(choice: u32, part: Value<'_>, sink: &mut FragmentSink<'_>) {
     }
     let mut put = |part| sink.put(Fragment::new(part).in_choice(choice));
     if is_odd {
-        return put(FragmentKind::Opaque { word: words::PARTS, value: part.pass_raw() });
+        return put(FragmentKind::Opaque { wire_type: words::PARTS, value: part.pass_raw() });
     }
-    let is_thought = part.marked(thought).and_then(Value::bool) == Some(true);
-    let (channel, word) =
-        if is_thought { (TextChannel::REASONING, words::THOUGHT) } else { (TextChannel::Text, words::TEXT) };
+    let is_reasoning = part.marked(thought).and_then(Value::bool) == Some(true);
+    let (channel, wire_type) = if is_reasoning {
+        (TextChannel::REASONING, words::THOUGHT)
+    } else {
+        (TextChannel::Text, words::TEXT)
+    };
     let text = part.marked(text).and_then(Value::pass_filled);
     let signature = part.marked(own.or(dumped)).filter(|signature| signature.kind() == JsonKind::String);
     if has_content {
         if let Some(text) = text {
-            put(FragmentKind::Text { channel, word, text });
+            put(FragmentKind::Text { channel, wire_type, text });
         }
         for (key, content) in part.members().filter(|(_, value)| !value.is_null()) {
-            if let Some(word) = content_word(key) {
-                decode_part_content(choice, part, signature, (word, content), sink);
+            if let Some(wire_type) = content_type(key) {
+                decode_part_content(choice, part, signature, (wire_type, content), sink);
             }
         }
         return;
@@ -398,11 +402,11 @@ fn decode_part(choice: u32, part: Value<'_>, sink: &mut FragmentSink<'_>) {
         decode_rest(subject, part, sink);
     }
     if let Some(signature) = signature {
-        sink.put(Fragment::new(FragmentKind::Open { channel, word }).in_choice(choice));
+        sink.put(Fragment::new(FragmentKind::Open { channel, wire_type }).in_choice(choice));
         sign(choice, signature, ExtraScope::Block, sink);
     }
     if let Some(text) = text {
-        sink.put(Fragment::new(FragmentKind::Text { channel, word, text }).in_choice(choice));
+        sink.put(Fragment::new(FragmentKind::Text { channel, wire_type, text }).in_choice(choice));
     }
     if signature.is_some() {
         end_last(choice, sink);
@@ -416,8 +420,8 @@ fn end_last(choice: u32, sink: &mut FragmentSink<'_>) {
 
 /// Hangs a signature on the block that was spoken of last, or on the next.
 fn sign(choice: u32, signature: Value<'_>, level: ExtraScope, sink: &mut FragmentSink<'_>) {
-    let (kind, word) = (AttachmentKind::Signature, words::SIGNATURE);
-    let part = FragmentKind::Attach { level, on: "", kind, word, value: signature.pass_raw() };
+    let (kind, wire_type) = (AttachmentKind::Signature, words::SIGNATURE);
+    let part = FragmentKind::Attach { level, on: "", kind, wire_type, value: signature.pass_raw() };
     sink.put(Fragment::new(part).in_choice(choice).at(BlockKey::LAST));
 }
 
@@ -425,30 +429,30 @@ fn decode_part_content(
     choice: u32,
     part: Value<'_>,
     signature: Option<Value<'_>>,
-    (word, content): (&'static str, Value<'_>),
+    (wire_type, content): (&'static str, Value<'_>),
     sink: &mut FragmentSink<'_>,
 ) {
     decode_rest(ExtraSubject::next(choice), part, sink);
-    let is_call = matches!(word, words::FUNCTION_CALL | words::EXECUTABLE_CODE | words::TOOL_CALL);
+    let is_call = matches!(wire_type, words::FUNCTION_CALL | words::EXECUTABLE_CODE | words::TOOL_CALL);
     if let Some(signature) = signature.filter(|_| !is_call) {
         sign(choice, signature, ExtraScope::Next, sink);
     }
     let mut put = |part| sink.put(Fragment::new(part).in_choice(choice));
     let mut continues = false;
-    match word {
+    match wire_type {
         words::FUNCTION_CALL => continues = decode_call(choice, content, sink),
         words::EXECUTABLE_CODE => {
             let id = content.get("id").and_then(Value::filled);
             let (name, arguments) = (Some(CODE_EXECUTION), Some(FragmentArguments::Value(content.raw())));
-            put(FragmentKind::Call { id, name, kind: CallKind::Builtin, word, arguments });
+            put(FragmentKind::Call { id, name, kind: CallKind::Builtin, wire_type, arguments });
         }
-        words::TOOL_CALL => decode_tool_call(choice, word, content, sink),
+        words::TOOL_CALL => decode_tool_call(choice, wire_type, content, sink),
         words::INLINE_DATA | words::FILE_DATA => {
-            return put(FragmentKind::Opaque { word, value: content.pass_raw() });
+            return put(FragmentKind::Opaque { wire_type, value: content.pass_raw() });
         }
         _ => {
             let call = content.get("id").and_then(Value::filled);
-            return put(FragmentKind::ToolResult { call, word, value: content.pass_raw() });
+            return put(FragmentKind::ToolResult { call, wire_type, value: content.pass_raw() });
         }
     }
     if let Some(signature) = signature {
@@ -462,17 +466,17 @@ fn decode_part_content(
 /// The members that a part has beside its content and its signature.
 fn decode_rest(subject: ExtraSubject, part: Value<'_>, sink: &mut FragmentSink<'_>) {
     for (key, value) in part.members() {
-        let is_read = content_word(key).is_some()
+        let is_read = content_type(key).is_some()
             || matches!(key, "text" | "thought")
             || matches!(key, "thoughtSignature" | "thought_signature") && is_kind(value, JsonKind::String);
         if !is_read {
-            foreign(subject, "", key, value, sink);
+            extra(subject, "", key, value, sink);
         }
     }
 }
 
 /// The wire's word for what the member holds, if it is what the part is about; SDK dumps spell it otherwise.
-fn content_word(key: &str) -> Option<&'static str> {
+fn content_type(key: &str) -> Option<&'static str> {
     Some(match key {
         words::FUNCTION_CALL | "function_call" => words::FUNCTION_CALL,
         words::FUNCTION_RESPONSE | "function_response" => words::FUNCTION_RESPONSE,
@@ -497,13 +501,13 @@ fn decode_call(choice: u32, call: Value<'_>, sink: &mut FragmentSink<'_>) -> boo
             "args" => given = Some(value).filter(|value| !value.is_null()),
             "partialArgs" | "partial_args" => pieces = Some(value).filter(|value| !value.is_null()),
             "willContinue" | "will_continue" => continues = value.bool() == Some(true),
-            _ => foreign(ExtraSubject::next(choice), "functionCall.", key, value, sink),
+            _ => extra(ExtraSubject::next(choice), "functionCall.", key, value, sink),
         }
     }
     let is_streamed = continues || pieces.is_some();
-    let word = if is_streamed { words::PARTIAL_ARGS } else { words::FUNCTION_CALL };
+    let wire_type = if is_streamed { words::PARTIAL_ARGS } else { words::FUNCTION_CALL };
     let put = |id, name, arguments, sink: &mut FragmentSink<'_>| {
-        let part = FragmentKind::Call { id, name, kind: CallKind::Function, word, arguments };
+        let part = FragmentKind::Call { id, name, kind: CallKind::Function, wire_type, arguments };
         sink.put(Fragment::new(part).in_choice(choice));
     };
     let is_announced = is_streamed && (id.is_some() || name.is_some());
@@ -518,7 +522,7 @@ fn decode_call(choice: u32, call: Value<'_>, sink: &mut FragmentSink<'_>) -> boo
             put(
                 id,
                 name,
-                Some(args.str().map_or(FragmentArguments::Value(args.raw()), FragmentArguments::Whole)),
+                Some(args.str().map_or(FragmentArguments::Value(args.raw()), FragmentArguments::Complete)),
                 sink,
             );
         }
@@ -529,7 +533,7 @@ fn decode_call(choice: u32, call: Value<'_>, sink: &mut FragmentSink<'_>) -> boo
         match leaf(piece) {
             Some(leaf) => put(id, None, Some(leaf), sink),
             None => {
-                foreign(
+                extra(
                     ExtraSubject::block(choice, BlockKey::LAST),
                     "functionCall.",
                     "partialArgs",
@@ -562,17 +566,17 @@ fn leaf(piece: Value<'_>) -> Option<FragmentArguments<'_>> {
 }
 
 /// A tool that Google runs, named by its type.
-fn decode_tool_call(choice: u32, word: &str, call: Value<'_>, sink: &mut FragmentSink<'_>) {
+fn decode_tool_call(choice: u32, wire_type: &str, call: Value<'_>, sink: &mut FragmentSink<'_>) {
     let id = call.get("id").and_then(Value::filled);
     let name = either(call, "toolType", "tool_type").and_then(Value::filled);
     let args = call.get("args").filter(|args| !args.is_null());
     for (key, value) in call.members() {
         if !matches!(key, "id" | "toolType" | "tool_type" | "args") {
-            foreign(ExtraSubject::next(choice), "toolCall.", key, value, sink);
+            extra(ExtraSubject::next(choice), "toolCall.", key, value, sink);
         }
     }
     let arguments = Some(FragmentArguments::Value(args.map_or("{}", Value::raw)));
-    let part = FragmentKind::Call { id, name, kind: CallKind::Builtin, word, arguments };
+    let part = FragmentKind::Call { id, name, kind: CallKind::Builtin, wire_type, arguments };
     sink.put(Fragment::new(part).in_choice(choice));
 }
 
@@ -582,7 +586,8 @@ fn decode_usage(usage: Value<'_>, sink: &mut FragmentSink<'_>) {
     }
     // Nothing else is made of it, and nothing in it is looked at.
     let (counters, raw) = (read_usage(usage), usage.pass_raw());
-    let part = FragmentKind::Usage { word: words::USAGE, counters, raw, read: Some(UsageReader(read_usage)) };
+    let part =
+        FragmentKind::Usage { wire_type: words::USAGE, counters, raw, read: Some(UsageReader(read_usage)) };
     sink.put(Fragment::new(part));
 }
 

@@ -5,7 +5,7 @@
 //! events do not tell its parts apart.
 
 use super::{
-    DetectionEvidence, ExtraSubject, Protocol, ProtocolFrame, error, finish_reason, foreign, is_usual,
+    DetectionEvidence, ExtraSubject, Protocol, ProtocolFrame, error, extra, finish_reason, is_usual,
 };
 use crate::event::{AttachmentKind, CallKind, FinishReason, TokenCounts};
 use crate::fragment::{BlockKey, Fragment, FragmentArguments, FragmentKind, FragmentSink, TextChannel};
@@ -85,7 +85,7 @@ fn decode(input: &ProtocolFrame<'_>, sink: &mut FragmentSink<'_>) {
         _ if name.starts_with(INTERACTION) => decode_progress(name, frame, sink),
         _ if frame.get("error").is_some() => {}
         _ => {
-            foreign(ExtraSubject::ANSWER, "", name, frame, sink);
+            extra(ExtraSubject::ANSWER, "", name, frame, sink);
             return;
         }
     }
@@ -112,14 +112,14 @@ fn decode_envelope(frame: Value<'_>, sink: &mut FragmentSink<'_>) {
             "event_type" | "index" | "step" | "content" | "delta" | "interaction" | "status" => {}
             "interaction_id" => {
                 if let id @ Some(_) = value.filled() {
-                    sink.put(Fragment::new(FragmentKind::Start { id, model: None, word: WORD }));
+                    sink.put(Fragment::new(FragmentKind::Start { id, model: None, wire_type: WORD }));
                 }
             }
             "error" => {
                 error(value, ERRORS, sink);
             }
             key if VOLATILE.contains(&key) => {}
-            _ => foreign(ExtraSubject::ANSWER, "", key, value, sink),
+            _ => extra(ExtraSubject::ANSWER, "", key, value, sink),
         }
     }
 }
@@ -137,7 +137,7 @@ enum ContentPortion {
 
 fn decode_interaction(interaction: Value<'_>, telling: ContentPortion, sink: &mut FragmentSink<'_>) {
     let [id, model] = ["id", "model"].map(|key| interaction.get(key).and_then(Value::filled));
-    sink.put(Fragment::new(FragmentKind::Start { id, model, word: WORD }));
+    sink.put(Fragment::new(FragmentKind::Start { id, model, wire_type: WORD }));
     let (mut status, mut steps, mut usage, mut failure) = (None, None, None, None);
     for (key, value) in interaction.members() {
         match key {
@@ -149,7 +149,7 @@ fn decode_interaction(interaction: Value<'_>, telling: ContentPortion, sink: &mu
             "steps" | "outputs" if telling == ContentPortion::Whole => steps = Some(value),
             "object" if is_usual(value, &["interaction"]) => {}
             "role" if is_usual(value, &["model"]) => {}
-            _ => foreign(ExtraSubject::ANSWER, "", key, value, sink),
+            _ => extra(ExtraSubject::ANSWER, "", key, value, sink),
         }
     }
     if let Some(usage) = usage {
@@ -167,14 +167,14 @@ fn decode_interaction(interaction: Value<'_>, telling: ContentPortion, sink: &mu
         decode_status(status, sink);
     }
     if telling == ContentPortion::Whole
-        && status.is_some_and(|status| !GOING_ON.iter().any(|word| status.is(word)))
+        && status.is_some_and(|status| !GOING_ON.iter().any(|wire_type| status.is(wire_type)))
     {
         sink.put(Fragment::new(FragmentKind::Done));
     }
 }
 
 fn decode_status(status: Str<'_>, sink: &mut FragmentSink<'_>) {
-    if !GOING_ON.iter().any(|word| status.is(word)) {
+    if !GOING_ON.iter().any(|wire_type| status.is(wire_type)) {
         let reason = finish_reason(status, STATUS);
         sink.put(Fragment::new(FragmentKind::Finish { reason, raw: Some(status) }));
     }
@@ -184,7 +184,7 @@ fn decode_status(status: Str<'_>, sink: &mut FragmentSink<'_>) {
 fn decode_step(place: BlockKey, step: Value<'_>, telling: ContentPortion, sink: &mut FragmentSink<'_>) {
     let kind = step.get("type").and_then(Value::str).map_or("", Str::written);
     match kind {
-        "thought" | "thought_summary" | "thought_signature" => decode_thought(place, step, telling, sink),
+        "thought" | "thought_summary" | "thought_signature" => decode_reasoning(place, step, telling, sink),
         "model_output" | "text" | "text_annotation" | "text_annotation_delta" => {
             decode_output(place, step, sink);
         }
@@ -198,20 +198,26 @@ fn decode_step(place: BlockKey, step: Value<'_>, telling: ContentPortion, sink: 
             } else if kind.ends_with("_result") {
                 decode_result(place, step, telling, sink);
             } else if kind.is_empty() {
-                foreign(ExtraSubject::block(0, place), "", "steps", step, sink);
+                extra(ExtraSubject::block(0, place), "", "steps", step, sink);
             } else {
                 // Pictures, speech and whatever else there will be.
-                sink.put(Fragment::new(FragmentKind::Opaque { word: kind, value: step.pass_raw() }));
+                sink.put(Fragment::new(FragmentKind::Opaque { wire_type: kind, value: step.pass_raw() }));
             }
         }
     }
 }
 
-fn decode_thought(place: BlockKey, thought: Value<'_>, telling: ContentPortion, sink: &mut FragmentSink<'_>) {
+fn decode_reasoning(
+    place: BlockKey,
+    thought: Value<'_>,
+    telling: ContentPortion,
+    sink: &mut FragmentSink<'_>,
+) {
     if telling != ContentPortion::Delta {
         // A thought may be nothing but its signature.
         sink.put(
-            Fragment::new(FragmentKind::Open { channel: TextChannel::REASONING, word: "thought" }).at(place),
+            Fragment::new(FragmentKind::Open { channel: TextChannel::REASONING, wire_type: "thought" })
+                .at(place),
         );
     }
     for (key, value) in thought.members() {
@@ -219,15 +225,15 @@ fn decode_thought(place: BlockKey, thought: Value<'_>, telling: ContentPortion, 
             "type" => {}
             // One text as a delta, a list of them in a whole step.
             "content" | "summary" if value.kind() == JsonKind::Object => {
-                decode_thought_text(place, key, value, sink);
+                decode_reasoning_text(place, key, value, sink);
             }
             "content" | "summary" if value.kind() == JsonKind::Array => {
-                value.elements().for_each(|content| decode_thought_text(place, key, content, sink));
+                value.elements().for_each(|content| decode_reasoning_text(place, key, content, sink));
             }
             "text" | "thought" => text(place, TextChannel::REASONING, "thought", value, sink),
             // After what it signs.
             "signature" => {}
-            _ => foreign(ExtraSubject::block(0, place), "", key, value, sink),
+            _ => extra(ExtraSubject::block(0, place), "", key, value, sink),
         }
     }
     if let Some(value) = thought.get("signature") {
@@ -235,10 +241,10 @@ fn decode_thought(place: BlockKey, thought: Value<'_>, telling: ContentPortion, 
     }
 }
 
-fn decode_thought_text<'a>(place: BlockKey, key: &'a str, content: Value<'a>, sink: &mut FragmentSink<'_>) {
+fn decode_reasoning_text<'a>(place: BlockKey, key: &'a str, content: Value<'a>, sink: &mut FragmentSink<'_>) {
     match content.get("text") {
         Some(value) => text(place, TextChannel::REASONING, "thought", value, sink),
-        None => foreign(ExtraSubject::block(0, place), "", key, content, sink),
+        None => extra(ExtraSubject::block(0, place), "", key, content, sink),
     }
 }
 
@@ -251,7 +257,7 @@ fn decode_output(place: BlockKey, output: Value<'_>, sink: &mut FragmentSink<'_>
                     match content.get("text") {
                         Some(_) => decode_text(place, content, |_| false, sink),
                         None => sink.put(Fragment::new(FragmentKind::Opaque {
-                            word: key,
+                            wire_type: key,
                             value: content.pass_raw(),
                         })),
                     }
@@ -284,13 +290,19 @@ fn decode_text(
                 }
             }
             "signature" => signature(place, value, sink),
-            _ => foreign(ExtraSubject::block(0, place), "", key, value, sink),
+            _ => extra(ExtraSubject::block(0, place), "", key, value, sink),
         }
     }
 }
 
-fn attach(place: BlockKey, kind: AttachmentKind, word: &str, value: Value<'_>, sink: &mut FragmentSink<'_>) {
-    let part = FragmentKind::hung("", kind, word, value.pass_raw());
+fn attach(
+    place: BlockKey,
+    kind: AttachmentKind,
+    wire_type: &str,
+    value: Value<'_>,
+    sink: &mut FragmentSink<'_>,
+) {
+    let part = FragmentKind::hung("", kind, wire_type, value.pass_raw());
     sink.put(Fragment::new(part).at(place));
 }
 
@@ -318,11 +330,11 @@ fn decode_call(
     }
     for (key, value) in call.members() {
         if !matches!(key, "id" | "name" | "arguments" | "type") && !is_blank(value) {
-            foreign(ExtraSubject::next(0), "", key, value, sink);
+            extra(ExtraSubject::next(0), "", key, value, sink);
         }
     }
-    let word = call.get("type").and_then(Value::str).map_or("function_call", Str::written);
-    sink.put(Fragment::new(FragmentKind::Call { id, name, kind, word, arguments }).at(place));
+    let wire_type = call.get("type").and_then(Value::str).map_or("function_call", Str::written);
+    sink.put(Fragment::new(FragmentKind::Call { id, name, kind, wire_type, arguments }).at(place));
 }
 
 /// A piece of text in a delta, else an object; an empty one at the start only holds the place.
@@ -339,17 +351,19 @@ fn decode_arguments(value: Value<'_>, telling: ContentPortion) -> Option<Fragmen
 fn decode_result(place: BlockKey, result: Value<'_>, telling: ContentPortion, sink: &mut FragmentSink<'_>) {
     let call = result.get("call_id").and_then(Value::filled);
     if telling != ContentPortion::Start || result.get("result").is_some() {
-        let word = result.get("type").and_then(Value::str).map_or("", Str::written);
-        sink.put(Fragment::new(FragmentKind::ToolResult { call, word, value: result.pass_raw() }).at(place));
+        let wire_type = result.get("type").and_then(Value::str).map_or("", Str::written);
+        sink.put(
+            Fragment::new(FragmentKind::ToolResult { call, wire_type, value: result.pass_raw() }).at(place),
+        );
         return;
     }
     for (key, value) in result.members() {
         if !matches!(key, "type" | "call_id") && !is_blank(value) {
-            foreign(ExtraSubject::next(0), "", key, value, sink);
+            extra(ExtraSubject::next(0), "", key, value, sink);
         }
     }
     if let Some(call) = call {
-        sink.put(Fragment::new(FragmentKind::Answers { call }).at(place));
+        sink.put(Fragment::new(FragmentKind::ResultOf { call }).at(place));
     }
 }
 
@@ -357,9 +371,15 @@ fn is_blank(value: Value<'_>) -> bool {
     value.kind() == JsonKind::String && !value.is_filled()
 }
 
-fn text(place: BlockKey, channel: TextChannel, word: &str, value: Value<'_>, sink: &mut FragmentSink<'_>) {
+fn text(
+    place: BlockKey,
+    channel: TextChannel,
+    wire_type: &str,
+    value: Value<'_>,
+    sink: &mut FragmentSink<'_>,
+) {
     if let Some(text) = value.pass_filled() {
-        sink.put(Fragment::new(FragmentKind::Text { channel, word, text }).at(place));
+        sink.put(Fragment::new(FragmentKind::Text { channel, wire_type, text }).at(place));
     }
 }
 
@@ -387,7 +407,7 @@ fn decode_usage(usage: Value<'_>, sink: &mut FragmentSink<'_>) {
         reasoning_tokens: count("total_thought_tokens"),
     };
     sink.put(Fragment::new(FragmentKind::Usage {
-        word: "usage",
+        wire_type: "usage",
         counters,
         raw: usage.pass_raw(),
         read: None,

@@ -4,7 +4,7 @@
 //! words. Decoding is pure: it reads one JSON value and says what is in it, streamed chunk and whole
 //! body alike, keeping no state; everything stateful is [`Weave`](crate::weave::Weave)'s.
 //!
-//! What a protocol must do with every member it meets: read it, pass it on as [`FragmentKind::Foreign`], or list
+//! What a protocol must do with every member it meets: read it, pass it on as [`FragmentKind::Extra`], or list
 //! it as volatile (padding, sequence numbers). Nothing is dropped silently.
 
 use crate::encode::ProtocolEncoding;
@@ -73,10 +73,10 @@ static VENDORS: &[(&str, &[&str], &Protocol)] = &[
 
 /// The protocol of the vendor whose model that is (`us.anthropic.claude-…`), or else of who calls an answer so; for a
 /// model that nobody knows, that of most.
-fn vendor(word: &str, model: Option<&str>) -> Option<&'static Protocol> {
+fn vendor(wire_type: &str, model: Option<&str>) -> Option<&'static Protocol> {
     let of_model =
         model.and_then(|model| VENDORS.iter().find(|(id, ..)| model.split('.').any(|part| part == *id)));
-    let of_word = || VENDORS.iter().find(|(_, words, _)| words.contains(&word));
+    let of_word = || VENDORS.iter().find(|(_, words, _)| words.contains(&wire_type));
     of_model.or_else(of_word).or(VENDORS.first()).map(|(.., protocol)| *protocol)
 }
 
@@ -206,7 +206,7 @@ struct ExtraSubject {
 }
 
 impl ExtraSubject {
-    const ANSWER: Self = Self { choice: 0, place: None, level: ExtraScope::Answer };
+    const ANSWER: Self = Self { choice: 0, place: None, level: ExtraScope::Response };
 
     fn choice(choice: u32) -> Self {
         Self { choice, place: None, level: ExtraScope::Choice }
@@ -228,7 +228,7 @@ impl ExtraSubject {
 
 /// Passes on what only the protocol knows. A null says nothing.
 #[inline(always)]
-fn foreign<'a>(
+fn extra<'a>(
     subject: ExtraSubject,
     path: &'static str,
     key: &'a str,
@@ -236,13 +236,13 @@ fn foreign<'a>(
     sink: &mut FragmentSink<'_>,
 ) {
     if !value.is_null() {
-        put_foreign(subject, path, key, value.pass_raw(), sink);
+        put_extra(subject, path, key, value.pass_raw(), sink);
     }
 }
 
 /// Takes the value as written: a node would have to be laid down for it in every loop over members.
 #[inline(never)]
-fn put_foreign<'a>(
+fn put_extra<'a>(
     subject: ExtraSubject,
     path: &'static str,
     key: &'a str,
@@ -250,7 +250,7 @@ fn put_foreign<'a>(
     sink: &mut FragmentSink<'_>,
 ) {
     let ExtraSubject { choice, place, level } = subject;
-    sink.put(Fragment { choice, place, part: FragmentKind::Foreign { level, path, key, value } });
+    sink.put(Fragment { choice, key: place, part: FragmentKind::Extra { level, path, key, value } });
 }
 
 /// Whether the value is of that kind, or null. What stands where another kind belongs is passed on.
@@ -273,7 +273,7 @@ fn choice_number(index: Option<Value<'_>>, position: usize) -> u32 {
 fn is_usual<const COUNT: usize>(value: Value<'_>, words: &[&str; COUNT]) -> bool {
     match value.str() {
         Some(Str::Plain(own)) => own.is_empty() || words.contains(&own),
-        Some(own) => own.is_empty() || words.iter().any(|word| own.is(word)),
+        Some(own) => own.is_empty() || words.iter().any(|wire_type| own.is(wire_type)),
         None => false,
     }
 }
@@ -296,8 +296,8 @@ fn error(error: Value<'_>, words: &'static ErrorClassNames, sink: &mut FragmentS
 }
 
 /// Looks a provider's word up in a table of `(word, reason)`; an unknown word is [`FinishReason::Other`].
-fn finish_reason(word: Str<'_>, words: &[(&str, FinishReason)]) -> FinishReason {
-    words.iter().find(|(known, _)| word.is(known)).map_or(FinishReason::Other, |&(_, reason)| reason)
+fn finish_reason(wire_type: Str<'_>, words: &[(&str, FinishReason)]) -> FinishReason {
+    words.iter().find(|(known, _)| wire_type.is(known)).map_or(FinishReason::Other, |&(_, reason)| reason)
 }
 
 /// The word for a reason to finish, for clients: the one that was said if it says just that, else the canonical one.
@@ -307,7 +307,7 @@ fn finish_word<'w>(
     words: &[(&'static str, FinishReason)],
 ) -> Option<&'w str> {
     let said = said.filter(|said| words.contains(&(said, reason)));
-    let canonical = || words.iter().find(|(_, known)| *known == reason).map(|(word, _)| *word);
+    let canonical = || words.iter().find(|(_, known)| *known == reason).map(|(wire_type, _)| *wire_type);
     // Words for nothing in particular are nobody's but who said them.
     said.or_else(|| canonical().filter(|_| reason != FinishReason::Other))
 }
@@ -318,7 +318,7 @@ pub(crate) fn error_word<'e>(
     words: &'static [(&'static str, ErrorClass)],
 ) -> Option<&'e str> {
     let said = error.code.as_deref().filter(|code| words.contains(&(code, error.class)));
-    let of = |class| words.iter().find(|(_, known)| *known == class).map(|(word, _)| *word);
+    let of = |class| words.iter().find(|(_, known)| *known == class).map(|(wire_type, _)| *wire_type);
     let lost = error::LOST_CONNECTION;
     let own = match error::is_lost_connection(error) {
         // Most words for transport speak of timeouts.

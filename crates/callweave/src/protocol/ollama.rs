@@ -11,8 +11,8 @@ pub(crate) use request::chat_of_prompt;
 
 use super::call::{CallObject, CallPortion, CallWords};
 use super::{
-    DetectionEvidence, ErrorCoding, ErrorContext, ExtraSubject, Protocol, ProtocolFrame, finish_reason,
-    foreign, is_usual, report,
+    DetectionEvidence, ErrorCoding, ErrorContext, ExtraSubject, Protocol, ProtocolFrame, extra,
+    finish_reason, is_usual, report,
 };
 use crate::event::{AttachmentKind, FinishReason, TokenCounts};
 use crate::fragment::{ExtraScope, Fragment, FragmentArguments, FragmentKind, FragmentSink, TextChannel};
@@ -93,21 +93,21 @@ fn decode(input: &ProtocolFrame<'_>, sink: &mut FragmentSink<'_>) {
             "prompt_eval_count" => counts[0] = Some(value),
             "eval_count" => counts[1] = Some(value),
             key if VOLATILE.contains(&key) => {}
-            _ => foreign(ExtraSubject::ANSWER, "", key, value, sink),
+            _ => extra(ExtraSubject::ANSWER, "", key, value, sink),
         }
     }
     if let model @ Some(_) = model.and_then(Value::filled) {
-        let word = if response.is_some() { GENERATE } else { CHAT };
-        sink.put(Fragment::new(FragmentKind::Start { id: None, model, word }));
+        let wire_type = if response.is_some() { GENERATE } else { CHAT };
+        sink.put(Fragment::new(FragmentKind::Start { id: None, model, wire_type }));
     }
     decode_usage(counts.map(|count| count.and_then(Value::count)), sink);
     if let Some(entries) = logprobs.filter(|entries| entries.elements().next().is_some()) {
-        let (level, kind, word) = (ExtraScope::Choice, AttachmentKind::Logprobs, "logprobs");
+        let (level, kind, wire_type) = (ExtraScope::Choice, AttachmentKind::Logprobs, "logprobs");
         sink.put(Fragment::new(FragmentKind::Attach {
             level,
             on: "",
             kind,
-            word,
+            wire_type,
             value: entries.pass_raw(),
         }));
     }
@@ -120,15 +120,15 @@ fn decode(input: &ProtocolFrame<'_>, sink: &mut FragmentSink<'_>) {
         report(failure, ErrorContext { beside: Some(body), ..ErrorContext::default() }, sink);
     }
     if is_done {
-        let mapped = reason.map_or(FinishReason::Stop, |word| finish_reason(word, FINISH));
+        let mapped = reason.map_or(FinishReason::Stop, |wire_type| finish_reason(wire_type, FINISH));
         sink.put(Fragment::new(FragmentKind::Finish { reason: mapped, raw: reason }));
         sink.put(Fragment::new(FragmentKind::Done));
     }
 }
 
-fn text(channel: TextChannel, word: &str, value: Option<Value<'_>>, sink: &mut FragmentSink<'_>) {
+fn text(channel: TextChannel, wire_type: &str, value: Option<Value<'_>>, sink: &mut FragmentSink<'_>) {
     if let Some(text) = value.and_then(Value::pass_filled) {
-        sink.put(Fragment::new(FragmentKind::Text { channel, word, text }));
+        sink.put(Fragment::new(FragmentKind::Text { channel, wire_type, text }));
     }
 }
 
@@ -145,16 +145,16 @@ fn decode_message(message: Value<'_>, sink: &mut FragmentSink<'_>) {
             "images" => {
                 images = Some(value);
                 if value.kind() != JsonKind::Array {
-                    foreign(ExtraSubject::choice(0), "message.", key, value, sink);
+                    extra(ExtraSubject::choice(0), "message.", key, value, sink);
                 }
             }
-            _ => foreign(ExtraSubject::choice(0), "message.", key, value, sink),
+            _ => extra(ExtraSubject::choice(0), "message.", key, value, sink),
         }
     }
     text(TextChannel::REASONING, "thinking", thinking, sink);
     text(TextChannel::Text, "content", content, sink);
     for image in images.iter().flat_map(|images| images.elements()) {
-        sink.put(Fragment::new(FragmentKind::Opaque { word: "images", value: image.pass_raw() }));
+        sink.put(Fragment::new(FragmentKind::Opaque { wire_type: "images", value: image.pass_raw() }));
     }
     for call in calls.iter().flat_map(|calls| calls.elements()) {
         decode_call(call, sink);
@@ -172,12 +172,12 @@ const CALL: CallWords = CallWords {
 fn decode_call(call: Value<'_>, sink: &mut FragmentSink<'_>) {
     let call = CallObject::read(call, &CALL, |path, key, value| {
         if key != "index" {
-            foreign(ExtraSubject::next(0), path, key, value, sink);
+            extra(ExtraSubject::next(0), path, key, value, sink);
         }
     });
-    let arguments = Some(call.told(CallPortion::Whole).unwrap_or(FragmentArguments::Value("{}")));
+    let arguments = Some(call.told(CallPortion::Complete).unwrap_or(FragmentArguments::Value("{}")));
     let CallObject { id, name, kind, .. } = call;
-    sink.put(Fragment::new(FragmentKind::Call { id, name, kind, word: "tool_calls", arguments }));
+    sink.put(Fragment::new(FragmentKind::Call { id, name, kind, wire_type: "tool_calls", arguments }));
     sink.put(Fragment::new(FragmentKind::End));
 }
 
@@ -192,5 +192,5 @@ fn decode_usage([input, output]: [Option<u64>; 2], sink: &mut FragmentSink<'_>) 
             format!("{{\"prompt_eval_count\":{input},\"eval_count\":{output}}}")
         }
     };
-    sink.put(Fragment::new(FragmentKind::Usage { word: "", counters, raw: &raw, read: None }));
+    sink.put(Fragment::new(FragmentKind::Usage { wire_type: "", counters, raw: &raw, read: None }));
 }

@@ -7,7 +7,7 @@ use super::call::{CallObject, CallPortion, CallWords, arguments, is_blank};
 use super::error::{typed_code, write_typed};
 use super::{
     DetectionEvidence, ErrorCoding, ErrorContext, ExtraSubject, Protocol, ProtocolFrame, choice_number,
-    counts, error, finish_reason, foreign, is_kind, is_usual, report,
+    counts, error, extra, finish_reason, is_kind, is_usual, report,
 };
 use crate::event::{AttachmentKind, CallKind, FinishReason, ReasoningForm, TokenCounts};
 use crate::fragment::{
@@ -165,7 +165,7 @@ pub(super) mod words {
 
 /// A row of [`REASONING`].
 pub(super) struct ReasoningMember {
-    pub(super) word: &'static str,
+    pub(super) wire_type: &'static str,
     /// The type of the entry of `reasoning_details`, or none.
     pub(super) detail: &'static str,
     pub(super) has_reasoning_content: bool,
@@ -173,12 +173,12 @@ pub(super) struct ReasoningMember {
 }
 
 const fn reasoning(
-    word: &'static str,
+    wire_type: &'static str,
     detail: &'static str,
     has_reasoning_content: bool,
     has_reasoning: bool,
 ) -> ReasoningMember {
-    ReasoningMember { word, detail, has_reasoning_content, has_reasoning }
+    ReasoningMember { wire_type, detail, has_reasoning_content, has_reasoning }
 }
 
 /// In which members the same thoughts are told, and what such a block is called.
@@ -229,7 +229,7 @@ fn decode(input: &ProtocolFrame<'_>, sink: &mut FragmentSink<'_>) {
             "object" => {
                 object = value.str();
                 if !is_usual(value, &[CHAT, CHAT_CHUNK, TEXT_COMPLETION, "error"]) {
-                    foreign(ExtraSubject::ANSWER, "", key, value, sink);
+                    extra(ExtraSubject::ANSWER, "", key, value, sink);
                 }
             }
             "choices" if is_kind(value, JsonKind::Array) => choices = Some(value),
@@ -248,12 +248,12 @@ fn decode(input: &ProtocolFrame<'_>, sink: &mut FragmentSink<'_>) {
                 for (key, value) in value.members() {
                     match key {
                         "usage" if is_kind(value, JsonKind::Object) => groq = Some(value),
-                        _ => foreign(ExtraSubject::ANSWER, "x_groq.", key, value, sink),
+                        _ => extra(ExtraSubject::ANSWER, "x_groq.", key, value, sink),
                     }
                 }
             }
             key if VOLATILE.contains(&key) => {}
-            _ => foreign(ExtraSubject::ANSWER, "", key, value, sink),
+            _ => extra(ExtraSubject::ANSWER, "", key, value, sink),
         }
     }
     // A bare `{"message": …}` or `{"detail": …}` body is how some servers report an error.
@@ -261,17 +261,17 @@ fn decode(input: &ProtocolFrame<'_>, sink: &mut FragmentSink<'_>) {
     let is_words = has_words && failure.is_none() && choices.is_none();
     if has_words && !is_words {
         for (key, value) in [("message", message), ("detail", detail)] {
-            value.into_iter().for_each(|value| foreign(ExtraSubject::ANSWER, "", key, value, sink));
+            value.into_iter().for_each(|value| extra(ExtraSubject::ANSWER, "", key, value, sink));
         }
     }
     let is_completion = object.is_some_and(|object| object.is(TEXT_COMPLETION));
-    let word = if is_completion { TEXT_COMPLETION } else { CHAT };
+    let wire_type = if is_completion { TEXT_COMPLETION } else { CHAT };
     if choices.is_some() || id.is_some() || model.is_some() {
-        sink.put(Fragment::new(FragmentKind::Start { id, model, word }));
+        sink.put(Fragment::new(FragmentKind::Start { id, model, wire_type }));
     }
     if let Some(citations) = citations {
         for citation in citations.elements() {
-            attach(0, ExtraScope::Answer, AttachmentKind::Annotation, words::CITATIONS, citation, sink);
+            attach(0, ExtraScope::Response, AttachmentKind::Annotation, words::CITATIONS, citation, sink);
         }
     }
     if let Some(usage) = groq {
@@ -280,16 +280,16 @@ fn decode(input: &ProtocolFrame<'_>, sink: &mut FragmentSink<'_>) {
     if let Some(usage) = usage {
         decode_usage(words::USAGE, usage, sink);
     }
-    let is_whole = object.is_some_and(|object| object.is(CHAT));
+    let is_complete = object.is_some_and(|object| object.is(CHAT));
     let (mut count, mut told_whole) = (0, 0);
     if let Some(choices) = choices {
         for choice in choices.elements() {
             match choice.kind() {
                 JsonKind::Object => {
                     told_whole +=
-                        usize::from(decode_choice(count, choice, is_whole, sink) == CallPortion::Whole);
+                        usize::from(decode_choice(count, choice, is_complete, sink) == CallPortion::Complete);
                 }
-                _ => foreign(ExtraSubject::ANSWER, "", "choices", choice, sink),
+                _ => extra(ExtraSubject::ANSWER, "", "choices", choice, sink),
             }
             count += 1;
         }
@@ -306,7 +306,7 @@ fn decode(input: &ProtocolFrame<'_>, sink: &mut FragmentSink<'_>) {
         error(body, ERRORS, sink);
     }
     // A whole body has all there is.
-    if count > 0 && told_whole == count || is_whole && choices.is_some() {
+    if count > 0 && told_whole == count || is_complete && choices.is_some() {
         sink.put(Fragment::new(FragmentKind::Done));
     }
 }
@@ -316,11 +316,11 @@ fn attach(
     choice: u32,
     level: ExtraScope,
     kind: AttachmentKind,
-    word: &str,
+    wire_type: &str,
     value: Value<'_>,
     sink: &mut FragmentSink<'_>,
 ) {
-    let part = FragmentKind::Attach { level, on: "", kind, word, value: value.pass_raw() };
+    let part = FragmentKind::Attach { level, on: "", kind, wire_type, value: value.pass_raw() };
     sink.put(Fragment::new(part).in_choice(choice));
 }
 
@@ -333,7 +333,7 @@ fn has_failed(status: Value<'_>) -> bool {
 fn decode_choice(
     position: usize,
     choice: Value<'_>,
-    is_whole: bool,
+    is_complete: bool,
     sink: &mut FragmentSink<'_>,
 ) -> CallPortion {
     // Most choices begin with their number.
@@ -359,7 +359,7 @@ fn decode_choice(
             "logprobs" => logprobs(number, value, sink),
             "usage" if is_kind(value, JsonKind::Object) => decode_usage(words::CHOICE_USAGE, value, sink),
             key if VOLATILE.contains(&key) => {}
-            _ => foreign(ExtraSubject::choice(number), "", key, value, sink),
+            _ => extra(ExtraSubject::choice(number), "", key, value, sink),
         }
     }
     // The text of the older completions. Beside a `delta` (Together) it tells the same thing twice.
@@ -373,18 +373,18 @@ fn decode_choice(
             decode_message(number, delta, CallPortion::Piece, sink);
         }
         // Alone in a chunk it is another word for `delta`.
-        (None, Some(message)) if !is_whole => decode_message(number, message, CallPortion::Piece, sink),
-        (_, Some(message)) => decode_message(number, message, CallPortion::Whole, sink),
+        (None, Some(message)) if !is_complete => decode_message(number, message, CallPortion::Piece, sink),
+        (_, Some(message)) => decode_message(number, message, CallPortion::Complete, sink),
         (_, None) => {}
     }
-    if let Some(word) = finish {
-        let reason = finish_reason(word, FINISH);
-        sink.put(Fragment::new(FragmentKind::Finish { reason, raw: Some(word) }).in_choice(number));
+    if let Some(wire_type) = finish {
+        let reason = finish_reason(wire_type, FINISH);
+        sink.put(Fragment::new(FragmentKind::Finish { reason, raw: Some(wire_type) }).in_choice(number));
     }
     if let Some(failure) = failure {
         error(failure, ERRORS, sink);
     }
-    if has_message && has_finish && !has_delta { CallPortion::Whole } else { CallPortion::Piece }
+    if has_message && has_finish && !has_delta { CallPortion::Complete } else { CallPortion::Piece }
 }
 
 /// Whether a `delta` holds more than a role.
@@ -395,23 +395,23 @@ fn says_something(delta: Value<'_>) -> bool {
 fn text(
     choice: u32,
     channel: TextChannel,
-    word: &str,
+    wire_type: &str,
     value: Value<'_>,
     portion: CallPortion,
     sink: &mut FragmentSink<'_>,
 ) {
     if let Some(text) = value.pass_filled() {
         let part = match portion {
-            CallPortion::Piece => FragmentKind::Text { channel, word, text },
-            CallPortion::Whole => FragmentKind::Restate { channel, word, text, is_recap: true },
+            CallPortion::Piece => FragmentKind::Text { channel, wire_type, text },
+            CallPortion::Complete => FragmentKind::Restate { channel, wire_type, text, is_recap: true },
         };
         sink.put(Fragment::new(part).in_choice(choice));
     }
 }
 
 fn logprobs(choice: u32, value: Value<'_>, sink: &mut FragmentSink<'_>) {
-    let put = |word, entries, sink: &mut FragmentSink<'_>| {
-        attach(choice, ExtraScope::Choice, AttachmentKind::Logprobs, word, entries, sink);
+    let put = |wire_type, entries, sink: &mut FragmentSink<'_>| {
+        attach(choice, ExtraScope::Choice, AttachmentKind::Logprobs, wire_type, entries, sink);
     };
     match value.kind() {
         JsonKind::Null => {}
@@ -420,7 +420,7 @@ fn logprobs(choice: u32, value: Value<'_>, sink: &mut FragmentSink<'_>) {
                 match entries.kind() {
                     JsonKind::Array if entries.elements().next().is_none() => {}
                     JsonKind::Array => put(key, entries, sink),
-                    _ => foreign(ExtraSubject::choice(choice), "logprobs.", key, entries, sink),
+                    _ => extra(ExtraSubject::choice(choice), "logprobs.", key, entries, sink),
                 }
             }
         }
@@ -456,11 +456,11 @@ fn decode_message(choice: u32, message: Value<'_>, portion: CallPortion, sink: &
             }
             key if words::OPAQUE.contains(&key) => has_opaque = true,
             key if VOLATILE.contains(&key) => {}
-            _ => foreign(ExtraSubject::choice(choice), "message.", key, value, sink),
+            _ => extra(ExtraSubject::choice(choice), "message.", key, value, sink),
         }
     }
     if details.or(reasoning_content).or(reasoning).is_some() {
-        decode_thoughts(choice, details, reasoning_content, reasoning, portion, sink);
+        decode_reasoning_list(choice, details, reasoning_content, reasoning, portion, sink);
     }
     if let Some(value) = signature {
         let (level, kind) = (ExtraScope::Block, AttachmentKind::Signature);
@@ -468,7 +468,7 @@ fn decode_message(choice: u32, message: Value<'_>, portion: CallPortion, sink: &
             level,
             on: "reasoning",
             kind,
-            word: words::THOUGHT_SIGNATURE,
+            wire_type: words::THOUGHT_SIGNATURE,
             value: value.pass_raw(),
         };
         sink.put(Fragment::new(part).in_choice(choice));
@@ -499,10 +499,12 @@ fn decode_message(choice: u32, message: Value<'_>, portion: CallPortion, sink: &
 
 /// Members of a message that hold content of no other protocol.
 fn decode_opaque(choice: u32, message: Value<'_>, sink: &mut FragmentSink<'_>) {
-    for (word, value) in message.members().filter(|(key, _)| words::OPAQUE.contains(key)) {
+    for (wire_type, value) in message.members().filter(|(key, _)| words::OPAQUE.contains(key)) {
         let alone = Some(value).filter(|value| !matches!(value.kind(), JsonKind::Array | JsonKind::Null));
         for value in value.elements().chain(alone) {
-            sink.put(Fragment::new(FragmentKind::Opaque { word, value: value.pass_raw() }).in_choice(choice));
+            sink.put(
+                Fragment::new(FragmentKind::Opaque { wire_type, value: value.pass_raw() }).in_choice(choice),
+            );
         }
     }
 }
@@ -511,18 +513,18 @@ fn decode_opaque(choice: u32, message: Value<'_>, sink: &mut FragmentSink<'_>) {
 fn decode_legacy(choice: u32, function: Value<'_>, portion: CallPortion, sink: &mut FragmentSink<'_>) {
     let name = function.get("name").and_then(Value::filled);
     let arguments = function.get("arguments").and_then(|value| arguments(value, portion));
-    let is_empty = matches!(arguments, None | Some(FragmentArguments::Whole(Str::Plain(""))));
+    let is_empty = matches!(arguments, None | Some(FragmentArguments::Complete(Str::Plain(""))));
     let is_call = name.is_some() || !is_empty;
     for (key, value) in function.members() {
         if key != "arguments" && !(key == "name" && is_kind(value, JsonKind::String)) {
             let subject = if is_call { ExtraSubject::next(choice) } else { ExtraSubject::choice(choice) };
-            foreign(subject, "", key, value, sink);
+            extra(subject, "", key, value, sink);
         }
     }
     if is_call {
         let place = BlockKey::at(0).in_space(BlockKey::MIRROR);
-        let word = words::FUNCTION_CALL;
-        let part = FragmentKind::Call { id: None, name, kind: CallKind::Function, word, arguments };
+        let wire_type = words::FUNCTION_CALL;
+        let part = FragmentKind::Call { id: None, name, kind: CallKind::Function, wire_type, arguments };
         sink.put(Fragment::new(part).in_choice(choice).at(place));
     }
 }
@@ -538,8 +540,10 @@ fn decode_content(choice: u32, content: Value<'_>, portion: CallPortion, sink: &
     let alone = match content.kind() {
         // Some templates write a number where its text belongs.
         JsonKind::Number | JsonKind::Bool => {
-            let (channel, word, text) = (TextChannel::Text, words::CONTENT, Str::Plain(content.pass_raw()));
-            return sink.put(Fragment::new(FragmentKind::Text { channel, word, text }).in_choice(choice));
+            let (channel, wire_type, text) =
+                (TextChannel::Text, words::CONTENT, Str::Plain(content.pass_raw()));
+            return sink
+                .put(Fragment::new(FragmentKind::Text { channel, wire_type, text }).in_choice(choice));
         }
         JsonKind::Object => Some(content),
         JsonKind::String | JsonKind::Array | JsonKind::Null => None,
@@ -560,7 +564,7 @@ fn decode_content(choice: u32, content: Value<'_>, portion: CallPortion, sink: &
                 continue;
             }
             _ => {
-                let part = FragmentKind::Opaque { word: words::CONTENT_PART, value: part.pass_raw() };
+                let part = FragmentKind::Opaque { wire_type: words::CONTENT_PART, value: part.pass_raw() };
                 sink.put(Fragment::new(part).in_choice(choice));
                 continue;
             }
@@ -577,7 +581,7 @@ fn decode_content_part(choice: u32, part: Value<'_>, told: &str, sink: &mut Frag
             let has_text =
                 spoken.is_some_and(|spoken| spoken.filled().is_some() || spoken.elements().next().is_some());
             let subject = if has_text { ExtraSubject::next(choice) } else { ExtraSubject::choice(choice) };
-            foreign(subject, "", key, value, sink);
+            extra(subject, "", key, value, sink);
         }
     }
     let Some(spoken) = spoken else { return };
@@ -593,7 +597,7 @@ fn decode_content_part(choice: u32, part: Value<'_>, told: &str, sink: &mut Frag
 /// Thoughts are a text, or a list of texts.
 fn decode_thinking(choice: u32, thoughts: Value<'_>, sink: &mut FragmentSink<'_>) {
     if !is_kind(thoughts, JsonKind::String) && thoughts.kind() != JsonKind::Array {
-        return foreign(ExtraSubject::choice(choice), "message.content.", "thinking", thoughts, sink);
+        return extra(ExtraSubject::choice(choice), "message.content.", "thinking", thoughts, sink);
     }
     text(choice, TextChannel::REASONING, words::CONTENT_THINKING, thoughts, CallPortion::Piece, sink);
     for thought in thoughts.elements() {
@@ -609,8 +613,10 @@ fn decode_thinking(choice: u32, thoughts: Value<'_>, sink: &mut FragmentSink<'_>
                 );
             }
             None => {
-                let part =
-                    FragmentKind::Opaque { word: words::CONTENT_THINKING_LIST, value: thought.pass_raw() };
+                let part = FragmentKind::Opaque {
+                    wire_type: words::CONTENT_THINKING_LIST,
+                    value: thought.pass_raw(),
+                };
                 sink.put(Fragment::new(part).in_choice(choice));
             }
         }
@@ -618,7 +624,7 @@ fn decode_thinking(choice: u32, thoughts: Value<'_>, sink: &mut FragmentSink<'_>
 }
 
 /// Thoughts, which some servers tell in several members at once: they are told once, from the best of them.
-fn decode_thoughts(
+fn decode_reasoning_list(
     choice: u32,
     details: Option<Value<'_>>,
     reasoning_content: Option<Value<'_>>,
@@ -634,32 +640,32 @@ fn decode_thoughts(
     // The same thought in another member is the same; another text there is passed on.
     let mut is_told = |key: &'static str, text: Option<Value<'_>>| match (text, best) {
         (Some(text), Some(best)) if is_single && !text.is_same(best) => {
-            foreign(ExtraSubject::choice(choice), "message.", key, text, sink);
+            extra(ExtraSubject::choice(choice), "message.", key, text, sink);
             false
         }
         (text, _) => text.is_some(),
     };
     let has_reasoning_content = is_told("reasoning_content", reasoning_content);
     let has_reasoning = is_told("reasoning", reasoning);
-    let word = |detail: &str| {
+    let wire_type = |detail: &str| {
         let is_row = |row: &&ReasoningMember| {
             row.detail == detail
                 && row.has_reasoning_content == has_reasoning_content
                 && row.has_reasoning == has_reasoning
         };
-        REASONING.iter().find(is_row).map(|row| row.word)
+        REASONING.iter().find(is_row).map(|row| row.wire_type)
     };
     for detail in details.iter().flat_map(|details| details.elements()) {
         let kind = detail.get("type").and_then(Value::filled).map_or(words::DETAIL_TEXT, Str::written);
-        decode_detail(choice, detail, kind, word(kind).unwrap_or(kind), sink);
+        decode_detail(choice, detail, kind, wire_type(kind).unwrap_or(kind), sink);
     }
     if told.count() == 0
-        && let (Some(text), Some(word)) = (best.and_then(Value::pass), word(""))
+        && let (Some(text), Some(wire_type)) = (best.and_then(Value::pass), wire_type(""))
     {
         let part = match portion {
-            CallPortion::Piece => FragmentKind::Text { channel: TextChannel::REASONING, word, text },
-            CallPortion::Whole => {
-                FragmentKind::Restate { channel: TextChannel::REASONING, word, text, is_recap: true }
+            CallPortion::Piece => FragmentKind::Text { channel: TextChannel::REASONING, wire_type, text },
+            CallPortion::Complete => {
+                FragmentKind::Restate { channel: TextChannel::REASONING, wire_type, text, is_recap: true }
             }
         };
         sink.put(Fragment::new(part).in_choice(choice));
@@ -677,7 +683,7 @@ fn filled(value: Value<'_>) -> Option<Value<'_>> {
 }
 
 /// One of OpenRouter's `reasoning_details`. Fragments of one detail share their index and type.
-fn decode_detail(choice: u32, detail: Value<'_>, kind: &str, word: &str, sink: &mut FragmentSink<'_>) {
+fn decode_detail(choice: u32, detail: Value<'_>, kind: &str, wire_type: &str, sink: &mut FragmentSink<'_>) {
     let place = BlockKey::at(detail.get("index").and_then(Value::index).unwrap_or(0));
     let place = place.in_space(DETAIL_SPACE).running();
     let thought = detail_text(detail);
@@ -700,7 +706,7 @@ fn decode_detail(choice: u32, detail: Value<'_>, kind: &str, word: &str, sink: &
             } else {
                 (ExtraSubject::next(choice), "")
             };
-            foreign(subject, path, key, value, sink);
+            extra(subject, path, key, value, sink);
         }
     }
     let form = match kind {
@@ -710,15 +716,15 @@ fn decode_detail(choice: u32, detail: Value<'_>, kind: &str, word: &str, sink: &
     };
     let channel = TextChannel::Reasoning(form);
     if let Some(text) = thought.and_then(Value::pass) {
-        sink.put(Fragment::new(FragmentKind::Text { channel, word, text }).in_choice(choice).at(place));
+        sink.put(Fragment::new(FragmentKind::Text { channel, wire_type, text }).in_choice(choice).at(place));
     }
     if kind == words::DETAIL_ENCRYPTED && !is_empty {
-        sink.put(Fragment::new(FragmentKind::Open { channel, word: kind }).in_choice(choice).at(place));
+        sink.put(Fragment::new(FragmentKind::Open { channel, wire_type: kind }).in_choice(choice).at(place));
     }
-    for (word, attachment, value) in attachments {
+    for (wire_type, attachment, value) in attachments {
         if let Some(value) = value {
             let value = value.pass_raw();
-            let part = FragmentKind::hung(kind, attachment, word, value);
+            let part = FragmentKind::hung(kind, attachment, wire_type, value);
             sink.put(Fragment::new(part).in_choice(choice).at(place));
         }
     }
@@ -727,39 +733,44 @@ fn decode_detail(choice: u32, detail: Value<'_>, kind: &str, word: &str, sink: &
 /// A call that the provider ran itself, with its result.
 fn decode_executed(choice: u32, tool: Value<'_>, sink: &mut FragmentSink<'_>) {
     let place = BlockKey::at(tool.get("index").and_then(Value::index).unwrap_or(0)).in_space(EXECUTED_SPACE);
-    let word = words::EXECUTED_TOOLS;
+    let wire_type = words::EXECUTED_TOOLS;
     let name = tool.get("type").and_then(Value::filled);
-    let arguments = tool.get("arguments").and_then(|value| arguments(value, CallPortion::Whole));
+    let arguments = tool.get("arguments").and_then(|value| arguments(value, CallPortion::Complete));
     let is_over = tool.get("output").is_some_and(|output| !output.is_null());
     for (key, value) in tool.members() {
         if !is_over && !matches!(key, "index" | "type" | "arguments") {
-            foreign(ExtraSubject::next(choice), "", key, value, sink);
+            extra(ExtraSubject::next(choice), "", key, value, sink);
         }
     }
-    let part = FragmentKind::Call { id: None, name, kind: CallKind::Builtin, word, arguments };
+    let part = FragmentKind::Call { id: None, name, kind: CallKind::Builtin, wire_type, arguments };
     sink.put(Fragment::new(part).in_choice(choice).at(place));
     if is_over {
-        let part = FragmentKind::ToolResult { call: None, word, value: tool.pass_raw() };
+        let part = FragmentKind::ToolResult { call: None, wire_type, value: tool.pass_raw() };
         sink.put(Fragment::new(part).in_choice(choice).at(place));
     }
 }
 
 fn decode_call(choice: u32, call: Value<'_>, portion: CallPortion, sink: &mut FragmentSink<'_>) {
-    let pass_on = |path, key, value| foreign(ExtraSubject::next(choice), path, key, value, sink);
+    let pass_on = |path, key, value| extra(ExtraSubject::next(choice), path, key, value, sink);
     let call = CallObject::read(call, &CALL, pass_on);
     let arguments = call.told(portion);
     let CallObject { id, name, kind, index, .. } = call;
     let place = index.and_then(BlockKey::of);
-    let part = FragmentKind::Call { id, name, kind, word: words::TOOL_CALLS, arguments };
-    sink.put(Fragment { choice, place, part });
+    let part = FragmentKind::Call { id, name, kind, wire_type: words::TOOL_CALLS, arguments };
+    sink.put(Fragment { choice, key: place, part });
 }
 
-fn decode_usage(word: &str, usage: Value<'_>, sink: &mut FragmentSink<'_>) {
+fn decode_usage(wire_type: &str, usage: Value<'_>, sink: &mut FragmentSink<'_>) {
     if usage.members().next().is_none() {
         return;
     }
     let (read, raw) = (UsageReader(read_usage), usage.pass_raw());
-    sink.put(Fragment::new(FragmentKind::Usage { word, counters: read.of(usage), raw, read: Some(read) }));
+    sink.put(Fragment::new(FragmentKind::Usage {
+        wire_type,
+        counters: read.of(usage),
+        raw,
+        read: Some(read),
+    }));
 }
 
 fn read_usage(usage: Value<'_>) -> TokenCounts {

@@ -18,7 +18,7 @@ mod request;
 use super::error::{typed_code, write_typed};
 use super::{
     DetectionEvidence, ErrorCoding, ErrorContext, ExtraSubject, Protocol, ProtocolFrame, counts, error,
-    finish_reason, foreign, is_usual, report,
+    extra, finish_reason, is_usual, report,
 };
 use crate::event::{AttachmentKind, CallKind, FinishReason, ReasoningForm, TokenCounts};
 use crate::fragment::{
@@ -139,12 +139,12 @@ pub(super) const CALLS: &[(&str, &str, bool)] = &[
 
 /// The member that says what such a call is to do.
 pub(super) fn arguments_word(kind: &str) -> &'static str {
-    CALLS.iter().find(|(word, ..)| *word == kind).map_or("arguments", |(_, member, _)| member)
+    CALLS.iter().find(|(wire_type, ..)| *wire_type == kind).map_or("arguments", |(_, member, _)| member)
 }
 
 /// Whether such a call has a name of its own.
 pub(super) fn is_named(kind: &str) -> bool {
-    CALLS.iter().any(|(word, _, is_named)| *word == kind && *is_named)
+    CALLS.iter().any(|(wire_type, _, is_named)| *wire_type == kind && *is_named)
 }
 
 /// Whether such items say how they stand. Of others, what they say is news.
@@ -155,7 +155,7 @@ pub(super) fn has_status(kind: &str) -> bool {
 }
 
 fn is_call(kind: &str) -> bool {
-    kind.ends_with("_call") || CALLS.iter().any(|(word, ..)| *word == kind)
+    kind.ends_with("_call") || CALLS.iter().any(|(wire_type, ..)| *wire_type == kind)
 }
 
 /// The name of a call that has none of its own.
@@ -207,7 +207,7 @@ fn decode(input: &ProtocolFrame<'_>, sink: &mut FragmentSink<'_>) {
     };
     match name {
         // Says only that the connection lives.
-        "keepalive" => sink.put(Fragment::new(FragmentKind::Progress { word: name, value: None })),
+        "keepalive" => sink.put(Fragment::new(FragmentKind::Progress { wire_type: name, value: None })),
         "error" => decode_error(body, sink),
         _ => decode_event(name, body, sink),
     }
@@ -220,7 +220,7 @@ fn decode_body(body: Value<'_>, sink: &mut FragmentSink<'_>) {
     } else if ["error", "message", "detail"].iter().any(|key| body.get(key).is_some_and(is_told_error)) {
         decode_error(body, sink);
     } else {
-        foreign(ExtraSubject::ANSWER, "", "", body, sink);
+        extra(ExtraSubject::ANSWER, "", "", body, sink);
     }
 }
 
@@ -239,7 +239,7 @@ fn decode_error(body: Value<'_>, sink: &mut FragmentSink<'_>) {
     };
     for (key, value) in body.members() {
         if !matches!(key, "error" | "type") && !VOLATILE.contains(&key) {
-            foreign(ExtraSubject::ANSWER, "", key, value, sink);
+            extra(ExtraSubject::ANSWER, "", key, value, sink);
         }
     }
     // Some put the code or the status beside the words.
@@ -374,42 +374,42 @@ fn decode_event(name: &str, body: Value<'_>, sink: &mut FragmentSink<'_>) {
         && (delta.is_some() || verb == "done")
     {
         let place = event.item_place();
-        event.tell_beside(ExtraSubject::item(place), body, sink);
+        event.emit_beside(ExtraSubject::item(place), body, sink);
         return grow(&growing, place, delta.is_some(), &event, sink);
     }
     let telling = if verb == "added" { ItemCertainty::Begin } else { ItemCertainty::End };
     match (subject, verb, body.marked(event.subject)) {
         ("", "created" | "queued" | "in_progress", response) => {
-            event.tell_beside(ExtraSubject::ANSWER, body, sink);
+            event.emit_beside(ExtraSubject::ANSWER, body, sink);
             if let Some(response) = response {
                 decode_response(response, Some(verb), sink);
             }
-            sink.put(Fragment::new(FragmentKind::Progress { word: name, value: None }));
+            sink.put(Fragment::new(FragmentKind::Progress { wire_type: name, value: None }));
         }
         ("", "completed" | "incomplete" | "failed" | "cancelled", Some(response)) => {
-            event.tell_beside(ExtraSubject::ANSWER, body, sink);
+            event.emit_beside(ExtraSubject::ANSWER, body, sink);
             decode_response(response, Some(verb), sink);
         }
         ("output_item", "added" | "done", Some(item)) => {
             let (item, place) = (ResponsesItem::read(item), event.item_place());
             let or = (!event.output.is_set() && telling == ItemCertainty::End).then(anonymous);
             sink.put(Fragment::new(FragmentKind::Same { name: item.name(), or }).at(place));
-            event.tell_beside(ExtraSubject::next(0), body, sink);
+            event.emit_beside(ExtraSubject::next(0), body, sink);
             decode_item(place, item, telling, sink);
         }
         ("content_part" | "reasoning_part", "added" | "done", Some(part)) => {
             let place = event.item_place();
-            event.tell_beside(ExtraSubject::item(place), body, sink);
+            event.emit_beside(ExtraSubject::item(place), body, sink);
             decode_part(place, event.content, part, telling, sink);
         }
         ("reasoning_summary_part", "added" | "done", Some(part)) => {
             let place = event.item_place();
-            event.tell_beside(ExtraSubject::item(place), body, sink);
+            event.emit_beside(ExtraSubject::item(place), body, sink);
             decode_summary(place, event.summary, part, telling, sink);
         }
         ("output_text.annotation" | "output_text_annotation", "added", Some(annotation)) => {
             let place = event.item_place();
-            event.tell_beside(ExtraSubject::item(place), body, sink);
+            event.emit_beside(ExtraSubject::item(place), body, sink);
             let place = place.part(CONTENT, event.content);
             attach(place, AttachmentKind::Annotation, words::ANNOTATIONS, annotation, sink);
         }
@@ -421,7 +421,7 @@ fn decode_event(name: &str, body: Value<'_>, sink: &mut FragmentSink<'_>) {
                     sink.put(Fragment::new(FragmentKind::Detail { key, value: value.pass_raw() }));
                 }
             }
-            let part = FragmentKind::Progress { word: name, value: Some("{}") };
+            let part = FragmentKind::Progress { wire_type: name, value: Some("{}") };
             sink.put(Fragment::new(part).at(event.item_place()));
         }
     }
@@ -430,7 +430,7 @@ fn decode_event(name: &str, body: Value<'_>, sink: &mut FragmentSink<'_>) {
 impl ResponsesEvent<'_> {
     /// Tells what else the event says, before its content.
     #[inline(always)]
-    fn tell_beside(&self, subject: ExtraSubject, body: Value<'_>, sink: &mut FragmentSink<'_>) {
+    fn emit_beside(&self, subject: ExtraSubject, body: Value<'_>, sink: &mut FragmentSink<'_>) {
         if self.has_more {
             Self::tell_more(subject, body, sink);
         }
@@ -440,15 +440,21 @@ impl ResponsesEvent<'_> {
     fn tell_more(subject: ExtraSubject, body: Value<'_>, sink: &mut FragmentSink<'_>) {
         for (key, value) in body.members() {
             if !READ.contains(&key) && !VOLATILE.contains(&key) {
-                foreign(subject, "", key, value, sink);
+                extra(subject, "", key, value, sink);
             }
         }
     }
 }
 
 /// Something that hangs on the block at the place.
-fn attach(place: BlockKey, kind: AttachmentKind, word: &str, value: Value<'_>, sink: &mut FragmentSink<'_>) {
-    let part = FragmentKind::hung("", kind, word, value.pass_raw());
+fn attach(
+    place: BlockKey,
+    kind: AttachmentKind,
+    wire_type: &str,
+    value: Value<'_>,
+    sink: &mut FragmentSink<'_>,
+) {
+    let part = FragmentKind::hung("", kind, wire_type, value.pass_raw());
     sink.put(Fragment::new(part).at(place));
 }
 
@@ -461,7 +467,7 @@ fn grow(
 ) {
     let payload = event.body.marked(event.payload);
     match *growing {
-        GrowingPart::Text(channel, word, group) => {
+        GrowingPart::Text(channel, wire_type, group) => {
             let place = item.part(group, if group == SUMMARY { event.summary } else { event.content });
             // What a `done` lists was told by the deltas.
             if is_delta
@@ -469,39 +475,39 @@ fn grow(
                     event.body.marked(event.logprobs).filter(|entries| entries.elements().next().is_some())
             {
                 if payload.is_some_and(Value::is_filled) {
-                    sink.put(Fragment::new(FragmentKind::Open { channel, word }).at(place));
+                    sink.put(Fragment::new(FragmentKind::Open { channel, wire_type }).at(place));
                 }
                 logprobs(place, entries, sink);
             }
             match payload {
-                Some(text) if !is_delta => restate(channel, word, place, text, ItemCertainty::End, sink),
+                Some(text) if !is_delta => restate(channel, wire_type, place, text, ItemCertainty::End, sink),
                 Some(text) => {
                     if let Some(text) = text.pass_filled() {
-                        sink.put(Fragment::new(FragmentKind::Text { channel, word, text }).at(place));
+                        sink.put(Fragment::new(FragmentKind::Text { channel, wire_type, text }).at(place));
                     }
                 }
                 None => {}
             }
         }
-        GrowingPart::Call(kind, word) => {
+        GrowingPart::Call(kind, wire_type) => {
             let arguments = match payload {
                 Some(value) if is_delta && value.kind() == JsonKind::String => {
                     value.pass().map(FragmentArguments::Text)
                 }
-                Some(value) => whole_arguments(value),
+                Some(value) => complete_arguments(value),
                 None => None,
             };
-            let part = FragmentKind::Call { id: None, name: event.name, kind, word, arguments };
+            let part = FragmentKind::Call { id: None, name: event.name, kind, wire_type, arguments };
             sink.put(Fragment::new(part).at(item));
         }
     }
 }
 
 /// Arguments told whole. An empty text says nothing about what was streamed before.
-fn whole_arguments(value: Value<'_>) -> Option<FragmentArguments<'_>> {
+fn complete_arguments(value: Value<'_>) -> Option<FragmentArguments<'_>> {
     match value.kind() {
         JsonKind::Null => None,
-        JsonKind::String => value.filled().map(FragmentArguments::Whole),
+        JsonKind::String => value.filled().map(FragmentArguments::Complete),
         _ => Some(FragmentArguments::Value(value.raw())),
     }
 }
@@ -521,7 +527,7 @@ fn decode_response(response: Value<'_>, event: Option<&str>, sink: &mut Fragment
     };
     let [id, model] =
         response.find_all(["id", "model"]).map(|mark| response.marked(mark).and_then(Value::filled));
-    sink.put(Fragment::new(FragmentKind::Start { id, model, word: RESPONSE }));
+    sink.put(Fragment::new(FragmentKind::Start { id, model, wire_type: RESPONSE }));
     let (mut status, mut incomplete) = (None, None);
     let (mut output, mut usage, mut failure, mut thoughts) = (None, None, None, None);
     for (key, value) in response.members() {
@@ -533,7 +539,7 @@ fn decode_response(response: Value<'_>, event: Option<&str>, sink: &mut Fragment
                 for (key, value) in value.members() {
                     match key {
                         "reason" => incomplete = value.filled(),
-                        _ => foreign(ExtraSubject::ANSWER, "incomplete_details.", key, value, sink),
+                        _ => extra(ExtraSubject::ANSWER, "incomplete_details.", key, value, sink),
                     }
                 }
             }
@@ -544,7 +550,7 @@ fn decode_response(response: Value<'_>, event: Option<&str>, sink: &mut Fragment
             "reasoning" if value.kind() == JsonKind::String => {
                 thoughts = Some(value);
             }
-            _ => foreign(ExtraSubject::ANSWER, "", key, value, sink),
+            _ => extra(ExtraSubject::ANSWER, "", key, value, sink),
         }
     }
     if let Some(thoughts) = thoughts {
@@ -571,9 +577,9 @@ fn decode_response(response: Value<'_>, event: Option<&str>, sink: &mut Fragment
         return;
     }
     let status = status.map(Str::written).or(event);
-    if let Some(word) = incomplete.or(status.map(Str::Plain)) {
-        let reason = finish_reason(word, FINISH);
-        sink.put(Fragment::new(FragmentKind::Finish { reason, raw: Some(word) }));
+    if let Some(wire_type) = incomplete.or(status.map(Str::Plain)) {
+        let reason = finish_reason(wire_type, FINISH);
+        sink.put(Fragment::new(FragmentKind::Finish { reason, raw: Some(wire_type) }));
     }
     // A background response that was asked for too early has its end still before it.
     if !matches!(status, Some("queued" | "in_progress")) {
@@ -647,30 +653,30 @@ fn decode_item(
 ) {
     match item.kind {
         "message" if item.is_own => {
-            tell_item(item, telling, place, |key| key == "content", sink);
+            emit_item(item, telling, place, |key| key == "content", sink);
             for (number, part) in parts(item.content) {
                 decode_part(place, number, part, telling, sink);
             }
         }
         "reasoning" => {
             let is_read = |key: &str| matches!(key, "content" | "summary" | words::ENCRYPTED);
-            tell_item(item, telling, place, is_read, sink);
+            emit_item(item, telling, place, is_read, sink);
             if let Some(data) = item.encrypted.filter(|data| data.filled().is_some()) {
-                let (kind, word, value) = (AttachmentKind::Encrypted, words::ENCRYPTED, data.raw());
-                let part = FragmentKind::Attach { level: ExtraScope::Item, on: "", kind, word, value };
+                let (kind, wire_type, value) = (AttachmentKind::Encrypted, words::ENCRYPTED, data.raw());
+                let part = FragmentKind::Attach { level: ExtraScope::Item, on: "", kind, wire_type, value };
                 sink.put(Fragment::new(part).at(place));
             }
             for (number, part) in parts(item.summary) {
                 decode_summary(place, number, part, telling, sink);
             }
             for (number, part) in parts(item.content) {
-                decode_thought(place, number, part, telling, sink);
+                decode_reasoning(place, number, part, telling, sink);
             }
         }
         kind if is_call(kind) => decode_call(place, item, telling, sink),
         kind if kind.ends_with("_output") => decode_output(place, item, telling, sink),
         // A compacted conversation, a message of somebody else's, what will be invented yet.
-        _ => tell_item(item, telling, place, |_| false, sink),
+        _ => emit_item(item, telling, place, |_| false, sink),
     }
     if telling != ItemCertainty::Begin {
         sink.put(Fragment::new(FragmentKind::ItemEnd).at(place));
@@ -678,7 +684,7 @@ fn decode_item(
 }
 
 /// Tells the item, with the members that nobody else reads.
-fn tell_item(
+fn emit_item(
     item: ResponsesItem<'_>,
     telling: ItemCertainty,
     place: BlockKey,
@@ -687,10 +693,10 @@ fn tell_item(
 ) {
     for (key, value) in item.value.members() {
         if !is_told(item.kind, telling, key, value) && !is_read(key) && !is_empty(value) {
-            foreign(ExtraSubject::next(0), "", key, value, sink);
+            extra(ExtraSubject::next(0), "", key, value, sink);
         }
     }
-    sink.put(Fragment::new(FragmentKind::Item { id: item.id, word: item.kind }).at(place));
+    sink.put(Fragment::new(FragmentKind::Item { id: item.id, wire_type: item.kind }).at(place));
 }
 
 /// The numbered parts of an item: a list, or (some servers) the only one as a bare text.
@@ -712,20 +718,20 @@ fn decode_part(
     let (channel, member) = match kind {
         words::OUTPUT_TEXT | "text" => (TextChannel::Text, "text"),
         words::REFUSAL => (TextChannel::Refusal, "refusal"),
-        words::REASONING_TEXT => return decode_thought(place, number, part, telling, sink),
+        words::REASONING_TEXT => return decode_reasoning(place, number, part, telling, sink),
         _ if telling == ItemCertainty::Begin => return,
         _ => {
-            let part = FragmentKind::Opaque { word: kind, value: part.pass_raw() };
+            let part = FragmentKind::Opaque { wire_type: kind, value: part.pass_raw() };
             sink.put(Fragment::new(part).at(place.part(CONTENT, number)));
             return;
         }
     };
     let place = place.part(CONTENT, number);
-    tell_part(channel, kind, member, place, part, telling, sink);
+    emit_part(channel, kind, member, place, part, telling, sink);
 }
 
 /// Raw thoughts, beginning or whole.
-fn decode_thought(
+fn decode_reasoning(
     place: BlockKey,
     number: u64,
     part: Value<'_>,
@@ -733,7 +739,7 @@ fn decode_thought(
     sink: &mut FragmentSink<'_>,
 ) {
     let place = place.part(THOUGHT, number);
-    tell_part(TextChannel::REASONING, words::REASONING_TEXT, "text", place, part, telling, sink);
+    emit_part(TextChannel::REASONING, words::REASONING_TEXT, "text", place, part, telling, sink);
 }
 
 /// A summary of thoughts, beginning or whole.
@@ -745,13 +751,13 @@ fn decode_summary(
     sink: &mut FragmentSink<'_>,
 ) {
     let place = place.part(SUMMARY, number);
-    tell_part(SUMMARIES, words::SUMMARY_TEXT, "text", place, part, telling, sink);
+    emit_part(SUMMARIES, words::SUMMARY_TEXT, "text", place, part, telling, sink);
 }
 
 /// A part whose text stands in `member`; what hangs on it and what else it says come before that.
-fn tell_part(
+fn emit_part(
     channel: TextChannel,
-    word: &str,
+    wire_type: &str,
     member: &str,
     place: BlockKey,
     part: Value<'_>,
@@ -767,7 +773,7 @@ fn tell_part(
             "logprobs" => entries = Some(value),
             _ if key == member => text = value,
             _ if is_empty(value) => {}
-            _ => foreign(ExtraSubject::next(0), "", key, value, sink),
+            _ => extra(ExtraSubject::next(0), "", key, value, sink),
         }
     }
     // An empty text says nothing about what was streamed before.
@@ -775,9 +781,9 @@ fn tell_part(
     match text {
         Some(text) => {
             let is_recap = telling == ItemCertainty::Recap;
-            sink.put(Fragment::new(FragmentKind::Restate { channel, word, text, is_recap }).at(place));
+            sink.put(Fragment::new(FragmentKind::Restate { channel, wire_type, text, is_recap }).at(place));
         }
-        None => sink.put(Fragment::new(FragmentKind::Open { channel, word }).at(place)),
+        None => sink.put(Fragment::new(FragmentKind::Open { channel, wire_type }).at(place)),
     }
     for annotation in annotations.into_iter().flat_map(Value::elements) {
         attach(place, AttachmentKind::Annotation, words::ANNOTATIONS, annotation, sink);
@@ -795,7 +801,7 @@ fn tell_part(
 /// An empty text says nothing about what was streamed before.
 fn restate(
     channel: TextChannel,
-    word: &str,
+    wire_type: &str,
     place: BlockKey,
     text: Value<'_>,
     telling: ItemCertainty,
@@ -803,7 +809,7 @@ fn restate(
 ) {
     if let Some(text) = text.filled() {
         let is_recap = telling == ItemCertainty::Recap;
-        sink.put(Fragment::new(FragmentKind::Restate { channel, word, text, is_recap }).at(place));
+        sink.put(Fragment::new(FragmentKind::Restate { channel, wire_type, text, is_recap }).at(place));
     }
 }
 
@@ -838,11 +844,11 @@ fn decode_call(
             || given.is_some_and(|(member, _)| member == key)
             || is_result(key)
     };
-    tell_item(item, telling, place, is_read, sink);
+    emit_item(item, telling, place, is_read, sink);
     let arguments = given
         .map(|(_, value)| value)
         .filter(|value| telling != ItemCertainty::Begin || value.kind() == JsonKind::String)
-        .and_then(whole_arguments)
+        .and_then(complete_arguments)
         // The name is whole, whatever the arguments will be.
         .unwrap_or(FragmentArguments::Text(Str::Plain("")));
     let part = FragmentKind::Call {
@@ -850,7 +856,7 @@ fn decode_call(
         id: call_id.or(id.filter(|_| call == CallKind::Builtin)),
         name: name.or((!is_named(kind)).then(|| Str::Plain(tool_name(kind)))),
         kind: call,
-        word: given.map_or(arguments_word(kind), |(member, _)| member),
+        wire_type: given.map_or(arguments_word(kind), |(member, _)| member),
         arguments: Some(arguments),
     };
     sink.put(Fragment::new(part).at(place));
@@ -858,11 +864,11 @@ fn decode_call(
         return;
     }
     // Without this word, a call that was cut before its arguments would be one that needs none.
-    let is_cut = status.and_then(Value::str).is_some_and(|status| status.is(INCOMPLETE));
-    sink.put(Fragment::new(if is_cut { FragmentKind::Cut } else { FragmentKind::End }).at(place));
-    for (word, value) in members.members().filter(|(key, _)| is_result(key)) {
+    let is_truncated = status.and_then(Value::str).is_some_and(|status| status.is(INCOMPLETE));
+    sink.put(Fragment::new(if is_truncated { FragmentKind::Truncated } else { FragmentKind::End }).at(place));
+    for (wire_type, value) in members.members().filter(|(key, _)| is_result(key)) {
         if !is_empty(value) {
-            let part = FragmentKind::ToolResult { call: call_id.or(id), word, value: value.pass_raw() };
+            let part = FragmentKind::ToolResult { call: call_id.or(id), wire_type, value: value.pass_raw() };
             sink.put(Fragment::new(part).at(place));
         }
     }
@@ -897,11 +903,13 @@ fn runner(kind: &str, item: Value<'_>) -> CallKind {
         "local_shell_call" | "apply_patch_call" | "computer_call" => CallKind::Function,
         // A shell without an environment, or with a local one, is the client's; in a container it is hosted.
         "shell_call" => match item.get("environment").and_then(|environment| environment.get("type")) {
-            Some(environment) if !environment.str().is_some_and(|word| word.is("local")) => CallKind::Builtin,
+            Some(environment) if !environment.str().is_some_and(|wire_type| wire_type.is("local")) => {
+                CallKind::Builtin
+            }
             _ => CallKind::Function,
         },
         "tool_search_call" => match item.get("execution").and_then(Value::str) {
-            Some(word) if word.is("client") => CallKind::Function,
+            Some(wire_type) if wire_type.is("client") => CallKind::Function,
             _ => CallKind::Builtin,
         },
         // An `mcp_approval_request` belongs here too: the client answers yes or no, the provider runs it.
@@ -928,14 +936,16 @@ fn decode_output(
     sink: &mut FragmentSink<'_>,
 ) {
     let call = item.value.get("call_id").and_then(Value::filled);
-    tell_item(item, telling, place, |key| RESULTS.contains(&key), sink);
+    emit_item(item, telling, place, |key| RESULTS.contains(&key), sink);
     if telling == ItemCertainty::Begin {
         return;
     }
-    for (word, value) in
+    for (wire_type, value) in
         item.value.members().filter(|(key, value)| RESULTS.contains(key) && !is_empty(*value))
     {
-        sink.put(Fragment::new(FragmentKind::ToolResult { call, word, value: value.pass_raw() }).at(place));
+        sink.put(
+            Fragment::new(FragmentKind::ToolResult { call, wire_type, value: value.pass_raw() }).at(place),
+        );
     }
 }
 
@@ -960,7 +970,7 @@ fn decode_usage(usage: Value<'_>, sink: &mut FragmentSink<'_>) {
         }
     }
     sink.put(Fragment::new(FragmentKind::Usage {
-        word: words::USAGE,
+        wire_type: words::USAGE,
         counters,
         raw: usage.pass_raw(),
         read: None,

@@ -45,7 +45,7 @@ pub struct RequestMessage {
     pub name: Option<String>,
     /// What only the protocol knows.
     #[serde(default)]
-    pub kept: RetainedFields,
+    pub retained: RetainedFields,
 }
 
 /// Who speaks.
@@ -78,7 +78,7 @@ pub struct ContentPart {
     pub signature: Option<Box<ProviderSeal>>,
     /// What only the protocol knows.
     #[serde(default)]
-    pub kept: RetainedFields,
+    pub retained: RetainedFields,
 }
 
 /// What a [`ContentPart`] holds.
@@ -93,14 +93,14 @@ pub enum PartKind {
     /// An image, a sound, a video, a file.
     Media(Box<Media>),
     /// What the model thought.
-    Thought(Box<RequestReasoning>),
+    Reasoning(Box<RequestReasoning>),
     /// What the model called.
     Call(Box<RequestCall>),
     /// What came of a call.
     Result(Box<CallResult>),
     /// Tools that are declared in mid-conversation.
     Tools(Vec<RequestTool>),
-    /// What only one protocol knows; the wire's word for it. All of it is in [`ContentPart::kept`].
+    /// What only one protocol knows; the wire's word for it. All of it is in [`ContentPart::retained`].
     Opaque(String),
 }
 
@@ -260,7 +260,7 @@ impl MessageContent {
 impl RequestMessage {
     /// What somebody said.
     pub fn new(role: Role, content: MessageContent) -> Self {
-        Self { role, content, name: None, kept: RetainedFields::default() }
+        Self { role, content, name: None, retained: RetainedFields::default() }
     }
 
     /// A part that stands alone.
@@ -290,7 +290,7 @@ impl From<Media> for PartKind {
 
 impl From<RequestReasoning> for PartKind {
     fn from(thought: RequestReasoning) -> Self {
-        Self::Thought(Box::new(thought))
+        Self::Reasoning(Box::new(thought))
     }
 }
 
@@ -309,7 +309,7 @@ impl From<CallResult> for PartKind {
 impl ContentPart {
     /// A part.
     pub fn new(body: impl Into<PartKind>) -> Self {
-        Self { body: body.into(), cache: None, signature: None, kept: RetainedFields::default() }
+        Self { body: body.into(), cache: None, signature: None, retained: RetainedFields::default() }
     }
 
     /// A text.
@@ -327,12 +327,15 @@ impl ContentPart {
 
     /// What only `protocol` knows, with the wire's word for it.
     pub(crate) fn opaque(protocol: &'static str, word: &str, value: Value) -> Self {
-        Self { kept: RetainedFields::whole(protocol, value), ..Self::new(PartKind::Opaque(word.to_owned())) }
+        Self {
+            retained: RetainedFields::whole(protocol, value),
+            ..Self::new(PartKind::Opaque(word.to_owned()))
+        }
     }
 
     /// Whether nothing but its body is known of it.
     pub(crate) fn is_plain(&self) -> bool {
-        self.cache.is_none() && self.signature.is_none() && self.kept.is_empty()
+        self.cache.is_none() && self.signature.is_none() && self.retained.is_empty()
     }
 }
 

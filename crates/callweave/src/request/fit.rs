@@ -13,8 +13,8 @@ use super::{
 };
 use crate::json::Number;
 use pairing::pair_results;
+pub(crate) use parts::emit_value;
 use parts::mend_parts;
-pub(crate) use parts::tell_value;
 
 /// What the user says where the model speaks first, and may not.
 const FIRST_WORD: &str = "(the conversation begins)";
@@ -88,7 +88,7 @@ pub(crate) fn fit(
     settle(request, limits, losses);
     count_in_integers(request);
     if request.max_tokens.is_none() && limits.max_tokens.is_some() {
-        let own = request.model.as_deref().and_then(thinking::most_output);
+        let own = request.model.as_deref().and_then(thinking::max_output);
         request.max_tokens = own.or(limits.max_tokens).map(Into::into);
     }
     if request.max_tokens.as_ref().and_then(Number::as_u64).is_some_and(|own| own < limits.least_tokens) {
@@ -164,7 +164,7 @@ fn settle(request: &mut Request, limits: &ProviderLimits, losses: &mut LossList)
             losses.put(format!("{what} below 0"));
         }
     };
-    cap(&mut request.sampling.temperature, limits.most_heat, "temperature");
+    cap(&mut request.sampling.temperature, limits.max_heat, "temperature");
     cap(&mut request.sampling.top_p, limits.most_likely, "top_p");
     if request.user.as_ref().is_some_and(|user| user.len() > limits.longest_user) {
         let names = NameRule { others: "_-.:@", length: (1, limits.longest_user), is_lettered: false };
@@ -185,9 +185,9 @@ fn settle(request: &mut Request, limits: &ProviderLimits, losses: &mut LossList)
     if request.stop.len() < count {
         losses.put("blank stop");
     }
-    if request.stop.len() > limits.most_stops {
-        request.stop.truncate(limits.most_stops);
-        losses.put(format!("stop beyond {}", limits.most_stops));
+    if request.stop.len() > limits.max_stops {
+        request.stop.truncate(limits.max_stops);
+        losses.put(format!("stop beyond {}", limits.max_stops));
     }
     // What the model is to go on from may not end in a blank.
     if let Some(RequestMessage { role: Role::Assistant, content, .. }) = request.messages.last_mut()
@@ -337,8 +337,8 @@ fn alternate(request: &mut Request, protocol: &str, limits: &ProviderLimits, los
     for number in 0..count {
         let Some(mut message) = messages.pop_front() else { break };
         let unseen = count - number - 1;
-        let is_answer = message.role == Role::Tool;
-        if is_answer && limits.results == ResultRole::User {
+        let is_response = message.role == Role::Tool;
+        if is_response && limits.results == ResultRole::User {
             message.role = Role::User;
         }
         let is_same = |last: &RequestMessage| last.role == message.role && last.role != Role::Tool;
@@ -346,7 +346,7 @@ fn alternate(request: &mut Request, protocol: &str, limits: &ProviderLimits, los
             Some(last) => {
                 losses.at(format_args!("messages[{number}]"));
                 let parts = std::mem::take(&mut message.content.parts);
-                if is_answer {
+                if is_response {
                     waiting.extend(parts);
                 } else {
                     if last.content.parts.len() == results {

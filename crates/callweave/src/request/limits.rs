@@ -80,7 +80,7 @@ pub(crate) struct ProviderLimits {
     /// Whether ids are `functions.NAME:NUMBER`, numbered over the whole conversation.
     pub(crate) numbers_calls: bool,
     /// Whether a call must have a thought before it, be it empty.
-    pub(crate) fills_thoughts: bool,
+    pub(crate) fills_reasoning: bool,
     /// Whether the model must speak between results and the user.
     pub(crate) bridges_results: bool,
     /// Words of this provider, where the wire's own are refused: the usual word, and its own; none if there is no such
@@ -101,7 +101,7 @@ pub(crate) struct ProviderLimits {
     /// Whether a blank may end an answer.
     pub(crate) takes_blank_stops: bool,
     /// How many texts may end an answer.
-    pub(crate) most_stops: usize,
+    pub(crate) max_stops: usize,
     /// How long the name of a user may be.
     pub(crate) longest_user: usize,
     /// Whether the models can be told how hard to think.
@@ -111,7 +111,7 @@ pub(crate) struct ProviderLimits {
     /// In what forms else than text a model may answer.
     pub(crate) modalities: &'static [&'static str],
     /// The greatest temperature.
-    pub(crate) most_heat: f64,
+    pub(crate) max_heat: f64,
     /// The greatest part of the likeliest tokens.
     pub(crate) most_likely: f64,
     /// What schemas may say.
@@ -317,7 +317,7 @@ pub(super) const USUAL: ProviderLimits = ProviderLimits {
     tool_names: NameRule { others: "_-", length: (1, 64), is_lettered: false },
     call_ids: NameRule::ANY,
     numbers_calls: false,
-    fills_thoughts: false,
+    fills_reasoning: false,
     bridges_results: false,
     words: OLDER_MAX_TOKENS,
     takes_strict: true,
@@ -327,12 +327,12 @@ pub(super) const USUAL: ProviderLimits = ProviderLimits {
     whole_schemas: FullSchemas::None,
     speaks_first: false,
     takes_blank_stops: true,
-    most_stops: usize::MAX,
+    max_stops: usize::MAX,
     longest_user: usize::MAX,
     takes_effort: true,
     tiers: None,
     modalities: &[],
-    most_heat: f64::MAX,
+    max_heat: f64::MAX,
     most_likely: f64::MAX,
     schemas: &SchemaRules::OBJECT,
 };
@@ -412,7 +412,7 @@ impl ProviderLimits {
         system: SystemPlacement::Anywhere,
         call_ids: NameRule { others: "_-.:|", length: (1, 40), is_lettered: false },
         thoughts: ReplayedReasoning::Never,
-        most_stops: 4,
+        max_stops: 4,
         tiers: Some(&["auto", "default", "flex", "scale", "priority"]),
         modalities: &["audio"],
         schemas: &SchemaRules::OPENAI,
@@ -458,7 +458,7 @@ impl ProviderLimits {
         provider: "anthropic",
         takes_documents: true,
         takes_blank_stops: false,
-        most_heat: 1.0,
+        max_heat: 1.0,
         system: SystemPlacement::Above,
         results: ResultRole::User,
         takes_rich_results: true,
@@ -479,7 +479,7 @@ impl ProviderLimits {
     pub(crate) const GEMINI: Self = Self {
         provider: "gemini",
         bucket: Some("gs://"),
-        most_stops: 5,
+        max_stops: 5,
         media: MediaRoles::Anyone,
         system: SystemPlacement::Above,
         results: ResultRole::User,
@@ -523,7 +523,7 @@ impl ProviderLimits {
         provider: "bedrock",
         bucket: Some("s3://"),
         speaks_first: true,
-        most_heat: 1.0,
+        max_heat: 1.0,
         takes_documents: true,
         system: SystemPlacement::Above,
         results: ResultRole::User,
@@ -555,7 +555,7 @@ impl ProviderLimits {
     pub(crate) const COHERE: Self = Self {
         provider: "cohere",
         takes_blank_text: false,
-        most_stops: 5,
+        max_stops: 5,
         most_likely: 0.99,
         schemas: &SchemaRules::DEMANDED,
         ..USUAL
@@ -563,7 +563,7 @@ impl ProviderLimits {
 
     pub(crate) const MISTRAL: Self = Self {
         provider: "mistral",
-        most_heat: 1.5,
+        max_heat: 1.5,
         is_particular: true,
         models: Some((
             ANY_CHAT,
@@ -595,7 +595,7 @@ impl ProviderLimits {
         is_particular: true,
         models: Some((ANY_CHAT, &["deepseek-"])),
         words: COMMON,
-        fills_thoughts: true,
+        fills_reasoning: true,
         ..USUAL
     };
 
@@ -606,7 +606,7 @@ impl ProviderLimits {
         words: COMMON,
         numbers_calls: true,
         schemas: &SchemaRules::MOONSHOT,
-        fills_thoughts: true,
+        fills_reasoning: true,
         ..USUAL
     };
 

@@ -98,7 +98,7 @@ impl LossList {
         if let Some(seal) = &part.signature {
             self.put(format!("signature of {}", issuer_name(&seal.issuer)));
         }
-        self.kept(protocol, &part.kept);
+        self.kept(protocol, &part.retained);
     }
 
     /// Names what only another protocol knows.
@@ -117,7 +117,7 @@ impl LossList {
         if message.name.is_some() {
             self.put("name of a speaker");
         }
-        self.kept(protocol, &message.kept);
+        self.kept(protocol, &message.retained);
         self.content(protocol, &message.content);
     }
 
@@ -127,12 +127,12 @@ impl LossList {
                 PartKind::Text(_) => self.put("text"),
                 PartKind::Refusal(_) => self.put("refusal"),
                 PartKind::Media(media) => self.put(format!("{:?}", media.kind).to_lowercase()),
-                PartKind::Thought(_) => self.put("reasoning"),
+                PartKind::Reasoning(_) => self.put("reasoning"),
                 PartKind::Call(call) => self.put(format!("{:?} call", call.kind).to_lowercase()),
                 PartKind::Result(result) => self.put(format!("{:?} result", result.kind).to_lowercase()),
                 PartKind::Tools(_) => self.put("tools declared in mid-conversation"),
                 PartKind::Opaque(_) => {
-                    if part.kept.protocol().is_some_and(|own| own != protocol) {
+                    if part.retained.protocol().is_some_and(|own| own != protocol) {
                         self.opaque(part);
                     }
                     continue;
@@ -144,7 +144,7 @@ impl LossList {
 
     /// Names a part that only another protocol knows.
     pub(crate) fn opaque(&mut self, part: &ContentPart) {
-        if let (PartKind::Opaque(word), Some(own)) = (&part.body, part.kept.protocol()) {
+        if let (PartKind::Opaque(word), Some(own)) = (&part.body, part.retained.protocol()) {
             self.put(format!("{word} of {own}"));
         }
     }
@@ -158,7 +158,7 @@ impl LossList {
             self.put("cache mark");
         }
         if let ToolKind::Builtin(word) = &tool.kind {
-            if let Some(own) = tool.kept.protocol().filter(|own| *own != protocol) {
+            if let Some(own) = tool.retained.protocol().filter(|own| *own != protocol) {
                 // A function that has no name is none.
                 match word.as_str() {
                     "function" | "custom" => self.refuse(format!("malformed tool of {own}")),
@@ -167,7 +167,7 @@ impl LossList {
             }
             return;
         }
-        self.kept(protocol, &tool.kept);
+        self.kept(protocol, &tool.retained);
     }
 
     /// Names what is left of a request after its body was written.

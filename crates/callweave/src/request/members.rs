@@ -2,7 +2,7 @@
 
 use crate::json::{Array, Number, Object, Value};
 
-use super::kept::MemberSpelling;
+use super::retained::MemberSpelling;
 use super::{RetainedFields, Role};
 
 /// The members of an object while they are taken. A path such as `reasoning.effort` names a member of a member. What is

@@ -13,13 +13,13 @@ fn read_plain_tool(tool: Object, protocol: &'static str) -> RequestTool {
     let word = tool.peek_str("type").unwrap_or("function").to_owned();
     let Some(name) = (word == "function").then(|| tool.string("function.name")).flatten() else {
         let kept = RetainedFields::whole(protocol, tool.into_object().into());
-        return RequestTool { kept, ..RequestTool::new(word.clone(), ToolKind::Builtin(word)) };
+        return RequestTool { retained: kept, ..RequestTool::new(word.clone(), ToolKind::Builtin(word)) };
     };
     tool.note_absence("type");
     tool.string("type");
     let kind = ToolKind::Function { schema: tool.object("function.parameters").map(Value::from) };
     let description = tool.string("function.description");
-    RequestTool { description, kept: tool.rest(protocol), ..RequestTool::new(name, kind) }
+    RequestTool { description, retained: tool.rest(protocol), ..RequestTool::new(name, kind) }
 }
 
 pub(crate) fn write_plain_tool(
@@ -33,14 +33,14 @@ pub(crate) fn write_plain_tool(
             put(&mut object, "function.name", Some(tool.name.clone()));
             put(&mut object, "function.description", tool.description.take());
             put(&mut object, "function.parameters", schema);
-            tool.kept.restore(protocol, &mut object);
+            tool.retained.restore(protocol, &mut object);
             writing.losses.tool(protocol, &tool);
             Some(object.into())
         }
         kind => {
             tool.kind = kind;
             writing.losses.tool(protocol, &tool);
-            tool.kept.into_whole(protocol)
+            tool.retained.into_complete(protocol)
         }
     }
 }

@@ -132,7 +132,7 @@ impl SchemaRules {
 }
 
 /// How many references may be followed in all. Each may copy much.
-const MOST_REFERENCES: usize = 1000;
+const MAX_REFERENCES: usize = 1000;
 
 /// The references that led to a schema.
 type ReferencePath = Option<Rc<SchemaStep>>;
@@ -413,7 +413,7 @@ fn follow(
     let Some(node) = value.as_object_mut() else { return way };
     node.remove("$ref");
     let found = reference.strip_prefix('#').and_then(|pointer| definitions.pointer(pointer));
-    let is_bounded = !leads_through(&way, reference) && references <= MOST_REFERENCES;
+    let is_bounded = !leads_through(&way, reference) && references <= MAX_REFERENCES;
     match found {
         Some(Value::Object(found)) if is_bounded => {
             for (key, member) in found {

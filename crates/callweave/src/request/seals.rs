@@ -202,7 +202,7 @@ pub(super) fn unload(
                         let turn = before.iter_mut().rev().take_while(|other| other.role == Role::Assistant);
                         let earlier = turn.flat_map(|message| message.content.parts.iter_mut().rev());
                         let mut parts = message.content.parts.iter_mut().rev().chain(earlier);
-                        match parts.find(|part| is_thought(part, fingerprint)) {
+                        match parts.find(|part| is_reasoning(part, fingerprint)) {
                             Some(thought) => thought.signature = Some(seal),
                             // Other words, or none: the signature is worth nothing.
                             None => losses.put(format!("signature of {own}")),
@@ -221,7 +221,7 @@ fn drop_unresolved(request: &mut Request, limits: &ProviderLimits, losses: &mut 
         matches!(limits.thoughts, ReplayedReasoning::Signed(_) | ReplayedReasoning::Encrypted(_));
     let is_due = |part: &ContentPart| {
         let encrypted = match &part.body {
-            PartKind::Thought(thought) => thought.encrypted.as_deref(),
+            PartKind::Reasoning(thought) => thought.encrypted.as_deref(),
             _ => None,
         };
         [part.signature.as_deref(), encrypted].into_iter().flatten().any(mark::is_unresolved)
@@ -236,12 +236,12 @@ fn drop_unresolved(request: &mut Request, limits: &ProviderLimits, losses: &mut 
         let count = message.content.parts.len();
         message.content.parts.retain_mut(|part| {
             let mut lost = part.signature.take_if(|seal| mark::is_unresolved(seal));
-            if let PartKind::Thought(thought) = &mut part.body {
+            if let PartKind::Reasoning(thought) = &mut part.body {
                 lost = lost.or(thought.encrypted.take_if(|seal| mark::is_unresolved(seal)));
             }
             let Some(seal) = lost else { return true };
             losses.put(format!("signature of {}", issuer_name(&seal.issuer)));
-            let PartKind::Thought(thought) = &part.body else { return true };
+            let PartKind::Reasoning(thought) = &part.body else { return true };
             let is_empty = thought.text.is_none() && thought.summary.as_ref().is_none_or(Vec::is_empty);
             !wants_seals && !is_empty
         });
@@ -257,11 +257,11 @@ fn is_loaded(call: &RequestCall) -> bool {
 fn join_thoughts(parts: &mut Vec<ContentPart>) {
     let mut joined: Vec<ContentPart> = Vec::with_capacity(parts.len());
     for part in parts.drain(..) {
-        if let PartKind::Thought(thought) = &part.body
+        if let PartKind::Reasoning(thought) = &part.body
             && let RequestReasoning { text: Some(text), summary: None, encrypted: None } = &**thought
             && part.is_plain()
             && let Some(last) = joined.last_mut().filter(|last| last.is_plain())
-            && let PartKind::Thought(thought) = &mut last.body
+            && let PartKind::Reasoning(thought) = &mut last.body
             && let RequestReasoning { text: Some(before), summary: None, encrypted: None } = &mut **thought
         {
             before.push_str(text);
@@ -280,13 +280,13 @@ fn encrypted(seal: Box<ProviderSeal>, id: String, protocol: &'static str) -> Con
         ..RequestReasoning::default()
     }));
     if !id.is_empty() {
-        part.kept = RetainedFields::new(protocol, Object::from_iter([("id", id)]));
+        part.retained = RetainedFields::new(protocol, Object::from_iter([("id", id)]));
     }
     part
 }
 
-fn is_thought(part: &ContentPart, fingerprint: SealFingerprint) -> bool {
-    let PartKind::Thought(thought) = &part.body else { return false };
+fn is_reasoning(part: &ContentPart, fingerprint: SealFingerprint) -> bool {
+    let PartKind::Reasoning(thought) = &part.body else { return false };
     let summary = thought.summary.as_ref().map(|texts| texts.join("\n\n"));
     [thought.text.as_deref(), summary.as_deref()]
         .into_iter()

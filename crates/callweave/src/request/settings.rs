@@ -91,7 +91,7 @@ pub struct RequestTool {
     pub cache: Option<Box<CacheMark>>,
     /// What only the protocol knows.
     #[serde(default)]
-    pub kept: RetainedFields,
+    pub retained: RetainedFields,
 }
 
 /// Kinds of [`RequestTool`]s.
@@ -109,7 +109,7 @@ pub enum ToolKind {
         /// The grammar of the text.
         grammar: Option<TextGrammar>,
     },
-    /// The provider runs it; the wire's word for it. All about it is in [`RequestTool::kept`].
+    /// The provider runs it; the wire's word for it. All about it is in [`RequestTool::retained`].
     Builtin(String),
     /// A group of tools under one name.
     Group(Vec<RequestTool>),
@@ -182,7 +182,7 @@ impl RequestTool {
             kind,
             strict: None,
             cache: None,
-            kept: RetainedFields::default(),
+            retained: RetainedFields::default(),
         }
     }
 }

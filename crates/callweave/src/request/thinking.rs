@@ -17,7 +17,7 @@ const OUTPUTS: &[(&str, u64)] = &[
 ];
 
 /// The tokens that a model may answer with, if that is known.
-pub(crate) fn most_output(model: &str) -> Option<u64> {
+pub(crate) fn max_output(model: &str) -> Option<u64> {
     OUTPUTS.iter().find(|(part, _)| model.contains(part)).map(|(_, most)| *most)
 }
 
@@ -115,7 +115,7 @@ mod tests {
             ("claude-opus-4-6", Some(128_000)),
             ("gpt-5", None),
         ] {
-            assert_eq!(most_output(model), most, "{model}");
+            assert_eq!(max_output(model), most, "{model}");
         }
     }
 }

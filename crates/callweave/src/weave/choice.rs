@@ -7,10 +7,10 @@ use std::ops::Deref;
 
 use smol_str::SmolStr;
 
+use super::block_state::{BlockCut, BlockState, CallState, NameState, StateContent};
 use super::identity::IdentityEvidence;
 use super::item::ItemTable;
 use super::members::PendingExtra;
-use super::slot::{BlockCut, BlockState, CallState, NameState, StateContent};
 use super::{ExtraTarget, WeaveContext};
 use crate::event::{
     BlockCompletion, BlockKind, CallKind, EventKind, EventScope, EventSink, FinishReason, JsonText, Notice,
@@ -23,7 +23,7 @@ use crate::table::OrderedTable;
 
 #[derive(Clone, Default)]
 pub(super) struct ChoiceState {
-    slots: Vec<BlockState>,
+    states: Vec<BlockState>,
     by_place: OrderedTable<BlockKey, usize>,
     /// Calls by what their ids were.
     by_id: OrderedTable<u64, usize>,
@@ -63,7 +63,7 @@ pub(super) struct ChoiceState {
 /// The blocks of one numbered or named thing.
 #[derive(Clone, Default)]
 struct BlockGroup {
-    slots: BlockNumbers,
+    states: BlockNumbers,
     /// How many of the first slots the frame has restated already: a list of many parts must not be looked
     /// through once per part.
     restated: usize,
@@ -118,7 +118,7 @@ pub(super) struct CallPiece<'a> {
     pub(super) id: Option<Str<'a>>,
     pub(super) name: Option<Str<'a>>,
     pub(super) kind: CallKind,
-    pub(super) word: &'a str,
+    pub(super) wire_type: &'a str,
     pub(super) arguments: Option<FragmentArguments<'a>>,
 }
 
@@ -128,11 +128,11 @@ impl ChoiceState {
         &mut self,
         place: Option<BlockKey>,
         id: Option<Str<'_>>,
-        word: &str,
+        wire_type: &str,
         context: &mut WeaveContext,
         sink: &mut EventSink<'_>,
     ) {
-        self.items.tell(place.unwrap_or_default(), id, word, context, sink);
+        self.items.tell(place.unwrap_or_default(), id, wire_type, context, sink);
     }
 
     /// Ends the item at the place, and its blocks with it.
@@ -143,12 +143,12 @@ impl ChoiceState {
         sink: &mut EventSink<'_>,
     ) {
         let Some(item) = self.items.at(place.unwrap_or_default()) else { return };
-        for at in 0..self.slots.len() {
-            if self.slots[at].item == Some(item) {
-                self.end_slot(at, BlockCut::No, context, sink);
+        for at in 0..self.states.len() {
+            if self.states[at].item == Some(item) {
+                self.end_state(at, BlockCut::No, context, sink);
             }
         }
-        context.tell_next(EventScope::Item(item), sink);
+        context.emit_next(EventScope::Item(item), sink);
         self.items.end(item, context, sink);
     }
 
@@ -161,7 +161,7 @@ impl ChoiceState {
     /// The block at the place, as what something is about; else its item or the choice.
     pub(super) fn about(&self, place: Option<BlockKey>) -> ExtraTarget {
         match place.and_then(|place| self.at_place(place)) {
-            Some(at) => self.slots[at].about(),
+            Some(at) => self.states[at].about(),
             None => self.item_scope(place).into(),
         }
     }
@@ -169,8 +169,8 @@ impl ChoiceState {
     /// The members of the block at the place, if it has yet to start.
     pub(super) fn waiting(&mut self, place: BlockKey) -> Option<&mut PendingExtra> {
         let at = self.at_place(place)?;
-        let slot = &mut self.slots[at];
-        (slot.block.is_none() && !slot.is_ended).then(|| &mut **slot.members.get_or_insert_default())
+        let state = &mut self.states[at];
+        (state.block.is_none() && !state.is_ended).then(|| &mut **state.extra.get_or_insert_default())
     }
 
     /// What an attachment at the place hangs on; see [`FragmentKind::Attach`](crate::fragment::FragmentKind::Attach).
@@ -185,39 +185,42 @@ impl ChoiceState {
             return self.about(place);
         }
         let is_apt = |at: &usize| {
-            let slot = &self.slots[*at];
-            slot.is_running(TextChannel::REASONING) && slot.word.starts_with(on) && slot.place == place
+            let state = &self.states[*at];
+            state.is_running(TextChannel::REASONING)
+                && state.wire_type.starts_with(on)
+                && state.place == place
         };
         let at = match self.running.filter(is_apt) {
             Some(at) => at,
-            None => self.running_slot(place, TextChannel::REASONING, on, context, sink),
+            None => self.running_state(place, TextChannel::REASONING, on, context, sink),
         };
-        self.begin_slot(at, context, sink);
-        self.slots[at].about()
+        self.begin_state(at, context, sink);
+        self.states[at].about()
     }
 
     pub(super) fn open(
         &mut self,
         place: Option<BlockKey>,
         channel: TextChannel,
-        word: &str,
+        wire_type: &str,
         context: &mut WeaveContext,
         sink: &mut EventSink<'_>,
     ) {
         // A block that is over is told again, not anew.
         let known = place.filter(|place| !place.runs).and_then(|place| self.at_place(place));
-        if let Some(at) = known.filter(|&at| self.slots[at].is_ended && self.slots[at].is_running(channel)) {
-            return context.tell_next(self.slots[at].about(), sink);
+        if let Some(at) = known.filter(|&at| self.states[at].is_ended && self.states[at].is_running(channel))
+        {
+            return context.emit_next(self.states[at].about(), sink);
         }
-        let at = self.running_slot(place, channel, word, context, sink);
-        self.begin_slot(at, context, sink);
+        let at = self.running_state(place, channel, wire_type, context, sink);
+        self.begin_state(at, context, sink);
     }
 
     /// Gives a slot the members that wait for it and starts its block; of a block that has started, they are
     /// later news.
-    fn begin_slot(&mut self, at: usize, context: &mut WeaveContext, sink: &mut EventSink<'_>) {
+    fn begin_state(&mut self, at: usize, context: &mut WeaveContext, sink: &mut EventSink<'_>) {
         self.claim(at, context, sink);
-        self.slots[at].start(context, sink);
+        self.states[at].start(context, sink);
     }
 
     /// Gives a slot the members that wait for it.
@@ -225,10 +228,10 @@ impl ChoiceState {
         if context.next.is_empty() {
             return;
         }
-        let slot = &mut self.slots[at];
-        match (slot.block, &mut slot.members) {
-            (Some(_), _) => context.tell_next(slot.about(), sink),
-            (None, None) => slot.members = Some(Box::new(std::mem::take(&mut context.next))),
+        let state = &mut self.states[at];
+        match (state.block, &mut state.extra) {
+            (Some(_), _) => context.emit_next(state.about(), sink),
+            (None, None) => state.extra = Some(Box::new(std::mem::take(&mut context.next))),
             (None, Some(members)) => {
                 context.next.iter().for_each(|member| members.set(member));
                 context.next.clear();
@@ -240,7 +243,7 @@ impl ChoiceState {
         &mut self,
         place: Option<BlockKey>,
         channel: TextChannel,
-        word: &str,
+        wire_type: &str,
         text: Str<'_>,
         context: &mut WeaveContext,
         sink: &mut EventSink<'_>,
@@ -249,16 +252,16 @@ impl ChoiceState {
             return;
         }
         if let Some(at) = self.undisturbed(place, context) {
-            let slot = &mut self.slots[at];
-            if slot.is_running(channel) && slot.is_open() && slot.restated_in.is_none() {
-                return slot.append(text, context, sink);
+            let state = &mut self.states[at];
+            if state.is_running(channel) && state.is_open() && state.restated_in.is_none() {
+                return state.append(text, context, sink);
             }
         }
         let known = place
             .filter(|place| !place.runs)
             .and_then(|place| self.at_place(place))
-            .map(|at| &self.slots[at]);
-        if known.is_some_and(|slot| slot.restated_in.is_some() && slot.is_running(channel)) {
+            .map(|at| &self.states[at]);
+        if known.is_some_and(|state| state.restated_in.is_some() && state.is_running(channel)) {
             // All of this text was told, and none is told twice.
             let notice = Notice {
                 text: Some(text.to_cow()),
@@ -270,9 +273,9 @@ impl ChoiceState {
             };
             return context.emit(EventKind::Notice(notice), sink);
         }
-        let at = self.running_slot(place, channel, word, context, sink);
+        let at = self.running_state(place, channel, wire_type, context, sink);
         self.claim(at, context, sink);
-        self.slots[at].append(text, context, sink);
+        self.states[at].append(text, context, sink);
     }
 
     /// Where the slot stands to which a piece of the text at a place, or of the arguments of a call, belongs that is told
@@ -282,14 +285,14 @@ impl ChoiceState {
         let at = self.last.filter(|_| is_settled && (place.is_some() || self.last == self.last_call))?;
         // What tells a text again may have given its place to another one.
         let is_there = |place: BlockKey| place.runs || self.at_place(place) == Some(at);
-        let is_it = place.flatten().is_none_or(is_there) && self.slots[at].goes_on(place);
+        let is_it = place.flatten().is_none_or(is_there) && self.states[at].goes_on(place);
         is_it.then_some(at)
     }
 
     /// That slot, and the slot of the complete call.
     #[inline(always)]
-    pub(super) fn slot_of_run(&mut self, at: usize) -> (&mut BlockState, &mut Option<usize>) {
-        (&mut self.slots[at], &mut self.complete)
+    pub(super) fn state_of_run(&mut self, at: usize) -> (&mut BlockState, &mut Option<usize>) {
+        (&mut self.states[at], &mut self.complete)
     }
 
     /// Takes content that comes whole and is no text.
@@ -297,24 +300,25 @@ impl ChoiceState {
         &mut self,
         place: Option<BlockKey>,
         kind: BlockKind<'_>,
-        word: &str,
+        wire_type: &str,
         context: &mut WeaveContext,
         sink: &mut EventSink<'_>,
     ) {
-        let at = self.slots.len();
+        let at = self.states.len();
         self.arrive(at, context, sink);
         let block = context.next_block();
         let members = context.take_next(EventScope::Block(block));
         let item = place.and_then(|place| self.items.at(place));
         let index = place.and_then(BlockKey::number);
-        let word = Cow::Borrowed(word);
-        context.emit(EventKind::BlockStart { block, item, kind, word, index, members }, sink);
-        for (kind, word, value) in std::mem::take(&mut context.hanging) {
-            let (scope, word, value) = (EventScope::Block(block), Cow::Owned(word), JsonText::trusted(value));
-            context.emit(EventKind::Attachment { scope, kind, word, value }, sink);
+        let wire_type = Cow::Borrowed(wire_type);
+        context.emit(EventKind::BlockStart { block, item, kind, wire_type, index, extra: members }, sink);
+        for (kind, wire_type, value) in std::mem::take(&mut context.hanging) {
+            let (scope, wire_type, value) =
+                (EventScope::Block(block), Cow::Owned(wire_type), JsonText::trusted(value));
+            context.emit(EventKind::Attachment { scope, kind, wire_type, value }, sink);
         }
-        context.emit(EventKind::BlockEnd { block, completion: BlockCompletion::Whole }, sink);
-        self.slots.push(BlockState::fixed(block, item, context.frame));
+        context.emit(EventKind::BlockEnd { block, completion: BlockCompletion::Complete }, sink);
+        self.states.push(BlockState::fixed(block, item, context.frame));
     }
 
     /// Takes the result of a tool that the provider ran.
@@ -322,7 +326,7 @@ impl ChoiceState {
         &mut self,
         place: Option<BlockKey>,
         call: Option<Str<'_>>,
-        word: &str,
+        wire_type: &str,
         value: &str,
         context: &mut WeaveContext,
         sink: &mut EventSink<'_>,
@@ -333,7 +337,7 @@ impl ChoiceState {
         // Without id and place nothing says that an equal result is the same one.
         let is_known = call.is_some() || place.is_some();
         let of = || keyed_hash(&(call.as_deref(), place));
-        if is_known && !context.is_news_of(scope, of(), ("result", word, value)) {
+        if is_known && !context.is_news_of(scope, of(), ("result", wire_type, value)) {
             return context.forget_next();
         }
         if let Some((_, members)) = place.and_then(|place| self.answers.get_mut(&place)) {
@@ -343,7 +347,7 @@ impl ChoiceState {
         self.fixed(
             place,
             BlockKind::ToolResult { call, value: JsonText::trusted(value) },
-            word,
+            wire_type,
             context,
             sink,
         );
@@ -353,23 +357,23 @@ impl ChoiceState {
     pub(super) fn opaque(
         &mut self,
         place: Option<BlockKey>,
-        word: &str,
+        wire_type: &str,
         value: &str,
         context: &mut WeaveContext,
         sink: &mut EventSink<'_>,
     ) {
         if let Some(place) = place
-            && !context.is_news_of(EventScope::Choice, keyed_hash(&place), ("opaque", word, value))
+            && !context.is_news_of(EventScope::Choice, keyed_hash(&place), ("opaque", wire_type, value))
         {
             return context.forget_next();
         }
-        self.fixed(place, BlockKind::Opaque { value: JsonText::trusted(value) }, word, context, sink);
+        self.fixed(place, BlockKind::Opaque { value: JsonText::trusted(value) }, wire_type, context, sink);
     }
 
     pub(super) fn restate(
         &mut self,
         place: Option<BlockKey>,
-        (channel, word): (TextChannel, &str),
+        (channel, wire_type): (TextChannel, &str),
         text: Str<'_>,
         is_recap: bool,
         context: &mut WeaveContext,
@@ -378,7 +382,7 @@ impl ChoiceState {
         // In memory of its own: what is told again is long, and seldom.
         let text = text.to_cow();
         let Some(place) = place.filter(|place| !place.runs) else {
-            return self.restate_all(place, channel, word, &text, context, sink);
+            return self.restate_all(place, channel, wire_type, &text, context, sink);
         };
         // An empty text says nothing about what was streamed before.
         if text.is_empty() {
@@ -390,21 +394,21 @@ impl ChoiceState {
                 self.set_place(place, at);
                 at
             }
-            None => self.running_slot(Some(place), channel, word, context, sink),
+            None => self.running_state(Some(place), channel, wire_type, context, sink),
         };
         self.claim(at, context, sink);
-        self.slots[at].restated_in = Some(context.frame);
-        self.slots[at].restate(Str::Plain(&text), context, sink);
+        self.states[at].restated_in = Some(context.frame);
+        self.states[at].restate(Str::Plain(&text), context, sink);
     }
 
     /// Steps over the slots that this frame has restated.
     fn count_restated(&mut self, place: BlockKey, frame: u64) {
-        let Some(thing) = self.things.get_mut(&place.thing()) else { return };
-        if thing.frame != frame {
-            (thing.frame, thing.restated) = (frame, 0);
+        let Some(owner) = self.things.get_mut(&place.owner()) else { return };
+        if owner.frame != frame {
+            (owner.frame, owner.restated) = (frame, 0);
         }
-        let is_restated = |&&at: &&usize| self.slots[at].restated_in == Some(frame);
-        thing.restated += thing.slots[thing.restated..].iter().take_while(is_restated).count();
+        let is_restated = |&&at: &&usize| self.states[at].restated_in == Some(frame);
+        owner.restated += owner.states[owner.restated..].iter().take_while(is_restated).count();
     }
 
     /// The slot whose text is told again; none if the text is new. Where the closing list does not number its
@@ -419,50 +423,50 @@ impl ChoiceState {
     ) -> Option<usize> {
         // A list tells each part once, and nothing that it has just told.
         let may_be = |at: &usize| {
-            let slot = &self.slots[*at];
-            slot.is_running(channel) && slot.restated_in != Some(frame)
+            let state = &self.states[*at];
+            state.is_running(channel) && state.restated_in != Some(frame)
         };
-        let goes_on = |at: &usize| self.slots[*at].has_text() && self.slots[*at].is_extended_by(text);
+        let goes_on = |at: &usize| self.states[*at].has_text() && self.states[*at].is_extended_by(text);
         let exact = self.at_place(place).filter(may_be);
         if let Some(at) = exact.filter(goes_on) {
             return Some(at);
         }
         let own = || {
-            let thing = self.things.get(&place.thing());
-            let slots = thing.and_then(|thing| thing.slots.get(thing.restated..)).unwrap_or_default();
-            slots.iter().copied().take(MANY).filter(may_be)
+            let owner = self.things.get(&place.owner());
+            let states = owner.and_then(|owner| owner.states.get(owner.restated..)).unwrap_or_default();
+            states.iter().copied().take(MANY).filter(may_be)
         };
         let print = TextFingerprint::of(text);
-        let is_equal = |at: &usize| self.slots[*at].told() == print;
+        let is_equal = |at: &usize| self.states[*at].told() == print;
         let known = own().find(is_equal).or_else(|| own().find(goes_on));
-        let known = known.or(exact.filter(|&at| self.slots[at].has_text()));
+        let known = known.or(exact.filter(|&at| self.states[at].has_text()));
         // Of the parts of one sort, the next.
-        let next = || own().find(|&at| self.slots[at].group == Some(place.group()));
+        let next = || own().find(|&at| self.states[at].group == Some(place.group()));
         known
             .or_else(next)
             .or(exact)
             .or_else(|| {
                 let told = self.told_before(print, frame).filter(may_be);
-                told.filter(|&at| is_recap || self.slots[at].restated_in.is_none())
+                told.filter(|&at| is_recap || self.states[at].restated_in.is_none())
             })
             .or_else(|| {
                 // Told anew with all the rest, under a number that says nothing.
-                let latest = (0..self.slots.len()).rev().take(MANY);
-                latest.filter(|at| is_recap && self.slots[*at].is_open()).filter(may_be).find(goes_on)
+                let latest = (0..self.states.len()).rev().take(MANY);
+                latest.filter(|at| is_recap && self.states[*at].is_open()).filter(may_be).find(goes_on)
             })
     }
 
     /// The thing at `place` is the one of that name, or else the one at the other place, if either is known.
     pub(super) fn unite(&mut self, place: BlockKey, name: Str<'_>, or: Option<BlockKey>) {
-        let own = self.canonical(place).thing();
-        let named = (!name.is_empty()).then(|| self.canonical(BlockKey::named(&name.to_cow())).thing());
-        let or = or.map(|or| self.canonical(or).thing());
+        let own = self.canonical(place).owner();
+        let named = (!name.is_empty()).then(|| self.canonical(BlockKey::named(&name.to_cow())).owner());
+        let or = or.map(|or| self.canonical(or).owner());
         // Some give several items the same id: then the position decides which of them a recap speaks of.
         if let Some(or) = or.filter(|or| place.is_loose() && self.items.has_id(*or, &name.to_cow())) {
             return self.alias(own, or);
         }
         let has_blocks =
-            |thing: &BlockKey| self.things.get(thing).is_some_and(|thing| !thing.slots.is_empty());
+            |owner: &BlockKey| self.things.get(owner).is_some_and(|owner| !owner.states.is_empty());
         let known = named.into_iter().chain(or).find(has_blocks);
         let known = known.or(named.filter(|named| self.things.contains(named)));
         match known {
@@ -474,14 +478,14 @@ impl ChoiceState {
                 if let Some(named) = named.filter(|named| !self.things.contains(named)) {
                     self.alias(named, own);
                 }
-                self.thing(own);
+                self.owner(own);
             }
         }
     }
 
-    fn alias(&mut self, place: BlockKey, thing: BlockKey) {
-        if place != thing {
-            self.aliases.insert(place, thing);
+    fn alias(&mut self, place: BlockKey, owner: BlockKey) {
+        if place != owner {
+            self.aliases.insert(place, owner);
             self.aliased |= bit(place);
         }
     }
@@ -492,15 +496,15 @@ impl ChoiceState {
         if !may_be_alias(place) {
             return place;
         }
-        let mut thing = place.thing();
+        let mut owner = place.owner();
         // A name of a number of a recap: more there is not.
         for _ in 0..3 {
-            match may_be_alias(thing).then(|| self.aliases.get(&thing)).flatten() {
-                Some(other) => thing = *other,
+            match may_be_alias(owner).then(|| self.aliases.get(&owner)).flatten() {
+                Some(other) => owner = *other,
                 None => break,
             }
         }
-        BlockKey { part: place.part, runs: place.runs, ..thing }
+        BlockKey { part: place.part, runs: place.runs, ..owner }
     }
 
     /// Takes all the text of a channel: tells what is missing, and a text that does not begin with what
@@ -509,12 +513,12 @@ impl ChoiceState {
         &mut self,
         place: Option<BlockKey>,
         channel: TextChannel,
-        word: &str,
+        wire_type: &str,
         text: &str,
         context: &mut WeaveContext,
         sink: &mut EventSink<'_>,
     ) {
-        let running = self.running.map(|at| &self.slots[at]).filter(|slot| slot.is_running(channel));
+        let running = self.running.map(|at| &self.states[at]).filter(|state| state.is_running(channel));
         let ended =
             self.told.iter().filter(|(lane, _)| *lane == ChannelKind::of(channel)).map(|(_, told)| *told);
         let told = ended.chain(running.map(BlockState::told));
@@ -526,52 +530,52 @@ impl ChoiceState {
             let detail = "a text is told whole after other pieces; it stands behind them";
             context.emit(EventKind::Notice(Notice::new(NoticeCode::Other, context.offset, detail)), sink);
         }
-        self.text(place, channel, word, Str::Plain(missing), context, sink);
+        self.text(place, channel, wire_type, Str::Plain(missing), context, sink);
     }
 
     /// The block of an earlier frame that held exactly this text: closing restatements may number their
     /// blocks anew.
     fn told_before(&self, text: TextFingerprint, frame: u64) -> Option<usize> {
         let at = *self.texts.get(&text)?;
-        (self.slots[at].frame < frame).then_some(at)
+        (self.states[at].frame < frame).then_some(at)
     }
 
-    fn end_slot(&mut self, at: usize, cut: BlockCut, context: &mut WeaveContext, sink: &mut EventSink<'_>) {
-        let slot = &mut self.slots[at];
-        if slot.is_ended {
+    fn end_state(&mut self, at: usize, cut: BlockCut, context: &mut WeaveContext, sink: &mut EventSink<'_>) {
+        let state = &mut self.states[at];
+        if state.is_ended {
             return;
         }
-        slot.end(cut, context, sink);
-        if let StateContent::Running(channel) = slot.content {
-            self.texts.get_or_insert_with(slot.told(), || at);
-            self.told.push((ChannelKind::of(channel), slot.told()));
+        state.end(cut, context, sink);
+        if let StateContent::Running(channel) = state.content {
+            self.texts.get_or_insert_with(state.told(), || at);
+            self.told.push((ChannelKind::of(channel), state.told()));
         }
     }
 
     /// The open slot for running text, made if need be.
-    fn running_slot(
+    fn running_state(
         &mut self,
         place: Option<BlockKey>,
         channel: TextChannel,
-        word: &str,
+        wire_type: &str,
         context: &mut WeaveContext,
         sink: &mut EventSink<'_>,
     ) -> usize {
         let found = match place {
             Some(place) if !place.runs => self
                 .at_place(place)
-                .filter(|&at| self.slots[at].is_open() && self.slots[at].is_running(channel)),
+                .filter(|&at| self.states[at].is_open() && self.states[at].is_running(channel)),
             // What has no end of its own is another block as soon as the wire calls it by another word.
             _ => {
-                let running = self.running.filter(|&at| self.slots[at].runs_as(place, channel, word));
+                let running = self.running.filter(|&at| self.states[at].runs_as(place, channel, wire_type));
                 // Where the wire numbers its blocks and left this number out, the last one goes on.
                 running.or_else(|| {
                     self.last.filter(|&at| {
-                        let slot = &self.slots[at];
+                        let state = &self.states[at];
                         place.is_none()
-                            && slot.place.is_some_and(|place| !place.runs)
-                            && slot.is_open()
-                            && slot.is_running(channel)
+                            && state.place.is_some_and(|place| !place.runs)
+                            && state.is_open()
+                            && state.is_running(channel)
                     })
                 })
             }
@@ -580,15 +584,15 @@ impl ChoiceState {
             self.arrive(at, context, sink);
             return at;
         }
-        let at = self.slots.len();
+        let at = self.states.len();
         self.arrive(at, context, sink);
         let item = place.and_then(|place| self.items.at(place));
-        self.add(BlockState::running(channel, word, place, item, context.frame));
+        self.add(BlockState::running(channel, wire_type, place, item, context.frame));
         match place {
             Some(place) if !place.runs => {
-                self.slots[at].group = Some(place.group());
+                self.states[at].group = Some(place.group());
                 self.set_place(place, at);
-                self.thing(place).slots.push(at);
+                self.owner(place).states.push(at);
             }
             _ => self.running = Some(at),
         }
@@ -597,39 +601,39 @@ impl ChoiceState {
 
     /// Adds a slot. Most answers have few, and many are read at the same time; but what brings several in one frame
     /// mostly brings more, and is soon over.
-    fn add(&mut self, slot: BlockState) {
-        let (count, is_full) = (self.slots.len(), self.slots.len() == self.slots.capacity());
-        match self.slots.last() {
-            None => self.slots.reserve_exact(1),
-            Some(last) if is_full && last.frame == slot.frame => self.slots.reserve_exact(3 * count),
+    fn add(&mut self, state: BlockState) {
+        let (count, is_full) = (self.states.len(), self.states.len() == self.states.capacity());
+        match self.states.last() {
+            None => self.states.reserve_exact(1),
+            Some(last) if is_full && last.frame == state.frame => self.states.reserve_exact(3 * count),
             Some(_) => {}
         }
-        self.slots.push(slot);
+        self.states.push(state);
     }
 
     /// The thing at the place.
-    fn thing(&mut self, place: BlockKey) -> &mut BlockGroup {
-        self.things.get_or_insert_with(place.thing(), BlockGroup::default)
+    fn owner(&mut self, place: BlockKey) -> &mut BlockGroup {
+        self.things.get_or_insert_with(place.owner(), BlockGroup::default)
     }
 
     /// Whether all open calls are complete, if any are open.
     pub(super) fn are_open_calls_complete(&self) -> Option<bool> {
         // Without this one some call is not, or none is open.
         if self.complete.is_none() {
-            return self.slots.iter().any(BlockState::is_open_call).then_some(false);
+            return self.states.iter().any(BlockState::is_open_call).then_some(false);
         }
-        let mut open = self.slots.iter().filter(|slot| slot.is_open_call());
-        Some(open.all(|slot| slot.is_complete_call() && slot.is_named_call()))
+        let mut open = self.states.iter().filter(|state| state.is_open_call());
+        Some(open.all(|state| state.is_complete_call() && state.is_named_call()))
     }
 
     /// Something arrived for slot `at`: what waited for "something else" is over.
     fn arrive(&mut self, at: usize, context: &mut WeaveContext, sink: &mut EventSink<'_>) {
         self.last = Some(at);
         if let Some(complete) = self.complete.take_if(|complete| *complete != at) {
-            self.end_slot(complete, BlockCut::No, context, sink);
+            self.end_state(complete, BlockCut::No, context, sink);
         }
         if let Some(running) = self.running.take_if(|running| *running != at) {
-            self.end_slot(running, BlockCut::No, context, sink);
+            self.end_state(running, BlockCut::No, context, sink);
         }
         if !self.ripe.is_empty() {
             self.settle_names(Some(at), context, sink);
@@ -640,19 +644,19 @@ impl ChoiceState {
     /// declared tool and begins no other's. Calls begin in the order in which they were named, so it stops at the one
     /// at `before` and at one whose name may still grow.
     fn settle_names(&mut self, before: Option<usize>, context: &mut WeaveContext, sink: &mut EventSink<'_>) {
-        let Self { ripe, slots, .. } = self;
+        let Self { ripe, states, .. } = self;
         let mut is_waiting = false;
         ripe.retain(|&at| {
-            let slot = &mut slots[at];
-            if slot.block.is_some() || slot.is_ended {
+            let state = &mut states[at];
+            if state.block.is_some() || state.is_ended {
                 return false;
             }
-            let is_growing = slot.as_call().is_some_and(|call| {
+            let is_growing = state.as_call().is_some_and(|call| {
                 call.named_in == context.frame && !context.is_whole_name(call.name.as_str())
             });
             is_waiting |= is_growing || before == Some(at);
             if !is_waiting {
-                slot.start(context, sink);
+                state.start(context, sink);
             }
             is_waiting
         });
@@ -668,7 +672,7 @@ impl ChoiceState {
         let at = match piece {
             CallPiece {
                 id: None, name: None, arguments: Some(FragmentArguments::Text(_)), place, ..
-            } => self.undisturbed(*place, context).filter(|&at| self.slots[at].goes_on(None)),
+            } => self.undisturbed(*place, context).filter(|&at| self.states[at].goes_on(None)),
             _ => None,
         };
         match (at, piece.arguments) {
@@ -698,12 +702,13 @@ impl ChoiceState {
                 at
             }
             None => {
-                let at = self.slots.len();
+                let at = self.states.len();
                 self.arrive(at, context, sink);
                 let item = piece.place.and_then(|place| self.items.at(place));
-                let mut slot = BlockState::call(piece.kind, piece.word, piece.place, item, context.frame);
-                slot.is_doubted = self.last_call.is_some() && is_mirror(piece.place);
-                self.add(slot);
+                let mut state =
+                    BlockState::call(piece.kind, piece.wire_type, piece.place, item, context.frame);
+                state.is_doubted = self.last_call.is_some() && is_mirror(piece.place);
+                self.add(state);
                 at
             }
         };
@@ -713,13 +718,13 @@ impl ChoiceState {
             self.displace(place, at, piece.arguments, context, sink);
             self.set_place(place, at);
             if found.is_none() {
-                self.thing(place).slots.push(at);
-            } else if let Some(call) = self.slots[at].as_call_mut() {
+                self.owner(place).states.push(at);
+            } else if let Some(call) = self.states[at].as_call_mut() {
                 call.index = call.index.or(place.number());
             }
         }
         if matches!(piece.arguments, Some(FragmentArguments::Opening { .. }))
-            && let Some(call) = self.slots[at].as_call_mut()
+            && let Some(call) = self.states[at].as_call_mut()
         {
             // Text that came before the announcement could not say who runs the call.
             call.kind = piece.kind;
@@ -736,9 +741,9 @@ impl ChoiceState {
         if let Some(arguments) = piece.arguments {
             self.argue(at, arguments, context, sink);
         }
-        if self.slots[at].is_doubted && !self.is_mirrored(at, false) {
-            self.slots[at].is_doubted = false;
-            self.slots[at].start(context, sink);
+        if self.states[at].is_doubted && !self.is_mirrored(at, false) {
+            self.states[at].is_doubted = false;
+            self.states[at].start(context, sink);
         }
     }
 
@@ -752,9 +757,9 @@ impl ChoiceState {
         sink: &mut EventSink<'_>,
     ) {
         let is_announced = matches!(arguments, Some(FragmentArguments::Text(Str::Plain(""))));
-        let ends = |at: &usize| *at != by && (is_announced || self.slots[*at].as_call().is_none());
+        let ends = |at: &usize| *at != by && (is_announced || self.states[*at].as_call().is_none());
         if let Some(former) = self.at_place(place).filter(ends) {
-            self.end_slot(former, BlockCut::No, context, sink);
+            self.end_state(former, BlockCut::No, context, sink);
         }
     }
 
@@ -770,19 +775,19 @@ impl ChoiceState {
         let by_place = piece
             .place
             .and_then(|place| self.at_place(place))
-            .filter(|&at| self.slots[at].as_call().is_some());
-        let by_id = by_id.map(|at| by_place.filter(|&at| self.slots[at].has_id(id)).unwrap_or(at));
+            .filter(|&at| self.states[at].as_call().is_some());
+        let by_id = by_id.map(|at| by_place.filter(|&at| self.states[at].has_id(id)).unwrap_or(at));
         let item = piece.place.and_then(|place| self.items.open_at(place));
         let evidence = IdentityEvidence {
-            slots: &self.slots,
+            states: &self.states,
             piece,
             id,
             name,
             frame,
             by_id,
             by_place,
-            last_open: self.last_call.filter(|&at| self.slots[at].is_open()),
-            is_in_item: item.is_some() && by_place.is_some_and(|at| self.slots[at].item == item),
+            last_open: self.last_call.filter(|&at| self.states[at].is_open()),
+            is_in_item: item.is_some() && by_place.is_some_and(|at| self.states[at].item == item),
         };
         evidence.locate()
     }
@@ -794,11 +799,11 @@ impl ChoiceState {
         context: &mut WeaveContext,
         sink: &mut EventSink<'_>,
     ) {
-        let slot = &mut self.slots[at];
-        let (block, is_ended) = (slot.block, slot.is_ended);
+        let state = &mut self.states[at];
+        let (block, is_ended) = (state.block, state.is_ended);
         // The end of an item tells what its call is called from then on.
-        let is_final = slot.item.is_some() && !is_ended;
-        let Some(call) = slot.as_call_mut().filter(|call| call.id.is_none() || is_final) else { return };
+        let is_final = state.item.is_some() && !is_ended;
+        let Some(call) = state.as_call_mut().filter(|call| call.id.is_none() || is_final) else { return };
         if call.id.as_deref() == Some(&*id) {
             return;
         }
@@ -818,9 +823,9 @@ impl ChoiceState {
     }
 
     fn name(&mut self, at: usize, piece: &str, context: &mut WeaveContext, sink: &mut EventSink<'_>) {
-        let slot = &mut self.slots[at];
-        let has_started = slot.block.is_some();
-        let Some(call) = slot.as_call_mut() else { return };
+        let state = &mut self.states[at];
+        let has_started = state.block.is_some();
+        let Some(call) = state.as_call_mut() else { return };
         if has_started {
             if call.name.as_str() != piece {
                 let detail =
@@ -848,24 +853,24 @@ impl ChoiceState {
         context: &mut WeaveContext,
         sink: &mut EventSink<'_>,
     ) {
-        let is_named = self.slots[at].as_call().is_some_and(|call| !call.name.as_str().is_empty());
-        if is_named && self.slots[at].is_open() && self.slots[at].block.is_none() {
+        let is_named = self.states[at].as_call().is_some_and(|call| !call.name.as_str().is_empty());
+        if is_named && self.states[at].is_open() && self.states[at].block.is_none() {
             // Calls begin in the order in which they were named.
             for &earlier in self.ripe.iter().take_while(|&&earlier| earlier != at) {
-                let slot = &mut self.slots[earlier];
-                if slot.is_open() {
-                    slot.start(context, sink);
+                let state = &mut self.states[earlier];
+                if state.is_open() {
+                    state.start(context, sink);
                 }
             }
             while let Some(&earlier) = self.named.get(self.begun).filter(|&&earlier| earlier < at) {
-                self.slots[earlier].start(context, sink);
+                self.states[earlier].start(context, sink);
                 self.begun += 1;
             }
-            self.slots[at].start(context, sink);
+            self.states[at].start(context, sink);
         }
-        let slot = &mut self.slots[at];
+        let state = &mut self.states[at];
         match arguments {
-            FragmentArguments::Text(text) if slot.is_ended => {
+            FragmentArguments::Text(text) if state.is_ended => {
                 // Some servers send the end of a line behind each call, as an escape.
                 if !text.to_cow().trim_ascii().is_empty() {
                     let notice = Notice {
@@ -880,23 +885,23 @@ impl ChoiceState {
                 }
             }
             FragmentArguments::Text(text) => {
-                slot.meet_expectation();
-                slot.append(text, context, sink);
+                state.meet_expectation();
+                state.append(text, context, sink);
             }
-            FragmentArguments::Opening { fallback, expects_text } => slot.open_call(fallback, expects_text),
-            FragmentArguments::Whole(text) => slot.restate(text, context, sink),
+            FragmentArguments::Opening { fallback, expects_text } => state.open_call(fallback, expects_text),
+            FragmentArguments::Complete(text) => state.restate(text, context, sink),
             FragmentArguments::Value(json) => {
                 let mut scratch = context.take_scratch();
                 compact_into(json, &mut scratch);
-                slot.take_value(&scratch, context, sink);
+                state.take_value(&scratch, context, sink);
                 context.return_scratch(scratch);
             }
             FragmentArguments::Leaf { path, value, continues } => {
-                slot.put_leaf(path, value, continues, context, sink);
+                state.put_leaf(path, value, continues, context, sink);
             }
         }
         // Complete arguments wait for their name.
-        if slot.is_open() && slot.is_complete_call() && slot.is_named_call() {
+        if state.is_open() && state.is_complete_call() && state.is_named_call() {
             self.complete = Some(at);
         }
     }
@@ -914,7 +919,7 @@ impl ChoiceState {
             None => self.last_call,
         };
         if let Some(at) = at {
-            self.end_slot(at, cut, context, sink);
+            self.end_state(at, cut, context, sink);
         }
     }
 
@@ -931,12 +936,12 @@ impl ChoiceState {
             return id;
         }
         let is_builtin =
-            |at: &usize| self.slots[*at].as_call().is_some_and(|call| call.kind == CallKind::Builtin);
+            |at: &usize| self.states[*at].as_call().is_some_and(|call| call.kind == CallKind::Builtin);
         let at = match place {
             Some(place) => self.at_place(place),
             None => self.last_call.filter(is_builtin),
         };
-        self.slots[at?].as_call()?.id.as_deref()
+        self.states[at?].as_call()?.id.as_deref()
     }
 
     fn at_place(&self, place: BlockKey) -> Option<usize> {
@@ -966,9 +971,9 @@ impl ChoiceState {
 
     /// The calls whose name may still grow.
     pub(super) fn pending(&self) -> impl Iterator<Item = &CallState> {
-        let waiting = self.ripe.iter().chain(&self.named).filter_map(|&at| self.slots.get(at));
+        let waiting = self.ripe.iter().chain(&self.named).filter_map(|&at| self.states.get(at));
         waiting
-            .filter(|slot| slot.block.is_none() && slot.is_open() && !slot.is_doubted)
+            .filter(|state| state.block.is_none() && state.is_open() && !state.is_doubted)
             .filter_map(BlockState::as_call)
             .filter(|call| !call.name.as_str().is_empty())
     }
@@ -981,19 +986,19 @@ impl ChoiceState {
     /// Whether the call at `at` may still tell just what an earlier one of its name tells, which may come in other
     /// pieces; at the end of the answer, whether it has.
     fn is_mirrored(&self, at: usize, is_over: bool) -> bool {
-        let slot = &self.slots[at];
-        let Some(call) = slot.as_call() else { return false };
+        let state = &self.states[at];
+        let Some(call) = state.as_call() else { return false };
         let is_same = |other: &BlockState| {
             let has_name = other.as_call().is_some_and(|other| other.name.as_str() == call.name.as_str());
-            let is_less = !slot.is_complete_call() && other.is_complete_call();
-            has_name && (!is_over || is_less || other.told() == slot.told())
+            let is_less = !state.is_complete_call() && other.is_complete_call();
+            has_name && (!is_over || is_less || other.told() == state.told())
         };
-        self.slots[..at].iter().rev().take(MANY).any(is_same)
+        self.states[..at].iter().rev().take(MANY).any(is_same)
     }
 
     /// Whether there is no content.
     pub(super) fn is_empty(&self) -> bool {
-        self.slots.is_empty()
+        self.states.is_empty()
     }
 
     /// The answer is over: everything ends, and the provider's reason is told.
@@ -1013,28 +1018,28 @@ impl ChoiceState {
             Some(FinishReason::Other) if is_truncated => BlockCut::ByLimit,
             _ => BlockCut::ByEnd,
         };
-        for at in 0..self.slots.len() {
+        for at in 0..self.states.len() {
             // What only told again what another one had told is not told.
-            let is_doubted = self.slots[at].is_doubted && self.is_mirrored(at, true);
-            let slot = &mut self.slots[at];
-            slot.is_ended |= is_doubted;
-            slot.is_doubted = false;
-            slot.end(cut, context, sink);
+            let is_doubted = self.states[at].is_doubted && self.is_mirrored(at, true);
+            let state = &mut self.states[at];
+            state.is_ended |= is_doubted;
+            state.is_doubted = false;
+            state.end(cut, context, sink);
         }
         let is_limited = matches!(said, Some(FinishReason::Length | FinishReason::ContentFilter));
-        if let Some(last) = self.slots.last_mut().filter(|_| is_limited) {
+        if let Some(last) = self.states.last_mut().filter(|_| is_limited) {
             last.mark_as_cut(context, sink);
         }
         self.items.end_all(context, sink);
         let reason = match said {
             Some(reason) => reason,
-            None if is_done && !self.slots.is_empty() => FinishReason::Stop,
+            None if is_done && !self.states.is_empty() => FinishReason::Stop,
             None => FinishReason::Other,
         };
-        let has_calls = self.slots.iter().any(|slot| slot.as_call().is_some());
+        let has_calls = self.states.iter().any(|state| state.as_call().is_some());
         let mut calls =
-            self.slots.iter().filter_map(BlockState::as_call).filter(|call| call.kind != CallKind::Builtin);
-        let has_only_complete = has_calls && calls.all(|call| call.completion == BlockCompletion::Whole);
+            self.states.iter().filter_map(BlockState::as_call).filter(|call| call.kind != CallKind::Builtin);
+        let has_only_complete = has_calls && calls.all(|call| call.completion == BlockCompletion::Complete);
         let odd = match said {
             _ if has_failed => None,
             _ if is_limited && has_only_complete => {
@@ -1047,7 +1052,7 @@ impl ChoiceState {
             Some(FinishReason::ToolCalls) if !has_calls => {
                 Some((NoticeCode::Empty, "the provider speaks of tool calls and sent none"))
             }
-            _ if self.slots.is_empty()
+            _ if self.states.is_empty()
                 && matches!(said, None | Some(FinishReason::Stop | FinishReason::Other)) =>
             {
                 Some((NoticeCode::Empty, "the answer has neither text nor calls"))
@@ -1136,13 +1141,13 @@ mod tests {
             5..11 => {
                 let arguments = match pick(24, 12) {
                     0 => None,
-                    1 => Some(FragmentArguments::Whole(text)),
+                    1 => Some(FragmentArguments::Complete(text)),
                     2 => Some(FragmentArguments::Opening { fallback: None, expects_text: pick(28, 2) == 0 }),
                     _ => Some(FragmentArguments::Text(text)),
                 };
                 let id = may_be(30, if pick(34, 2) == 0 { Str::Plain("one") } else { Str::Plain("two") });
-                let (name, kind, word) = (may_be(38, Str::Plain("look")), CallKind::Function, "");
-                choice.call(&CallPiece { place, id, name, kind, word, arguments }, context, events);
+                let (name, kind, wire_type) = (may_be(38, Str::Plain("look")), CallKind::Function, "");
+                choice.call(&CallPiece { place, id, name, kind, wire_type, arguments }, context, events);
             }
             11 => choice.end(place, BlockCut::No, context, events),
             12 => choice.restate(place, (channel, ""), text, pick(24, 2) == 0, context, events),
@@ -1189,7 +1194,7 @@ mod tests {
             let text = Str::Plain(&text);
             choice.restate(Some(place), (TextChannel::Text, ""), text, false, &mut context, &mut events);
         }
-        let thing = &choice.things.get(&BlockKey::at(0)).expect("it was told");
-        assert_eq!((thing.slots.len(), thing.restated), (100, 99));
+        let owner = &choice.things.get(&BlockKey::at(0)).expect("it was told");
+        assert_eq!((owner.states.len(), owner.restated), (100, 99));
     }
 }

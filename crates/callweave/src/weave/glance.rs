@@ -11,7 +11,7 @@ pub(super) struct FrameGlance {
     /// Whether content begins or grows.
     pub(super) is_fresh: bool,
     /// Whether content is told whole, perhaps once more.
-    pub(super) is_whole: bool,
+    pub(super) is_complete: bool,
     pub(super) has_finish: bool,
     /// Whether it speaks of a choice.
     pub(super) has_choice: bool,
@@ -29,16 +29,16 @@ impl<'f> Sink<Fragment<'f>> for FrameGlance {
             FragmentKind::Open { .. } => self.is_fresh = true,
             FragmentKind::Text { text, .. } => self.is_fresh |= !text.is_empty(),
             FragmentKind::Call {
-                arguments: Some(FragmentArguments::Whole(_) | FragmentArguments::Value(_)),
+                arguments: Some(FragmentArguments::Complete(_) | FragmentArguments::Value(_)),
                 ..
             } => {
-                self.is_whole = true;
+                self.is_complete = true;
             }
             FragmentKind::Call { .. } => self.is_fresh = true,
-            FragmentKind::Restate { text, .. } => self.is_whole |= !text.is_empty(),
+            FragmentKind::Restate { text, .. } => self.is_complete |= !text.is_empty(),
             FragmentKind::Finish { .. } => self.has_finish = true,
             FragmentKind::Error(_) => self.has_error = true,
-            FragmentKind::ToolResult { .. } | FragmentKind::Opaque { .. } => self.is_whole = true,
+            FragmentKind::ToolResult { .. } | FragmentKind::Opaque { .. } => self.is_complete = true,
             FragmentKind::Choice => self.has_choice = true,
             FragmentKind::Usage { .. } | FragmentKind::Step { .. } => self.has_usage = true,
             FragmentKind::Start { .. }
@@ -47,14 +47,14 @@ impl<'f> Sink<Fragment<'f>> for FrameGlance {
             | FragmentKind::Rerouted { .. }
             | FragmentKind::Same { .. }
             | FragmentKind::End
-            | FragmentKind::Cut
+            | FragmentKind::Truncated
             | FragmentKind::Attach { .. }
             | FragmentKind::Progress { .. }
             | FragmentKind::Detail { .. }
-            | FragmentKind::Answers { .. }
+            | FragmentKind::ResultOf { .. }
             | FragmentKind::Done
             | FragmentKind::HalfDone
-            | FragmentKind::Foreign { .. }
+            | FragmentKind::Extra { .. }
             | FragmentKind::Notice { .. } => {}
         }
     }
@@ -67,6 +67,6 @@ impl FrameGlance {
     }
 
     pub(super) fn has_content(&self) -> bool {
-        self.is_fresh || self.is_whole
+        self.is_fresh || self.is_complete
     }
 }

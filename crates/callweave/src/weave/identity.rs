@@ -4,14 +4,14 @@
 //! each other once they were seen together. Each rule has a case under `tests/data/protocol` whose response comes out
 //! wrong without it; the tests of this module remove the rules one by one to check that.
 
+use super::block_state::BlockState;
 use super::choice::CallPiece;
-use super::slot::BlockState;
 use crate::fragment::{BlockKey, FragmentArguments};
 use crate::json::compact_into;
 
 /// What a fragment of a call says, beside what is known of the calls that it may belong to.
 pub(super) struct IdentityEvidence<'e> {
-    pub(super) slots: &'e [BlockState],
+    pub(super) states: &'e [BlockState],
     pub(super) piece: &'e CallPiece<'e>,
     pub(super) id: Option<&'e str>,
     pub(super) name: Option<&'e str>,
@@ -170,20 +170,20 @@ impl IdentityEvidence<'_> {
         }
     }
 
-    fn slot(&self, at: Option<usize>) -> Option<&BlockState> {
-        at.and_then(|at| self.slots.get(at))
+    fn state(&self, at: Option<usize>) -> Option<&BlockState> {
+        at.and_then(|at| self.states.get(at))
     }
 
     fn known(&self) -> Option<&BlockState> {
-        self.slot(self.by_id)
+        self.state(self.by_id)
     }
 
     fn there(&self) -> Option<&BlockState> {
-        self.slot(self.by_place)
+        self.state(self.by_place)
     }
 
     fn last(&self) -> Option<&BlockState> {
-        self.slot(self.last_open)
+        self.state(self.last_open)
     }
 
     fn is_announcement(&self) -> bool {
@@ -249,7 +249,7 @@ impl IdentityEvidence<'_> {
         match self.piece.arguments {
             None | Some(FragmentArguments::Leaf { .. } | FragmentArguments::Opening { .. }) => true,
             Some(FragmentArguments::Text(text)) if text.written().trim_ascii().is_empty() => true,
-            Some(FragmentArguments::Text(text) | FragmentArguments::Whole(text)) => {
+            Some(FragmentArguments::Text(text) | FragmentArguments::Complete(text)) => {
                 text.is_empty() || call.is_extended_by(&text.to_cow())
             }
             Some(FragmentArguments::Value(json)) => {
@@ -268,7 +268,7 @@ mod tests {
     use std::path::{Path, PathBuf};
 
     use super::{New, RULES};
-    use crate::doors::loose::LooseDecoder;
+    use crate::compat::loose::LooseDecoder;
     use crate::{Accumulator, Decoder, Message, Protocol};
 
     thread_local! {

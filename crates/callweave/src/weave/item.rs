@@ -23,7 +23,7 @@ pub(super) struct ItemTable {
 struct ItemState {
     number: ItemId,
     id: Option<SmolStr>,
-    word: SmolStr,
+    wire_type: SmolStr,
     is_ended: bool,
 }
 
@@ -33,13 +33,14 @@ impl ItemTable {
         &mut self,
         place: BlockKey,
         id: Option<Str<'_>>,
-        word: &str,
+        wire_type: &str,
         context: &mut WeaveContext,
         sink: &mut EventSink<'_>,
     ) {
         let id = id.map(Str::to_cow).filter(|id| !id.is_empty());
-        let known = self.by_place.get(&place.thing()).copied().filter(|&at| self.list[at].word == word);
-        let Some(at) = known else { return self.start(place, id, word, context, sink) };
+        let known =
+            self.by_place.get(&place.owner()).copied().filter(|&at| self.list[at].wire_type == wire_type);
+        let Some(at) = known else { return self.start(place, id, wire_type, context, sink) };
         let item = &mut self.list[at];
         let scope = EventScope::Item(item.number);
         if let Some(id) = id.filter(|id| item.id.as_deref() != Some(&**id)) {
@@ -47,25 +48,37 @@ impl ItemTable {
                 .emit(EventKind::Identity { scope, id: Some(Cow::Borrowed(id.as_ref())), model: None }, sink);
             item.id = Some(id.into());
         }
-        context.tell_next(scope, sink);
+        context.emit_next(scope, sink);
     }
 
     fn start(
         &mut self,
         place: BlockKey,
         id: Option<Cow<'_, str>>,
-        word: &str,
+        wire_type: &str,
         context: &mut WeaveContext,
         sink: &mut EventSink<'_>,
     ) {
         let number = context.next_item();
         let members = context.take_next(EventScope::Item(number));
         let at = self.list.len();
-        self.by_place.insert(place.thing(), at);
+        self.by_place.insert(place.owner(), at);
         let told = id.as_deref().map(Cow::Borrowed);
-        context
-            .emit(EventKind::ItemStart { item: number, id: told, word: Cow::Borrowed(word), members }, sink);
-        self.list.push(ItemState { number, id: id.map(SmolStr::from), word: word.into(), is_ended: false });
+        context.emit(
+            EventKind::ItemStart {
+                item: number,
+                id: told,
+                wire_type: Cow::Borrowed(wire_type),
+                extra: members,
+            },
+            sink,
+        );
+        self.list.push(ItemState {
+            number,
+            id: id.map(SmolStr::from),
+            wire_type: wire_type.into(),
+            is_ended: false,
+        });
     }
 
     /// The item at the place.
@@ -73,7 +86,7 @@ impl ItemTable {
         if self.list.is_empty() {
             return None;
         }
-        self.by_place.get(&place.thing()).map(|&at| self.list[at].number)
+        self.by_place.get(&place.owner()).map(|&at| self.list[at].number)
     }
 
     /// The item at the place, if it is open.
@@ -81,13 +94,13 @@ impl ItemTable {
         if self.list.is_empty() {
             return None;
         }
-        let item = &self.list[*self.by_place.get(&place.thing())?];
+        let item = &self.list[*self.by_place.get(&place.owner())?];
         (!item.is_ended).then_some(item.number)
     }
 
     /// Whether the item at the place has that id.
     pub(super) fn has_id(&self, place: BlockKey, id: &str) -> bool {
-        let item = self.by_place.get(&place.thing()).map(|&at| &self.list[at]);
+        let item = self.by_place.get(&place.owner()).map(|&at| &self.list[at]);
         item.is_some_and(|item| item.id.as_deref() == Some(id))
     }
 

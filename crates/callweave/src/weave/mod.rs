@@ -9,6 +9,7 @@
 //! end of input, ends the answer. An input may hold several answers: what begins anew after an answer is over is the
 //! next one, and [`Weave::push_frame`] finds that out.
 
+mod block_state;
 mod choice;
 mod glance;
 mod identity;
@@ -16,17 +17,16 @@ mod item;
 mod leaves;
 mod members;
 mod seen;
-mod slot;
 
 use std::borrow::Cow;
 
 use smol_str::SmolStr;
 
+use self::block_state::{BlockCut, BlockState, NameState};
 use self::choice::{CallPiece, ChoiceState, ResponseEnding};
 use self::glance::FrameGlance;
 use self::members::{ExtraMember, PendingExtra, path_of};
 use self::seen::{SeenValues, ValueSpot};
-use self::slot::{BlockCut, BlockState, NameState};
 use crate::dialect::Tools;
 use crate::event::{
     AttachmentKind, BlockId, CallKind, Event, EventKind, EventScope, EventSink, ItemId, JsonText, Notice,
@@ -56,9 +56,9 @@ type AnnotationKey = (u32, EventScope, [u64; 2]);
 struct ResponseState {
     id: Option<NameState>,
     model: Option<NameState>,
-    word: SmolStr,
+    wire_type: SmolStr,
     /// What came before the start was told.
-    members: PendingExtra,
+    extra: PendingExtra,
     has_begun: bool,
     /// The turn whose steps are counted, and their sum. Few wires count so.
     steps: Option<Box<(String, TokenCounts)>>,
@@ -115,13 +115,13 @@ struct WeaveContext {
 /// of it has the scope of its item or choice.
 #[derive(Clone, Copy)]
 struct ExtraTarget {
-    thing: EventScope,
+    owner: EventScope,
     scope: EventScope,
 }
 
 impl From<EventScope> for ExtraTarget {
     fn from(scope: EventScope) -> Self {
-        Self { thing: scope, scope }
+        Self { owner: scope, scope }
     }
 }
 
@@ -150,7 +150,13 @@ impl WeaveContext {
     }
 
     /// Tells a step, with its details if there are some.
-    fn progress(&mut self, scope: EventScope, word: &str, value: Option<&str>, sink: &mut EventSink<'_>) {
+    fn progress(
+        &mut self,
+        scope: EventScope,
+        wire_type: &str,
+        value: Option<&str>,
+        sink: &mut EventSink<'_>,
+    ) {
         let mut details = std::mem::take(&mut self.details);
         let value = match details.is_empty() {
             true => value,
@@ -159,8 +165,8 @@ impl WeaveContext {
                 Some(&*details)
             }
         };
-        let (word, value) = (Cow::Borrowed(word), value.map(JsonText::trusted));
-        self.emit(EventKind::Progress { scope, word, value }, sink);
+        let (wire_type, value) = (Cow::Borrowed(wire_type), value.map(JsonText::trusted));
+        self.emit(EventKind::Progress { scope, wire_type, value }, sink);
         details.clear();
         // Previews of images are long.
         details.shrink_to(LONGEST_DETAILS);
@@ -198,22 +204,22 @@ impl WeaveContext {
     /// Where a member stands whose key was that.
     fn spot(&self, scope: EventScope, path: &'static str, key: u64) -> ValueSpot {
         // What concerns the answer concerns it from every choice.
-        let choice = if scope == EventScope::Answer { 0 } else { self.choice };
+        let choice = if scope == EventScope::Response { 0 } else { self.choice };
         ValueSpot { choice, scope, of: 0, path, key }
     }
 
     /// Tells what only the protocol knows, if it is news.
     fn tell(&mut self, about: impl Into<ExtraTarget>, member: ExtraMember<'_>, sink: &mut EventSink<'_>) {
         let about = about.into();
-        if self.is_news(about.thing, member) {
+        if self.is_news(about.owner, member) {
             let (path, key, value) = member;
             let (scope, path, value) = (about.scope, path_of(path, key), JsonText::trusted(value));
-            self.emit(EventKind::Foreign { scope, path, value }, sink);
+            self.emit(EventKind::Extra { scope, path, value }, sink);
         }
     }
 
     /// Tells what waited for this thing, which has started already.
-    fn tell_next(&mut self, about: impl Into<ExtraTarget>, sink: &mut EventSink<'_>) {
+    fn emit_next(&mut self, about: impl Into<ExtraTarget>, sink: &mut EventSink<'_>) {
         let about = about.into();
         if self.next.is_empty() {
             return;
@@ -296,7 +302,7 @@ impl Weave {
         if !self.context.next.is_empty() {
             // Nothing came that these could belong to.
             self.choice(0, sink);
-            self.context.tell_next(EventScope::Choice, sink);
+            self.context.emit_next(EventScope::Choice, sink);
         }
         if !self.awake.is_empty() {
             self.end_frame(sink);
@@ -326,17 +332,17 @@ impl Weave {
             return None;
         }
         let choice = self.choices.position(&number)?;
-        let slot = self.choices.all()[choice].1.running_on(place)?;
-        Some(GrowingBlock { choice, slot })
+        let state = self.choices.all()[choice].1.running_on(place)?;
+        Some(GrowingBlock { choice, state })
     }
 
     /// Goes on with such a block, to which nothing else has come since it was asked for.
     #[inline(always)]
-    pub(crate) fn run(&mut self, GrowingBlock { choice, slot: at }: GrowingBlock) -> BlockRun<'_> {
+    pub(crate) fn run(&mut self, GrowingBlock { choice, state: at }: GrowingBlock) -> BlockRun<'_> {
         let (number, choice) = self.choices.entry_mut(choice);
-        let (slot, complete) = choice.slot_of_run(at);
+        let (state, complete) = choice.state_of_run(at);
         self.context.choice = *number;
-        BlockRun { context: &mut self.context, at, slot, complete }
+        BlockRun { context: &mut self.context, at, state, complete }
     }
 
     /// Takes the fragments of one frame as [`Weave::push`] does, but first finishes the answer if it is over
@@ -429,10 +435,13 @@ impl Weave {
             return;
         }
         self.answer.has_begun = true;
-        let members = self.context.members(EventScope::Answer, &mut std::mem::take(&mut self.answer.members));
-        let ResponseState { id, model, word, .. } = &self.answer;
+        let members = self.context.members(EventScope::Response, &mut std::mem::take(&mut self.answer.extra));
+        let ResponseState { id, model, wire_type, .. } = &self.answer;
         let [id, model] = [id, model].map(|name| name.as_ref().map(|name| Cow::Borrowed(name.as_str())));
-        sink.put(Event::new(0, EventKind::Start { id, model, word: Cow::Borrowed(word), members }));
+        sink.put(Event::new(
+            0,
+            EventKind::Start { id, model, wire_type: Cow::Borrowed(wire_type), extra: members },
+        ));
     }
 
     /// The choice of that number, begun if it has not.
@@ -458,63 +467,63 @@ impl Weave {
 
     /// Takes a fragment by reference: what is large is then taken apart only where it is used.
     fn fragment(&mut self, fragment: &Fragment<'_>, sink: &mut EventSink<'_>) {
-        let (number, place) = (fragment.choice, fragment.place);
+        let (number, place) = (fragment.choice, fragment.key);
         if self.answer.is_told {
             return self.late(&fragment.part, sink);
         }
         match fragment.part {
             // What speaks of the answer, not of a choice, must not make one.
-            FragmentKind::Start { id, model, word } => return self.start(id, model, word, sink),
+            FragmentKind::Start { id, model, wire_type } => return self.start(id, model, wire_type, sink),
             FragmentKind::Rerouted { model } => return self.start(None, Some(model), "", sink),
             FragmentKind::Step { turn, counters, raw } => {
                 self.begin(sink);
-                if self.context.is_news(EventScope::Answer, ("usage ", "", raw)) {
+                if self.context.is_news(EventScope::Response, ("usage ", "", raw)) {
                     let known = self.answer.steps.take().filter(|steps| turn.is(&steps.0));
                     let mut steps = known
                         .unwrap_or_else(|| Box::new((turn.to_cow().into_owned(), TokenCounts::default())));
                     let counters = steps.1.plus(&counters);
                     steps.1 = counters;
                     self.answer.steps = Some(steps);
-                    let (word, raw) = (Cow::Borrowed("tokenUsage"), JsonText::trusted(raw));
-                    sink.put(Event::new(0, EventKind::Usage { word, counters, raw }));
+                    let (wire_type, raw) = (Cow::Borrowed("tokenUsage"), JsonText::trusted(raw));
+                    sink.put(Event::new(0, EventKind::Usage { wire_type, counters, raw }));
                 }
                 return;
             }
-            FragmentKind::Foreign { level: ExtraScope::Answer, path, key, value } => {
+            FragmentKind::Extra { level: ExtraScope::Response, path, key, value } => {
                 if self.answer.has_begun {
                     self.context.choice = 0;
-                    self.context.tell(EventScope::Answer, (path, key, value), sink);
+                    self.context.tell(EventScope::Response, (path, key, value), sink);
                 } else {
-                    self.answer.members.set((path, key, value));
+                    self.answer.extra.set((path, key, value));
                 }
                 return;
             }
-            FragmentKind::Foreign { level: ExtraScope::Next, path, key, value } => {
+            FragmentKind::Extra { level: ExtraScope::Next, path, key, value } => {
                 return self.context.next.set((path, key, value));
             }
-            FragmentKind::Attach { level: ExtraScope::Next, kind, word, value, .. } => {
-                return self.context.hanging.push((kind, word.to_owned(), value.to_owned()));
+            FragmentKind::Attach { level: ExtraScope::Next, kind, wire_type, value, .. } => {
+                return self.context.hanging.push((kind, wire_type.to_owned(), value.to_owned()));
             }
-            FragmentKind::Attach { level: ExtraScope::Answer, kind, word, value, .. } => {
+            FragmentKind::Attach { level: ExtraScope::Response, kind, wire_type, value, .. } => {
                 self.begin(sink);
                 self.context.choice = 0;
-                return self.attach(EventScope::Answer.into(), kind, word, value, sink);
+                return self.attach(EventScope::Response.into(), kind, wire_type, value, sink);
             }
-            FragmentKind::Progress { word, value } if place.is_none() => {
+            FragmentKind::Progress { wire_type, value } if place.is_none() => {
                 if !self.answer.has_begun && !self.answer.is_named() {
                     // Keep-alives before anything is alive.
                     return;
                 }
                 self.begin(sink);
                 self.context.choice = 0;
-                return self.context.progress(EventScope::Answer, word, value, sink);
+                return self.context.progress(EventScope::Response, wire_type, value, sink);
             }
             FragmentKind::Detail { key, value } => return self.context.detail(key, value),
-            FragmentKind::Usage { word, counters, raw, .. } => {
+            FragmentKind::Usage { wire_type, counters, raw, .. } => {
                 self.begin(sink);
-                if self.context.is_news(EventScope::Answer, ("usage ", word, raw)) {
-                    let (word, raw) = (Cow::Borrowed(word), JsonText::trusted(raw));
-                    sink.put(Event::new(0, EventKind::Usage { word, counters, raw }));
+                if self.context.is_news(EventScope::Response, ("usage ", wire_type, raw)) {
+                    let (wire_type, raw) = (Cow::Borrowed(wire_type), JsonText::trusted(raw));
+                    sink.put(Event::new(0, EventKind::Usage { wire_type, counters, raw }));
                 }
                 return;
             }
@@ -526,7 +535,7 @@ impl Weave {
             FragmentKind::Error(error) => {
                 self.begin(sink);
                 self.answer.ending.has_failed = true;
-                if self.context.is_news(EventScope::Answer, ("error", "", &error.message)) {
+                if self.context.is_news(EventScope::Response, ("error", "", &error.message)) {
                     sink.put(Event::new(0, EventKind::Error(error.clone())));
                 }
                 return;
@@ -554,45 +563,47 @@ impl Weave {
                 }
             }
             FragmentKind::Choice => {}
-            FragmentKind::Item { id, word } => choice.item(place, id, word, context, sink),
+            FragmentKind::Item { id, wire_type } => choice.item(place, id, wire_type, context, sink),
             FragmentKind::ItemEnd => choice.end_item(place, context, sink),
-            FragmentKind::Open { channel, word } => {
-                choice.open(place, channel, word, context, sink);
+            FragmentKind::Open { channel, wire_type } => {
+                choice.open(place, channel, wire_type, context, sink);
                 self.wake(at);
             }
-            FragmentKind::Text { channel, word, text } => {
-                choice.text(place, channel, word, text, context, sink);
+            FragmentKind::Text { channel, wire_type, text } => {
+                choice.text(place, channel, wire_type, text, context, sink);
                 self.wake(at);
             }
-            FragmentKind::Restate { channel, word, text, is_recap } => {
-                choice.restate(place, (channel, word), text, is_recap, context, sink);
+            FragmentKind::Restate { channel, wire_type, text, is_recap } => {
+                choice.restate(place, (channel, wire_type), text, is_recap, context, sink);
                 self.wake(at);
             }
-            FragmentKind::Call { id, name, kind, word, arguments } => {
-                choice.call(&CallPiece { place, id, name, kind, word, arguments }, context, sink);
+            FragmentKind::Call { id, name, kind, wire_type, arguments } => {
+                choice.call(&CallPiece { place, id, name, kind, wire_type, arguments }, context, sink);
                 self.wake(at);
             }
             FragmentKind::End => choice.end(place, BlockCut::No, context, sink),
-            FragmentKind::Cut => choice.end(place, BlockCut::ByLimit, context, sink),
-            FragmentKind::Attach { level, on, kind, word, value } => {
+            FragmentKind::Truncated => choice.end(place, BlockCut::ByLimit, context, sink),
+            FragmentKind::Attach { level, on, kind, wire_type, value } => {
                 let about = match level {
                     ExtraScope::Block => choice.attachable(place, on, context, sink),
                     ExtraScope::Item => choice.item_scope(place).into(),
-                    ExtraScope::Choice | ExtraScope::Answer | ExtraScope::Next => EventScope::Choice.into(),
+                    ExtraScope::Choice | ExtraScope::Response | ExtraScope::Next => EventScope::Choice.into(),
                 };
-                self.attach(about, kind, word, value, sink);
+                self.attach(about, kind, wire_type, value, sink);
             }
-            FragmentKind::Answers { call } => {
+            FragmentKind::ResultOf { call } => {
                 if let Some(place) = place {
                     choice.answer(place, call, context);
                 }
             }
-            FragmentKind::ToolResult { call, word, value } => {
-                choice.result(place, call, word, value, context, sink)
+            FragmentKind::ToolResult { call, wire_type, value } => {
+                choice.result(place, call, wire_type, value, context, sink)
             }
-            FragmentKind::Opaque { word, value } => choice.opaque(place, word, value, context, sink),
-            FragmentKind::Progress { word, value } => {
-                context.progress(choice.item_scope(place), word, value, sink);
+            FragmentKind::Opaque { wire_type, value } => {
+                choice.opaque(place, wire_type, value, context, sink)
+            }
+            FragmentKind::Progress { wire_type, value } => {
+                context.progress(choice.item_scope(place), wire_type, value, sink);
             }
             FragmentKind::Finish { reason, raw } => {
                 // An empty word says nothing where another one was said.
@@ -601,11 +612,11 @@ impl Weave {
                     choice.finish = Some((reason, raw.map(|raw| raw.to_cow().into())));
                 }
             }
-            FragmentKind::Foreign { level, path, key, value } => {
+            FragmentKind::Extra { level, path, key, value } => {
                 let about = match level {
                     ExtraScope::Block => choice.about(place),
                     ExtraScope::Item => choice.item_scope(place).into(),
-                    ExtraScope::Choice | ExtraScope::Answer | ExtraScope::Next => EventScope::Choice.into(),
+                    ExtraScope::Choice | ExtraScope::Response | ExtraScope::Next => EventScope::Choice.into(),
                 };
                 match place.filter(|_| level == ExtraScope::Block).and_then(|place| choice.waiting(place)) {
                     Some(members) => members.set((path, key, value)),
@@ -649,7 +660,7 @@ impl Weave {
                 | FragmentKind::Restate { .. }
                 | FragmentKind::Progress { .. }
                 | FragmentKind::Detail { .. }
-                | FragmentKind::Foreign { .. }
+                | FragmentKind::Extra { .. }
         );
         if !is_silent && self.answer.late != self.context.frame {
             self.answer.late = self.context.frame;
@@ -659,7 +670,13 @@ impl Weave {
     }
 
     /// Tells the answer's names when they are first known, and when they change.
-    fn start(&mut self, id: Option<Str<'_>>, model: Option<Str<'_>>, word: &str, sink: &mut EventSink<'_>) {
+    fn start(
+        &mut self,
+        id: Option<Str<'_>>,
+        model: Option<Str<'_>>,
+        wire_type: &str,
+        sink: &mut EventSink<'_>,
+    ) {
         let news = |known: &mut Option<NameState>, given: Option<Str<'_>>| {
             let Some(given) = given.filter(|given| !given.is_empty()) else { return false };
             match known {
@@ -674,14 +691,14 @@ impl Weave {
         let (has_id, has_model) = (news(own_id, id), news(own_model, model));
         *has_changing_id |= had_id && has_id;
         if !*has_begun {
-            if self.answer.word.is_empty() {
-                self.answer.word = word.into();
+            if self.answer.wire_type.is_empty() {
+                self.answer.wire_type = wire_type.into();
             }
         } else if has_id || has_model {
             let [id, model] = [(own_id, has_id), (own_model, has_model)].map(|(name, is_news)| {
                 name.as_ref().filter(|_| is_news).map(|name| Cow::Borrowed(name.as_str()))
             });
-            sink.put(Event::new(0, EventKind::Identity { scope: EventScope::Answer, id, model }));
+            sink.put(Event::new(0, EventKind::Identity { scope: EventScope::Response, id, model }));
         }
     }
 
@@ -690,23 +707,23 @@ impl Weave {
         &mut self,
         about: ExtraTarget,
         kind: AttachmentKind,
-        word: &str,
+        wire_type: &str,
         value: &str,
         sink: &mut EventSink<'_>,
     ) {
-        let ExtraTarget { thing, scope } = about;
+        let ExtraTarget { owner, scope } = about;
         let is_news = match kind {
             AttachmentKind::Logprobs => true,
             AttachmentKind::Annotation => {
-                let told = (self.context.choice, thing, [word, value].map(keyed_digest));
+                let told = (self.context.choice, owner, [wire_type, value].map(keyed_digest));
                 self.annotated.insert(told, ()).is_none()
             }
-            AttachmentKind::Signature => self.context.is_news(thing, ("signature", word, value)),
-            AttachmentKind::Encrypted => self.context.is_news(thing, ("encrypted", word, value)),
+            AttachmentKind::Signature => self.context.is_news(owner, ("signature", wire_type, value)),
+            AttachmentKind::Encrypted => self.context.is_news(owner, ("encrypted", wire_type, value)),
         };
         if is_news {
-            let (word, value) = (Cow::Borrowed(word), JsonText::trusted(value));
-            self.context.emit(EventKind::Attachment { scope, kind, word, value }, sink);
+            let (wire_type, value) = (Cow::Borrowed(wire_type), JsonText::trusted(value));
+            self.context.emit(EventKind::Attachment { scope, kind, wire_type, value }, sink);
         }
     }
 }
@@ -732,7 +749,7 @@ impl ResponseState {
         }
         if self.ending.is_done {
             // The same answer may be told once more, whole.
-            let is_retold = next.is_whole && (self.id.is_some() || next.id.is_some());
+            let is_retold = next.is_complete && (self.id.is_some() || next.id.is_some());
             return has_other_id || next.is_fresh || (next.has_content() && !is_retold) || next.has_error;
         }
         // Content may follow a finish; under another id it is another's. Many answers begin with a choice that says only
@@ -743,7 +760,7 @@ impl ResponseState {
 
     /// Whether there is something to tell of its start.
     fn is_named(&self) -> bool {
-        !self.has_begun && (self.id.is_some() || self.model.is_some() || !self.word.is_empty())
+        !self.has_begun && (self.id.is_some() || self.model.is_some() || !self.wire_type.is_empty())
     }
 }
 
@@ -751,7 +768,7 @@ impl ResponseState {
 #[derive(Clone, Copy)]
 pub(crate) struct GrowingBlock {
     choice: usize,
-    slot: usize,
+    state: usize,
 }
 
 /// Such a block, as it grows. What it takes changes nothing of what was asked to
@@ -759,7 +776,7 @@ pub(crate) struct GrowingBlock {
 pub(crate) struct BlockRun<'w> {
     context: &'w mut WeaveContext,
     at: usize,
-    slot: &'w mut BlockState,
+    state: &'w mut BlockState,
     /// The call of its choice that is complete.
     complete: &'w mut Option<usize>,
 }
@@ -770,8 +787,8 @@ impl BlockRun<'_> {
     pub(crate) fn push(&mut self, offset: u64, text: Str<'_>, sink: &mut EventSink<'_>) {
         self.context.frame += 1;
         self.context.offset = offset;
-        self.slot.append(text, self.context, sink);
-        if self.slot.is_complete_call() {
+        self.state.append(text, self.context, sink);
+        if self.state.is_complete_call() {
             *self.complete = Some(self.at);
         }
     }

@@ -62,13 +62,13 @@ impl SeenValues {
 impl ValueSpot {
     fn digest(self) -> u64 {
         let (sort, number) = match self.scope {
-            EventScope::Answer => (0, 0),
+            EventScope::Response => (0, 0),
             EventScope::Choice => (1, 0),
             EventScope::Item(item) => (2, item.0),
             EventScope::Block(block) => (3, block.0),
         };
         let path = if self.path.is_empty() { 0 } else { keyed_digest(self.path) };
-        let thing = u64::from(self.choice) << 32 | u64::from(number);
-        keyed_mix([self.key, thing, sort, self.of, path])
+        let owner = u64::from(self.choice) << 32 | u64::from(number);
+        keyed_mix([self.key, owner, sort, self.of, path])
     }
 }

@@ -164,9 +164,9 @@ fn items(truth: &Truth, kind: &str, dice: &mut Dice) -> Vec<Value> {
 
 fn candidates(truth: &Truth, kind: &str, dice: &mut Dice) -> Vec<Value> {
     let mut parts = Vec::new();
-    for (text, is_thought) in [(&truth.reasoning, true), (&truth.text, false)] {
+    for (text, is_reasoning) in [(&truth.reasoning, true), (&truth.text, false)] {
         for piece in dice.pieces(text).into_iter().filter(|piece| !piece.is_empty()) {
-            parts.push(match is_thought {
+            parts.push(match is_reasoning {
                 true => json!({"text": piece, "thought": true}),
                 false => json!({"text": piece}),
             });

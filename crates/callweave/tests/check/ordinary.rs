@@ -59,7 +59,8 @@ fn real_calls_take_few_steps() {
         calls.push(Value::object([]));
         for schema in schemas {
             let schema = Schema::new(schema);
-            let options = CoerceOptions { missing: MissingMembers::Infer, extent: TextCompleteness::Whole };
+            let options =
+                CoerceOptions { missing: MissingMembers::Infer, extent: TextCompleteness::Complete };
             let filled = schema.coerce_with(&Value::object([]), options).value;
             for call in calls.iter().chain([&filled]) {
                 let mut budget = StepBudget::default();

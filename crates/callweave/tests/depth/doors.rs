@@ -2,14 +2,14 @@
 
 use std::borrow::Cow;
 
+use callweave::compat::ex_athena::{self, ProviderCapabilities};
+use callweave::compat::loose::LooseDecoder;
+use callweave::compat::loose::nous::ToolCallAccumulator;
+use callweave::compat::loose::req_llm::ChunkAccumulator;
+use callweave::compat::prompty::{self, PromptAgent, process, process_bytes, process_stream};
+use callweave::compat::teach::{self, CallWriter, augment_system_prompt};
+use callweave::compat::tool_call_aggregator::{Aggregator, IngestMessageOptions, extract_use_tool_blocks};
 use callweave::dialect::{DialectRegistry, Tools};
-use callweave::doors::aggregator::{Aggregator, IngestMessageOptions, extract_use_tool_blocks};
-use callweave::doors::extract::{self, ProviderCapabilities};
-use callweave::doors::loose::LooseDecoder;
-use callweave::doors::loose::nous::ToolCallAccumulator;
-use callweave::doors::loose::reqllm::ChunkAccumulator;
-use callweave::doors::process::{self, PromptAgent, process, process_bytes, process_stream};
-use callweave::doors::prompt::{self, CallWriter, augment_system_prompt};
 use callweave::json::AsValue;
 use callweave::json::partial::{PartialValue, UnfinishedValues};
 use callweave::json::repair::{self, repair};
@@ -119,11 +119,11 @@ fn extract_and_aggregate() {
         for text in texts() {
             let reply = json!({"text": text, "tool_calls": [{"name": "f", "arguments": text}]});
             let found =
-                extract::extract(&reply, &ProviderCapabilities::default()).expect("the shape is right");
+                ex_athena::extract(&reply, &ProviderCapabilities::default()).expect("the shape is right");
             assert_eq!(found[0].call.raw_arguments, text);
-            extract::text_tagged(&text);
-            extract::markup(&text, &tools);
-            extract::raw_json(&text, &tools);
+            ex_athena::text_tagged(&text);
+            ex_athena::markup(&text, &tools);
+            ex_athena::raw_json(&text, &tools);
             extract_use_tool_blocks(&text);
             let mut aggregator = Aggregator::new();
             aggregator.ingest_message(
@@ -139,11 +139,11 @@ fn extract_and_aggregate() {
         }
         for value in values() {
             let given = object([("name", json!("f")), ("arguments", value.take())]);
-            let found = extract::native([&*given]);
+            let found = ex_athena::native([&*given]);
             assert!(found[0].call.raw_arguments.contains(NEEDLE));
             let calls = object([("tool_calls", Value::Array(vec![given.take()]))]);
             let found =
-                extract::extract(&calls, &ProviderCapabilities::default()).expect("the shape is right");
+                ex_athena::extract(&calls, &ProviderCapabilities::default()).expect("the shape is right");
             assert!(found[0].call.raw_arguments.contains(NEEDLE));
             let mut aggregator = Aggregator::new();
             aggregator.ingest_message(&calls, None, IngestMessageOptions { emit_if_missing: true });
@@ -223,8 +223,8 @@ fn processing() {
                 let _ = process(&agent(), &value);
                 let data = Value::Array(vec![value.take()]);
                 let listed = object([("object", json!("list")), ("data", data)]);
-                let _ = process(&agent().api(process::ApiType::Embeddings), &listed);
-                let _ = process(&agent().api(process::ApiType::Images), &listed);
+                let _ = process(&agent().api(prompty::ApiType::Embeddings), &listed);
+                let _ = process(&agent().api(prompty::ApiType::Images), &listed);
             }
         }
         for text in texts() {
@@ -252,10 +252,10 @@ fn prompts() {
             let schema = object([("type", json!("object")), ("properties", member("a", value.take()))]);
             let tool = object([("name", json!("f")), ("parameters", schema.take())]);
             let tools = Deep(std::mem::ManuallyDrop::new(Value::Array(vec![tool.take()])));
-            let full = augment_system_prompt(None, &tools, &prompt::PromptOptions::default());
+            let full = augment_system_prompt(None, &tools, &teach::PromptOptions::default());
             assert!(full.contains(NEEDLE));
-            augment_system_prompt(None, &tools, &prompt::PromptOptions::default().compact());
-            let typed = prompt::PromptOptions::new("harmony").expect("a built-in dialect");
+            augment_system_prompt(None, &tools, &teach::PromptOptions::default().compact());
+            let typed = teach::PromptOptions::new("harmony").expect("a built-in dialect");
             augment_system_prompt(None, &tools, &typed);
             let declared = Tools::from_json(&tools);
             assert!(declared.contains("f"));
@@ -275,7 +275,7 @@ fn prompts() {
                         callweave::json::Value::from(arguments.as_str()),
                     );
                     let request = chat.read_request(told.parse().expect("JSON")).expect("a request");
-                    prompt::teach(request, &prompt::PromptOptions::of(dialect).expect("it can be written"));
+                    teach::teach(request, &teach::PromptOptions::of(dialect).expect("it can be written"));
                 }
             }
         }
@@ -387,7 +387,7 @@ fn schemas() {
                 assert!(!schema.coerce(&value).problems.is_empty());
             }
             for text in texts() {
-                for extent in [TextCompleteness::Whole, TextCompleteness::Prefix] {
+                for extent in [TextCompleteness::Complete, TextCompleteness::Prefix] {
                     schema.read_with(&text, CoerceOptions { extent, ..CoerceOptions::default() });
                 }
             }

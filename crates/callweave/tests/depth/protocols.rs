@@ -69,11 +69,11 @@ fn decode(mut decoder: FrameDecoder, frames: &[Framed]) -> Option<(Vec<Event<'st
 
 /// Writes it in the same protocol, if that is written: as deep as it is.
 fn write(protocol: &Protocol, events: &[Event<'static>], message: &Message) {
-    for options in [EncodeOptions::faithful(), EncodeOptions::mended()] {
+    for options in [EncodeOptions::lossless(), EncodeOptions::normalized()] {
         let Some(mut encoder) = protocol.encoder(&options) else { return };
         let mut out = Vec::new();
         events.iter().for_each(|event| encoder.encode(event, &mut out));
-        assert!(protocol.encode_whole(message, &options, &mut out));
+        assert!(protocol.encode_body(message, &options, &mut out));
     }
 }
 
@@ -184,7 +184,7 @@ fn nothing_but_depth() {
                     let is_told = pushed.and(finished).is_err()
                         || !message.notices.is_empty()
                         || !message.errors.is_empty()
-                        || !message.foreign.is_empty();
+                        || !message.extra.is_empty();
                     assert!(is_told, "{:?} lost {}", decoder.protocol(), &input[..40]);
                     serde_json::to_string(&message).expect("messages serialise");
                 }

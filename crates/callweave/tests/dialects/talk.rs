@@ -12,7 +12,7 @@ pub(crate) struct Talk {
     pub(crate) text: String,
     tools: Option<Value>,
     /// Whether the answer ended by its length.
-    is_cut: bool,
+    is_truncated: bool,
 }
 
 pub(crate) fn load() -> Option<Vec<Talk>> {
@@ -25,7 +25,7 @@ pub(crate) fn load() -> Option<Vec<Talk>> {
             name: own("name"),
             text: own("text"),
             tools: row.get("tools").filter(|tools| tools.as_array().is_some()).cloned(),
-            is_cut: row["cut"] == Value::Bool(true),
+            is_truncated: row["cut"] == Value::Bool(true),
         }
     };
     Some(text.lines().map(read).collect())
@@ -58,7 +58,10 @@ impl Talk {
         let mut found = Extraction::default();
         let mut extractor = Extractor::new(options);
         extractor.push(&self.text, &mut found);
-        extractor.end(if self.is_cut { BlockCompletion::Cut } else { BlockCompletion::Whole }, &mut found);
+        extractor.end(
+            if self.is_truncated { BlockCompletion::Truncated } else { BlockCompletion::Complete },
+            &mut found,
+        );
         found
     }
 }

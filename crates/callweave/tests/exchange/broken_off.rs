@@ -98,7 +98,7 @@ fn a_failure_behind_an_early_head_stands_in_the_stream() {
                 assert_eq!(exchange.next(), NextStep::Over);
                 assert_eq!(exchange.head().status, 200);
                 let bytes = exchange.take_bytes();
-                let message = crate::laws::decode_cut(Some(client.protocol()), &bytes, &[]).message;
+                let message = crate::laws::decode_truncated(Some(client.protocol()), &bytes, &[]).message;
                 let text = String::from_utf8_lossy(&bytes);
                 assert!(message.error().is_some(), "{}, {is_refused}: {text:?}", client.name);
             }
@@ -147,7 +147,7 @@ fn silence_amid_a_call_ends_nothing() {
         exchange.push(rest.as_bytes());
         exchange.finish();
         let bytes = exchange.take_bytes();
-        let message = crate::laws::decode_cut(Some(&OPENAI_CHAT), &bytes, &[]).message;
+        let message = crate::laws::decode_truncated(Some(&OPENAI_CHAT), &bytes, &[]).message;
         let calls: Vec<&str> = message.tool_calls().map(|call| call.arguments()).collect();
         assert_eq!(calls, [r#"{"city": "Oslo"}"#], "{mode:?}: {}", String::from_utf8_lossy(&bytes));
     }

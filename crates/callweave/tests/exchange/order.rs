@@ -4,7 +4,7 @@ use callweave::exchange::{Exchange, NextStep, UpstreamFault, UpstreamRefusal};
 use callweave::protocol::OPENAI_CHAT;
 
 use crate::driver::{CLIENTS, Client};
-use crate::laws::decode_cut;
+use crate::laws::decode_truncated;
 use crate::{POLICIES, engine, request};
 
 const CALL: &str = "data: {\"id\":\"c1\",\"choices\":[{\"index\":0,\"delta\":{\"content\":\"Hm. \",\"tool_calls\":[{\"index\":0,\"id\":\"x\",\"type\":\"function\",\"function\":{\"name\":\"get_weather\",\"arguments\":\"{}\"}}]}}]}\n\n";
@@ -84,7 +84,7 @@ fn any_order_of_calls_is_harmless() {
             continue;
         }
         // A stream that is over has its end, or an error.
-        let decoded = decode_cut(Some(client.protocol()), &bytes, &[]);
+        let decoded = decode_truncated(Some(client.protocol()), &bytes, &[]);
         let is_marked = decoded.message.error().is_some();
         assert_eq!(exchange.error().is_some(), is_marked, "{steps:?}: {}", String::from_utf8_lossy(&bytes));
     }

@@ -165,7 +165,7 @@ fn the_grace_begins_with_the_end_of_a_call() {
         exchange.interrupt();
         assert_eq!(exchange.next(), NextStep::Over);
         let bytes = exchange.take_bytes();
-        let message = crate::laws::decode_cut(Some(&OPENAI_CHAT), &bytes, &[]).message;
+        let message = crate::laws::decode_truncated(Some(&OPENAI_CHAT), &bytes, &[]).message;
         assert_eq!(message.tool_calls().count(), 2, "{}", String::from_utf8_lossy(&bytes));
         assert_eq!(message.text(), "");
     }

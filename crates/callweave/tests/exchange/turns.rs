@@ -80,7 +80,7 @@ fn a_refused_second_request_is_an_error_in_a_stream_that_has_begun() {
         exchange.refuse(&UpstreamRefusal::new(503));
         assert_eq!((exchange.next(), exchange.head().status), (NextStep::Over, 200));
         let bytes = exchange.take_bytes();
-        let message = crate::laws::decode_cut(Some(client.protocol()), &bytes, &[]).message;
+        let message = crate::laws::decode_truncated(Some(client.protocol()), &bytes, &[]).message;
         assert!(message.error().is_some(), "{}: {}", client.name, String::from_utf8_lossy(&bytes));
         assert!(message.text().is_empty() && message.tool_calls().next().is_none(), "{}", client.name);
     }

@@ -29,7 +29,7 @@ pub(crate) struct Decoded {
 }
 
 /// Decodes `bytes` cut at `cuts` (ascending), checking the grammar on the way.
-pub(crate) fn decode_cut(protocol: Option<&'static Protocol>, bytes: &[u8], cuts: &[usize]) -> Decoded {
+pub(crate) fn decode_truncated(protocol: Option<&'static Protocol>, bytes: &[u8], cuts: &[usize]) -> Decoded {
     let mut decoder = match protocol {
         Some(protocol) => Decoder::new(protocol),
         None => Decoder::detect(),
@@ -109,10 +109,10 @@ pub(crate) fn check_laws(
     bytes: &[u8],
     most: usize,
 ) -> Decoded {
-    let whole = decode_cut(protocol, bytes, &[]);
+    let whole = decode_truncated(protocol, bytes, &[]);
     assert!(whole.faults.is_empty(), "{name}: grammar: {:#?}", whole.faults);
     for cuts in cut_lists(bytes.len(), most) {
-        let cut = decode_cut(protocol, bytes, &cuts);
+        let cut = decode_truncated(protocol, bytes, &cuts);
         let is_same = cut.events == whole.events && cut.error == whole.error;
         assert!(
             is_same,
@@ -126,7 +126,7 @@ pub(crate) fn check_laws(
     }
     let step = (bytes.len() / most).max(1);
     for end in (0..bytes.len()).step_by(step) {
-        let prefix = decode_cut(protocol, &bytes[..end], &[]);
+        let prefix = decode_truncated(protocol, &bytes[..end], &[]);
         assert!(prefix.faults.is_empty(), "{name}: prefix of {end}: {:#?}", prefix.faults);
         check_prefix(name, end, &prefix, &whole);
     }
@@ -186,8 +186,8 @@ fn simplify(choice: &mut serde_json::Map<String, Value>) {
         if is_call {
             parse(&mut block["text"]);
             // Only a stream tells arguments leaf by leaf.
-            if block["word"] == "partialArgs" {
-                block["word"] = "functionCall".into();
+            if block["wire_type"] == "partialArgs" {
+                block["wire_type"] = "functionCall".into();
             }
         }
         match blocks.last_mut() {

@@ -162,12 +162,12 @@ fn check_whole(body: &Value) -> Result<Ending, String> {
         };
     }
     let message = &body["output"]["message"];
-    let is_answer = message["role"] == "assistant"
+    let is_response = message["role"] == "assistant"
         && body["stopReason"].is_string()
         && body["usage"]["inputTokens"].is_u64()
         && body["metrics"].is_object();
     let content =
-        message["content"].as_array().filter(|_| is_answer).ok_or("not the object that clients read")?;
+        message["content"].as_array().filter(|_| is_response).ok_or("not the object that clients read")?;
     for block in content {
         let kind = Kind::of(block).ok_or(format!("not a block that clients read: {block}"))?;
         let call = &block["toolUse"];

@@ -43,9 +43,9 @@ fn check_whole(body: &Value) -> Result<Ending, String> {
         let function = &call["function"];
         call["id"].is_string() && function["name"].is_string() && function["arguments"].is_string()
     };
-    let is_answer = body["id"].is_string() && message["role"] == "assistant";
+    let is_response = body["id"].is_string() && message["role"] == "assistant";
     let is_finished = body["finish_reason"].as_str().is_none_or(|word| FINISH.contains(&word));
-    match is_answer && is_finished && parts.clone().all(is_part) && calls.clone().all(is_call) {
+    match is_response && is_finished && parts.clone().all(is_part) && calls.clone().all(is_call) {
         true => Ok(Ending::Whole),
         false => Err("not the object that clients read".to_owned()),
     }

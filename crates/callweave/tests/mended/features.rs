@@ -56,7 +56,7 @@ pub(crate) fn features(message: &Message, is_own: bool) -> Features {
     set("text", text(first).into());
     set("refusal", first.refusal().into());
     set("reasoning", first.reasoning().into());
-    let thoughts = || first.blocks.iter().filter(|block| is_thought(block));
+    let thoughts = || first.blocks.iter().filter(|block| is_reasoning(block));
     let shown = thoughts().filter(|block| !block.content.to_string().is_empty());
     let mut forms: Vec<String> = shown
         .filter_map(|block| match &block.content {
@@ -73,7 +73,7 @@ pub(crate) fn features(message: &Message, is_own: bool) -> Features {
         "signature of reasoning",
         on_thoughts.filter(of(AttachmentKind::Signature)).map(values).collect::<Vec<_>>().into(),
     );
-    let elsewhere = first.blocks.iter().filter(|block| !is_thought(block));
+    let elsewhere = first.blocks.iter().filter(|block| !is_reasoning(block));
     let elsewhere = elsewhere.flat_map(|block| &block.attachments).chain(&first.attachments);
     set(
         "signature of other content",
@@ -93,8 +93,8 @@ pub(crate) fn features(message: &Message, is_own: bool) -> Features {
         "kind of a custom call",
         own().filter(|call| is_custom(call)).map(|call| call.name.clone()).collect(),
     );
-    let is_cut = |call: &&ToolCall| call.completion == BlockCompletion::Cut;
-    set("cut of a call", own().filter(is_cut).map(|call| call.name.clone()).collect());
+    let is_truncated = |call: &&ToolCall| call.completion == BlockCompletion::Truncated;
+    set("cut of a call", own().filter(is_truncated).map(|call| call.name.clone()).collect());
     let builtin = first.tool_calls().filter(|call| call.kind == CallKind::Builtin);
     set("call that the provider ran", builtin.map(|call| call.name.clone()).collect());
     set(
@@ -110,7 +110,7 @@ pub(crate) fn features(message: &Message, is_own: bool) -> Features {
     all
 }
 
-fn is_thought(block: &Block) -> bool {
+fn is_reasoning(block: &Block) -> bool {
     matches!(block.content, BlockContent::Reasoning { .. })
 }
 
@@ -140,7 +140,7 @@ fn calls(choice: &Choice) -> Value {
 fn arguments(call: &ToolCall) -> Value {
     let text = match call.kind {
         // How free text is told that was cut depends on how it is told.
-        CallKind::Custom if call.completion == BlockCompletion::Cut => return Value::Null,
+        CallKind::Custom if call.completion == BlockCompletion::Truncated => return Value::Null,
         CallKind::Custom => return json!({ "input": call.raw_arguments }),
         CallKind::Function | CallKind::Builtin => call.raw_arguments.trim_ascii(),
     };

@@ -9,7 +9,7 @@ use callweave::message::Message;
 use serde_json::Value;
 
 use super::{Calls, Ending, Over, Wire};
-use crate::laws::decode_cut;
+use crate::laws::decode_truncated;
 use crate::samples::{Sample, samples};
 
 pub(super) const WIRE: Wire = Wire {
@@ -176,7 +176,7 @@ fn check_part(part: &Value) -> Result<(), String> {
 fn the_same_chunks_are_the_elements_of_an_array() {
     let framed = WIRE.options().framing(Framing::JsonValues);
     for Sample { title, protocol, bytes, .. } in &samples() {
-        let decoded = decode_cut(Some(protocol), bytes, &[]);
+        let decoded = decode_truncated(Some(protocol), bytes, &[]);
         // Several answers are several arrays.
         if decoded.error.is_some() || decoded.messages.len() > 1 {
             continue;
@@ -188,11 +188,11 @@ fn the_same_chunks_are_the_elements_of_an_array() {
             String::from_utf8(out).expect("UTF-8")
         };
         let (array, stream) = (write(&framed), write(&WIRE.options()));
-        let is_whole = serde_json::from_str::<Vec<Value>>(&array).is_ok();
-        let is_cut = decoded.message.notices.iter().any(|notice| notice.code == NoticeCode::Truncated);
-        assert_eq!(is_whole, !is_cut, "{title}: {array}");
+        let is_complete = serde_json::from_str::<Vec<Value>>(&array).is_ok();
+        let is_truncated = decoded.message.notices.iter().any(|notice| notice.code == NoticeCode::Truncated);
+        assert_eq!(is_complete, !is_truncated, "{title}: {array}");
         let [one, other] =
-            [&array, &stream].map(|text| decode_cut(Some(WIRE.protocol()), text.as_bytes(), &[]));
+            [&array, &stream].map(|text| decode_truncated(Some(WIRE.protocol()), text.as_bytes(), &[]));
         assert_eq!(one.message.choices, other.message.choices, "{title}: {array}");
     }
 }
@@ -208,13 +208,13 @@ fn signatures_stay_on_their_parts() {
     let mut count = 0;
     for Sample { title, protocol, bytes, .. } in samples().iter().filter(|own| own.protocol.name == WIRE.name)
     {
-        let decoded = decode_cut(Some(protocol), bytes, &[]);
+        let decoded = decode_truncated(Some(protocol), bytes, &[]);
         for (stream, message) in WIRE.streams(&decoded.events).iter().zip(&decoded.messages) {
             let mut whole = Vec::new();
-            assert!(protocol.encode_whole(message, &WIRE.options(), &mut whole));
+            assert!(protocol.encode_body(message, &WIRE.options(), &mut whole));
             count += signed(message).len();
             for bytes in [&stream.bytes, &whole] {
-                let read = decode_cut(Some(protocol), bytes, &[]).message;
+                let read = decode_truncated(Some(protocol), bytes, &[]).message;
                 // Made ids are given to clients.
                 let [one, other] = [message, &read].map(|message| signed(message).join("\n"));
                 let [one, other] =

@@ -35,7 +35,7 @@ use callweave::protocol::{Protocol, TABLE};
 use callweave::request::Loss;
 use cores::each;
 use features::features;
-use laws::{cut_lists, decode_cut};
+use laws::{cut_lists, decode_truncated};
 use samples::{Sample, samples};
 use serde_json::{Value, json};
 use translation::{differing, names};
@@ -112,7 +112,7 @@ impl Wire {
     }
 
     fn options(&self) -> EncodeOptions {
-        EncodeOptions::mended().id("made").model(self.model).created(1_700_000_000)
+        EncodeOptions::normalized().id("made").model(self.model).created(1_700_000_000)
     }
 
     /// Each answer as a stream.
@@ -168,7 +168,7 @@ impl Wire {
             Err(why) => faults.push(format!("the stream: {why}")),
         }
         let mut whole = Vec::new();
-        assert!(self.protocol().encode_whole(message, &self.options(), &mut whole), "it is written");
+        assert!(self.protocol().encode_body(message, &self.options(), &mut whole), "it is written");
         match serde_json::from_slice(&whole)
             .map_err(|error| error.to_string())
             .and_then(|body| (self.check_whole)(&body))
@@ -181,8 +181,8 @@ impl Wire {
         }
         let losses = self.protocol().losses(message, &self.options());
         for (form, bytes, losses) in [("stream", &stream.bytes, &stream.losses), ("whole", &whole, &losses)] {
-            let read = decode_cut(Some(self.protocol()), bytes, &[]).message;
-            let is_own = message.word == read.word;
+            let read = decode_truncated(Some(self.protocol()), bytes, &[]).message;
+            let is_own = message.wire_type == read.wire_type;
             let [one, other] = [message, &read].map(|message| features(message, is_own));
             let mut losses = names(losses);
             // What only one wire tells as an object is closed.
@@ -216,9 +216,9 @@ impl Wire {
         match said {
             _ if ending == Ending::Failed => true,
             Some(said) => {
-                let is_cut =
+                let is_truncated =
                     ending == Ending::Truncated && (self.finish)(FinishReason::Other).contains(&said);
-                is_cut || words.contains(&said)
+                is_truncated || words.contains(&said)
             }
             // What was cut off need not say so, and of nothing at all nothing is said.
             None => ending == Ending::Truncated || words.is_empty(),
@@ -228,7 +228,7 @@ impl Wire {
 
 /// Checks what becomes of an input in every protocol.
 fn check(title: &str, protocol: &'static Protocol, bytes: &[u8], complaints: &mut Vec<String>) -> usize {
-    let decoded = decode_cut(Some(protocol), bytes, &[]);
+    let decoded = decode_truncated(Some(protocol), bytes, &[]);
     if decoded.error.is_some() {
         return 0;
     }
@@ -313,7 +313,7 @@ fn encoded(sample: &Sample, cuts: &[usize]) -> Vec<Vec<Event<'static>>> {
     // Damage is the same however the input is cut.
     let _ = decoder.finish(&mut sink);
     let told = WIRES.iter().zip(&written).map(|(wire, (_, out))| {
-        let mut events = decode_cut(Some(wire.protocol()), out, &[]).events;
+        let mut events = decode_truncated(Some(wire.protocol()), out, &[]).events;
         // They say at which byte.
         events.retain(|event| !matches!(event.body, EventKind::Notice(_)));
         events
@@ -346,15 +346,15 @@ fn interleaved_calls_wait_for_their_turn_and_the_first_flows() {
             decoder.push(input.as_bytes(), &mut sink).expect("no limit");
             all.len() > before
         };
-        let (is_whole, is_numbered) = (wire.calls == Calls::Whole, wire.calls == Calls::AtOnce);
-        assert_eq!(told(&call(0, "f", "{\"a\":")), !is_whole, "{}: the first flows", wire.name);
+        let (is_complete, is_numbered) = (wire.calls == Calls::Whole, wire.calls == Calls::AtOnce);
+        assert_eq!(told(&call(0, "f", "{\"a\":")), !is_complete, "{}: the first flows", wire.name);
         assert_eq!(told(&call(1, "g", "{\"b\":")), is_numbered, "{}: the second waits", wire.name);
-        assert_eq!(told(&call(0, "", "1")), !is_whole, "{}: the first flows on", wire.name);
+        assert_eq!(told(&call(0, "", "1")), !is_complete, "{}: the first flows on", wire.name);
         assert_eq!(told(&call(1, "", "2}")), is_numbered, "{}: the second still waits", wire.name);
-        assert_eq!(told(&call(0, "", "}")), !is_whole, "{}: the first ends", wire.name);
+        assert_eq!(told(&call(0, "", "}")), !is_complete, "{}: the first ends", wire.name);
         assert!(told("data: [DONE]\n\n"), "{}: the second has its turn", wire.name);
         assert_eq!((wire.walk)(&all), Ok(Ending::Whole), "{}", wire.name);
-        let read = features(&decode_cut(Some(wire.protocol()), &all, &[]).message, false);
+        let read = features(&decode_truncated(Some(wire.protocol()), &all, &[]).message, false);
         assert_eq!(read["calls"], json!([["call_0", "f", { "a": 1 }], ["call_1", "g", { "b": 2 }]]));
     }
 }

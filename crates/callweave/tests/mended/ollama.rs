@@ -69,12 +69,12 @@ fn check(stream: &str, is_whole_body: bool) -> Result<Ending, String> {
         }
         for call in message["tool_calls"].as_array().into_iter().flatten() {
             let function = &call["function"];
-            let is_whole = call["id"].is_string()
+            let is_complete = call["id"].is_string()
                 && function["name"].is_string()
                 && function["arguments"].is_object()
                 && function["index"] == calls;
             calls += 1;
-            if !is_whole || is_done && !is_whole_body {
+            if !is_complete || is_done && !is_whole_body {
                 return fail("a call without its members, or too late");
             }
         }

@@ -6,7 +6,7 @@ use callweave::event::FinishReason;
 use serde_json::Value;
 
 use super::{Calls, Ending, Over, Wire};
-use crate::laws::decode_cut;
+use crate::laws::decode_truncated;
 
 pub(super) const WIRE: Wire = Wire {
     name: "openai-chat",
@@ -166,7 +166,7 @@ fn check_whole(body: &Value) -> Result<Ending, String> {
 #[test]
 fn counts_come_to_who_asks_for_them() {
     let input = b"data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"Hi\"},\"finish_reason\":\"stop\"}],\"usage\":{\"prompt_tokens\":3,\"completion_tokens\":1}}\n\ndata: [DONE]\n\n";
-    let decoded = decode_cut(Some(WIRE.protocol()), input, &[]);
+    let decoded = decode_truncated(Some(WIRE.protocol()), input, &[]);
     for (options, is_counted) in [(WIRE.options(), true), (WIRE.options().without_usage(), false)] {
         let mut encoder = WIRE.protocol().encoder(&options).expect("chat is written");
         let mut out = Vec::new();

@@ -7,7 +7,7 @@ use callweave::pipeline::Decoder;
 use serde_json::Value;
 
 use super::{Calls, Ending, Over, Wire, openai_chat};
-use crate::laws::decode_cut;
+use crate::laws::decode_truncated;
 use crate::samples::{Sample, samples};
 
 pub(super) const WIRE: Wire = Wire {
@@ -177,7 +177,7 @@ fn closing(events: &[Value]) -> Result<&Value, String> {
 #[test]
 fn a_whole_body_is_what_closes_a_stream() {
     for Sample { title, protocol, bytes, .. } in &samples() {
-        let decoded = decode_cut(Some(protocol), bytes, &[]);
+        let decoded = decode_truncated(Some(protocol), bytes, &[]);
         // A stream stays with the ids that it began with; only a whole body can have those that came later.
         // And only that marks a call of which it turned out at the end that a limit may have cut it.
         let is_change = |event: &Event<'_>| match &event.body {
@@ -194,7 +194,7 @@ fn a_whole_body_is_what_closes_a_stream() {
             let events = events(&stream.bytes).expect("events");
             let mut whole = Vec::new();
             assert!(
-                WIRE.protocol().encode_whole(message, &WIRE.options(), &mut whole),
+                WIRE.protocol().encode_body(message, &WIRE.options(), &mut whole),
                 "Responses is written"
             );
             let whole: Value = serde_json::from_slice(&whole).expect("JSON");

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
-use crate::laws::decode_cut;
+use crate::laws::decode_truncated;
 use crate::samples::samples;
 use crate::translation::written;
 use crate::{WIRES, document};
@@ -27,7 +27,7 @@ fn the_table_of_losses_is_current() {
     // In which forms of which protocols each is lost.
     let mut lost: BTreeMap<String, BTreeMap<&str, BTreeSet<&str>>> = BTreeMap::new();
     for sample in samples().iter().filter(|sample| sample.is_own) {
-        let decoded = decode_cut(Some(sample.protocol), &sample.bytes, &[]);
+        let decoded = decode_truncated(Some(sample.protocol), &sample.bytes, &[]);
         if decoded.error.is_some() {
             continue;
         }

@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use super::{WIRES, Wire};
 use crate::features::{Features, features};
-use crate::laws::decode_cut;
+use crate::laws::decode_truncated;
 use crate::samples::samples;
 
 /// An answer written in another protocol.
@@ -30,7 +30,7 @@ pub(crate) fn written(wire: &Wire, events: &[Event<'static>], message: &Message)
     let mut stream = Vec::new();
     events.iter().for_each(|event| encoder.encode(event, &mut stream));
     let mut whole = Vec::new();
-    assert!(target.encode_whole(message, &options, &mut whole), "a protocol that is written");
+    assert!(target.encode_body(message, &options, &mut whole), "a protocol that is written");
     let losses = encoder.losses().to_vec();
     [
         Written { form: "stream", bytes: stream, losses },
@@ -123,7 +123,7 @@ fn what_is_not_lost_is_the_same_there_and_back() {
     let mut named: BTreeMap<(&str, String), bool> = BTreeMap::new();
     let mut count = 0;
     for sample in samples() {
-        let decoded = decode_cut(Some(sample.protocol), &sample.bytes, &[]);
+        let decoded = decode_truncated(Some(sample.protocol), &sample.bytes, &[]);
         // Several answers are several messages.
         let is_aside = ASIDE.iter().any(|(title, _)| *title == sample.title);
         if is_aside || decoded.error.is_some() || decoded.messages.len() != 1 {
@@ -135,7 +135,7 @@ fn what_is_not_lost_is_the_same_there_and_back() {
             for Written { form, bytes, losses } in written(wire, &decoded.events, &decoded.message) {
                 count += 1;
                 let title = format!("{} in {} ({form})", sample.title, wire.name);
-                let there = decode_cut(Some(wire.protocol()), &bytes, &[]);
+                let there = decode_truncated(Some(wire.protocol()), &bytes, &[]);
                 let (read, mut lost) = (features(&there.message, false), names(&losses));
                 let faults = differing(&original, &read, &lost);
                 for loss in lost.iter().filter(|loss| !loss.starts_with("member ")) {
@@ -147,7 +147,7 @@ fn what_is_not_lost_is_the_same_there_and_back() {
                 complaints.extend(faults.iter().map(|fault| format!("{title}: {fault}")));
                 let Some(own) = own.filter(|_| faults.is_empty()) else { continue };
                 for Written { form, bytes, losses } in written(own, &there.events, &there.message) {
-                    let back = features(&decode_cut(Some(sample.protocol), &bytes, &[]).message, false);
+                    let back = features(&decode_truncated(Some(sample.protocol), &bytes, &[]).message, false);
                     lost.extend(names(&losses));
                     let faults = differing(&original, &back, &lost);
                     complaints

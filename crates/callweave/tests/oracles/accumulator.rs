@@ -89,7 +89,7 @@ fn arguments(first: u8, second: u8) -> Option<FragmentArguments<'static>> {
     match first % 9 {
         0 => None,
         1..5 => Some(FragmentArguments::Text(pick(&TEXTS, second))),
-        5 => Some(FragmentArguments::Whole(pick(&TEXTS, second))),
+        5 => Some(FragmentArguments::Complete(pick(&TEXTS, second))),
         6 => Some(FragmentArguments::Value(pick(&JSONS, second))),
         7 => Some(FragmentArguments::Leaf {
             path: Str::Plain(pick(&PATHS, second)),
@@ -114,35 +114,39 @@ fn fragment(step: [u8; 4]) -> Option<Fragment<'static>> {
         AttachmentKind::Logprobs,
     ];
     let levels =
-        [ExtraScope::Answer, ExtraScope::Choice, ExtraScope::Item, ExtraScope::Block, ExtraScope::Next];
+        [ExtraScope::Response, ExtraScope::Choice, ExtraScope::Item, ExtraScope::Block, ExtraScope::Next];
     let word = pick(&WORDS, second);
     let part = match what % 32 {
         0..6 => return None,
-        6..9 => FragmentKind::Text { channel: channel(first), word, text: pick(&TEXTS, second) },
+        6..9 => FragmentKind::Text { channel: channel(first), wire_type: word, text: pick(&TEXTS, second) },
         9 => {
             let (channel, is_recap) = (channel(first), first % 2 == 0);
-            FragmentKind::Restate { channel, word, text: pick(&TEXTS, second), is_recap }
+            FragmentKind::Restate { channel, wire_type: word, text: pick(&TEXTS, second), is_recap }
         }
-        10 => FragmentKind::Open { channel: channel(first), word },
+        10 => FragmentKind::Open { channel: channel(first), wire_type: word },
         11 | 12 => FragmentKind::End,
-        13 => FragmentKind::Start { id: pick(&NAMES, first), model: pick(&NAMES, second), word },
+        13 => FragmentKind::Start { id: pick(&NAMES, first), model: pick(&NAMES, second), wire_type: word },
         14 | 15 => FragmentKind::Attach {
             level: pick(&levels, first),
             on: word,
             kind: pick(&attachments, second),
-            word,
+            wire_type: word,
             value: pick(&JSONS, first / 5),
         },
         16 => match second % 4 {
-            0 => FragmentKind::Item { id: pick(&NAMES, first), word },
+            0 => FragmentKind::Item { id: pick(&NAMES, first), wire_type: word },
             1 => FragmentKind::ItemEnd,
-            2 => FragmentKind::Cut,
-            _ => FragmentKind::Opaque { word, value: pick(&JSONS, first) },
+            2 => FragmentKind::Truncated,
+            _ => FragmentKind::Opaque { wire_type: word, value: pick(&JSONS, first) },
         },
-        17 => FragmentKind::Answers { call: pick(&TEXTS, first) },
-        18 => FragmentKind::ToolResult { call: pick(&NAMES, first), word, value: pick(&JSONS, second) },
+        17 => FragmentKind::ResultOf { call: pick(&TEXTS, first) },
+        18 => FragmentKind::ToolResult {
+            call: pick(&NAMES, first),
+            wire_type: word,
+            value: pick(&JSONS, second),
+        },
         19 => FragmentKind::Usage {
-            word,
+            wire_type: word,
             counters: TokenCounts::default(),
             raw: pick(&JSONS, first),
             read: None,
@@ -150,7 +154,7 @@ fn fragment(step: [u8; 4]) -> Option<Fragment<'static>> {
         20 => FragmentKind::Finish { reason: pick(&FINISHES, first), raw: pick(&NAMES, second) },
         21 => FragmentKind::Done,
         22 if first < 32 => FragmentKind::Error(pick(&[&ERRORS[0], &ERRORS[1]], first)),
-        22 | 23 => FragmentKind::Foreign {
+        22 | 23 => FragmentKind::Extra {
             level: pick(&levels, first),
             path: "a.",
             key: "b",
@@ -161,11 +165,11 @@ fn fragment(step: [u8; 4]) -> Option<Fragment<'static>> {
             id: pick(&NAMES, first / 9),
             name: pick(&NAMES, second / 16),
             kind: pick(&kinds, what / 32),
-            word,
+            wire_type: word,
             arguments: arguments(first, second),
         },
     };
-    Some(Fragment { choice: u32::from(at / 16 % 3), place: place(at), part })
+    Some(Fragment { choice: u32::from(at / 16 % 3), key: place(at), part })
 }
 
 /// Checks one input.

@@ -13,7 +13,7 @@ use callweave::protocol::{OPENAI_CHAT, Protocol, TABLE};
 use callweave::request::RequestOptions;
 
 use super::driver::{CLIENTS, Client, End, Reply, drive};
-use super::laws::decode_cut;
+use super::laws::decode_truncated;
 
 /// A policy that differs from the usual one.
 const POLICIES: [fn(&mut ExchangePolicy); 5] = [
@@ -89,7 +89,7 @@ pub(crate) fn check(input: &[u8]) {
     let prefix = &bytes[..at];
     get(prefix, &[], End::Finish);
     let failed = get(prefix, &[], End::Fail);
-    let decoded = decode_cut(Some(protocol), prefix, &[]);
+    let decoded = decode_truncated(Some(protocol), prefix, &[]);
     let is_over = |body: &EventKind<'_>| matches!(body, EventKind::End | EventKind::Error(_));
     let has_ended = decoded.events[..decoded.before_finish].iter().any(|event| is_over(&event.body));
     let is_success = failed.error.is_none() && !failed.is_interrupted;

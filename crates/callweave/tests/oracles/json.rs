@@ -107,11 +107,11 @@ pub(crate) fn check(input: &[u8]) {
         }
     }
     let (taken, status, is_strict, _) = scanned;
-    let is_whole = status == ScanStatus::Complete && is_strict && text[taken..].trim_ascii().is_empty();
+    let is_complete = status == ScanStatus::Complete && is_strict && text[taken..].trim_ascii().is_empty();
     let mut tape = Tape::new();
     let taped = tape.parse(text);
     if brackets <= MAX_BRACKETS {
-        assert!(taped.is_err() || is_whole, "{text:?}");
+        assert!(taped.is_err() || is_complete, "{text:?}");
         assert!(value.is_none() || taped.is_ok(), "{text:?}");
     }
 }

@@ -1,9 +1,9 @@
 //! The codex aggregator: steps replayed, blocks in text, and what its handlers decide.
 
-use callweave::doors::aggregator::policy::{
+use callweave::compat::tool_call_aggregator::policy::{
     BackendFinish, CallPresence, ChatFinishReason, FinishSource, StopMode, StopPolicy, resolve,
 };
-use callweave::doors::aggregator::{
+use callweave::compat::tool_call_aggregator::{
     Aggregator, IngestMessageOptions, Ingested, ToolCallDelta, use_tool_blocks,
 };
 use serde_json::{Map, Value, json};

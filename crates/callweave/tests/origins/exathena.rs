@@ -1,7 +1,7 @@
 //! ExAthena: `{"text", "tool_calls"}` and capabilities → the calls, or the error of the only ones.
 
-use callweave::doors::extract::{ParsedCall, ProviderCapabilities, TextParser, extract};
-use callweave::doors::prompt::{PromptOptions, augment_system_prompt};
+use callweave::compat::ex_athena::{ParsedCall, ProviderCapabilities, TextParser, extract};
+use callweave::compat::teach::{PromptOptions, augment_system_prompt};
 use callweave::message::InvalidReason;
 use serde_json::{Value, json};
 

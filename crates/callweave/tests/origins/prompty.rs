@@ -1,6 +1,6 @@
 //! Prompty: `process` and `process_stream`; the spans where a row asks for them.
 
-use callweave::doors::process::{ApiType, PromptAgent, StreamItem, process, process_stream};
+use callweave::compat::prompty::{ApiType, PromptAgent, StreamItem, process, process_stream};
 use serde_json::{Value, json};
 
 /// Our answer; none where the row asks for spans and the library is built without them.

@@ -80,7 +80,7 @@ fn read(source: &'static Protocol, bytes: &[u8]) -> Message {
 }
 
 fn options() -> EncodeOptions {
-    EncodeOptions::mended().id("[id]").model("[model]").created(123)
+    EncodeOptions::normalized().id("[id]").model("[model]").created(123)
 }
 
 fn streamed(source: &'static Protocol, target: &Protocol, bytes: &[u8]) -> Vec<u8> {
@@ -94,7 +94,7 @@ fn streamed(source: &'static Protocol, target: &Protocol, bytes: &[u8]) -> Vec<u
 
 fn whole(target: &Protocol, message: &Message) -> Value {
     let mut out = Vec::new();
-    assert!(target.encode_whole(message, &options(), &mut out));
+    assert!(target.encode_body(message, &options(), &mut out));
     std::str::from_utf8(&out).expect("text").parse().expect("JSON")
 }
 
@@ -113,9 +113,9 @@ fn tell(row: &Value, target: &'static Protocol, answer: &Value) -> Option<String
         let stream: String = frames.iter().map(|frame| format!("data: {frame}\n\n")).collect();
         let mut expected = joined(target, stream.as_bytes());
         // What no frame says was made while they were joined. Of a stream that is cut no end is expected.
-        let is_cut = row["match"] == "prefix";
+        let is_truncated = row["match"] == "prefix";
         for key in ["finish_reason", "stop_reason", "status", "error"] {
-            if is_cut || !frames.iter().any(|frame| says(frame, key)) {
+            if is_truncated || !frames.iter().any(|frame| says(frame, key)) {
                 forget(&mut expected, key);
             }
         }

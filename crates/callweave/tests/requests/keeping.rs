@@ -44,7 +44,7 @@ fn what_is_written_for_a_provider_of_anothers_protocol_keeps_its_rules() {
         for (provider, rules) in PROVIDERS {
             let mut options = RequestOptions::default();
             options.provider = Some((*provider).to_owned());
-            options.mode = RequestMode::Mended;
+            options.mode = RequestMode::Normalized;
             let written = written(chat, &request, &options);
             let mut violations = Vec::new();
             rules(&written.body, &mut violations);

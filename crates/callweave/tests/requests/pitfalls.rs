@@ -768,7 +768,7 @@ fn known_mistakes_are_not_made() {
         options.provider = provider.map(str::to_owned);
         options.model = model.map(str::to_owned);
         // A provider may speak the client's own protocol.
-        options.mode = RequestMode::Mended;
+        options.mode = RequestMode::Normalized;
         let (from, to) = (protocol(from).expect("a protocol"), protocol(to).expect("a protocol"));
         let written = from.translate_request(body, to, &options).expect("a body").body;
         for (path, value) in *found {

@@ -54,12 +54,12 @@ fn relayed(
     decoder.push(bytes, &mut |event: Event<'_>| undo.push(event, &mut message)).expect("an answer");
     decoder.finish(&mut |event: Event<'_>| undo.push(event, &mut message)).expect("an answer");
     let mut out = Vec::new();
-    assert!(client.encode_whole(message.message(), &encoding(), &mut out));
+    assert!(client.encode_body(message.message(), &encoding(), &mut out));
     out
 }
 
 fn encoding() -> EncodeOptions {
-    EncodeOptions::mended().id("answer").model("m").created(1)
+    EncodeOptions::normalized().id("answer").model("m").created(1)
 }
 
 /// The stream as the client gets it, where it comes in pieces of that size.

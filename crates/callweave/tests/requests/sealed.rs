@@ -147,7 +147,7 @@ fn relayed(
     (mut undo, mut harvest): (ReverseMappingStage, SealHarvest),
     made: String,
 ) -> callweave::Message {
-    let encoding = EncodeOptions::mended().id("answer").model("m").created(1);
+    let encoding = EncodeOptions::normalized().id("answer").model("m").created(1);
     let mut bytes = answer.as_bytes().to_vec();
     if is_streamed {
         let mut out = Vec::new();
@@ -178,7 +178,7 @@ fn relayed(
         };
         decoder.push(&bytes, &mut sink).expect("an answer");
         decoder.finish(&mut sink).expect("an answer");
-        assert!(client.encode_whole(message.message(), &encoding, &mut out));
+        assert!(client.encode_body(message.message(), &encoding, &mut out));
     }
     callweave::pipeline::decode_as(client, &out).expect("an answer")
 }
@@ -329,7 +329,7 @@ impl Conversation {
         let message = relayed(self.client, target, &text, is_streamed, stages, made);
         let parts = kept(self.client, message.first().expect("a choice"), habit);
         let is_shown = |part: &ContentPart| match &part.body {
-            PartKind::Thought(thought) => thought.text.is_some() || thought.summary.is_some(),
+            PartKind::Reasoning(thought) => thought.text.is_some() || thought.summary.is_some(),
             _ => false,
         };
         let is_edited = habit == Habit::Edits && parts.iter().any(is_shown);
@@ -652,7 +652,7 @@ fn chat_clients_give_details_back() {
             .expect("an answer");
         decoder.finish(&mut |event: Event<'_>| harvest.push(event, &mut message)).expect("an answer");
         let mut out = Vec::new();
-        assert!(chat.encode_whole(message.message(), &EncodeOptions::mended(), &mut out));
+        assert!(chat.encode_body(message.message(), &EncodeOptions::normalized(), &mut out));
         let said = json(std::str::from_utf8(&out).expect("text"));
         let said = &said["choices"][0]["message"];
         let results: Vec<String> = list(&said["tool_calls"])

@@ -65,7 +65,7 @@ impl Said {
                     Role::Assistant => self.assistant.push(text.clone()),
                     Role::Tool => self.results.push(text.clone()),
                 },
-                PartKind::Thought(thought) => {
+                PartKind::Reasoning(thought) => {
                     self.thoughts.extend(thought.text.clone());
                     self.thoughts.extend(thought.summary.iter().flatten().cloned());
                     self.seals.extend(thought.encrypted.iter().map(|seal| seal.data.clone()));

@@ -73,7 +73,7 @@ fn lost(samples: &[Sample]) -> Lost<'_> {
 }
 
 /// Whether it is a member that only `source` knows, or something that is not even right there.
-fn is_foreign(what: &str, source: &str) -> bool {
+fn is_extra(what: &str, source: &str) -> bool {
     what.ends_with(&format!(" of {source}")) || what.starts_with("malformed ")
 }
 
@@ -93,7 +93,7 @@ fn the_tables_of_losses_are_current() {
             let _ =
                 writeln!(text, "\n### {} → {}\n\n| lost | such as |\n|---|---|", source.name, target.name);
             let pair = &lost[&(source.name, target.name)];
-            for (what, title) in pair.iter().filter(|(what, _)| !is_foreign(what, source.name)) {
+            for (what, title) in pair.iter().filter(|(what, _)| !is_extra(what, source.name)) {
                 let case = title.rsplit('/').next().unwrap_or(title);
                 let _ = writeln!(text, "| {what} | {case} |");
             }
@@ -115,7 +115,7 @@ fn the_tables_of_losses_are_complete() {
     let mut missing = Vec::new();
     for ((source, target), pair) in lost(&recorded) {
         for (what, title) in pair {
-            if !is_foreign(&what, source) && !named[&(source, target)].contains_key(&what) {
+            if !is_extra(&what, source) && !named[&(source, target)].contains_key(&what) {
                 missing.push(format!("{source} → {target}: {what}, in {title}"));
             }
         }

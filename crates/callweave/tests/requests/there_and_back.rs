@@ -91,7 +91,7 @@ fn result_text(result: &CallResult) -> String {
 /// What does not come back and is not named.
 fn lost(source: &Protocol, target: &Protocol, request: &Request) -> Vec<String> {
     let mut mended = RequestOptions::default();
-    mended.mode = RequestMode::Mended;
+    mended.mode = RequestMode::Normalized;
     let settled = written(source, request, &mended);
     let before = source.read_request(settled.body.clone()).expect("a request");
     let there = written(target, &before, &RequestOptions::default());
@@ -115,7 +115,7 @@ fn lost(source: &Protocol, target: &Protocol, request: &Request) -> Vec<String> 
         |words: &[&str]| losses.iter().any(|loss| words.iter().any(|word| loss.what.contains(word)));
     let (one, other) = (order(&before, &none), order(&after, &names));
     // Where something is named as lost, what is left stands in the same order.
-    let is_cut = is_named(&[
+    let is_truncated = is_named(&[
         "conversation",
         "result",
         "arguments",
@@ -125,7 +125,7 @@ fn lost(source: &Protocol, target: &Protocol, request: &Request) -> Vec<String> 
         "form of",
         "speaker",
     ]);
-    let is_same = match is_cut {
+    let is_same = match is_truncated {
         false => one == other,
         true => {
             let common: Vec<&String> = one.iter().filter(|own| other.contains(own)).collect();

@@ -14,7 +14,7 @@ use callweave::exchange::{
 use callweave::message::Message;
 use callweave::protocol::Protocol;
 
-use super::laws::decode_cut;
+use super::laws::decode_truncated;
 
 /// A response of an upstream.
 #[derive(Clone, Debug)]
@@ -133,7 +133,7 @@ impl Got {
 
     /// The message that a client of the protocol reads.
     pub(crate) fn message(&self, protocol: &'static Protocol) -> Message {
-        decode_cut(Some(protocol), &self.body, &[]).message
+        decode_truncated(Some(protocol), &self.body, &[]).message
     }
 
     /// The same without its bytes, and the events that a client reads: streams may be grouped otherwise. Complete bodies
@@ -143,7 +143,7 @@ impl Got {
             self.body.truncate(self.body.trim_ascii_end().len());
             return (self, Vec::new());
         }
-        let mut decoded = decode_cut(Some(client.protocol()), &self.body, &[]);
+        let mut decoded = decode_truncated(Some(client.protocol()), &self.body, &[]);
         for event in &mut decoded.events {
             event.source = Default::default();
             if let EventKind::Notice(notice) = &mut event.body {

@@ -12,7 +12,7 @@ pub(crate) struct Many {
     pub(crate) check: fn(usize, &Message),
 }
 
-fn whole_calls(count: usize) -> Vec<u8> {
+fn complete_calls(count: usize) -> Vec<u8> {
     let calls = (0..count)
         .map(|at| format!("{{\"id\":\"c{at}\",\"function\":{{\"name\":\"f\",\"arguments\":\"{{}}\"}}}}"));
     let calls: Vec<_> = calls.collect();
@@ -45,7 +45,7 @@ pub(crate) const MANY: &[Many] = &[
             assert!(message.tool_calls().all(|call| call.arguments() == "{}"));
         },
     },
-    Many { name: "parallel calls, whole", full: 100_000, make: whole_calls, check: call_count },
+    Many { name: "parallel calls, whole", full: 100_000, make: complete_calls, check: call_count },
     Many {
         name: "calls that have a name and nothing else",
         full: 100_000,
@@ -165,8 +165,8 @@ pub(crate) const MANY: &[Many] = &[
             )
         },
         check: |count, message| {
-            let foreign = message.choices.iter().map(|choice| choice.foreign.len()).sum::<usize>();
-            assert_eq!(foreign + message.foreign.len(), count);
+            let extra = message.choices.iter().map(|choice| choice.extra.len()).sum::<usize>();
+            assert_eq!(extra + message.extra.len(), count);
         },
     },
     Many {

@@ -5,7 +5,7 @@ use callweave::message::Message;
 use callweave::protocol::Protocol;
 
 use super::driver::{Client, End, Got};
-use super::laws::decode_cut;
+use super::laws::decode_truncated;
 
 /// What is wrong with a client's response to a prefix of an upstream's.
 pub(crate) fn judge(
@@ -36,7 +36,7 @@ pub(crate) fn judge(
     if got.error.is_some() && !client.is_streamed {
         return Err("an error with the status of success");
     }
-    if got.error.is_some() && !has_content(&decode_cut(Some(upstream), prefix, &[]).messages) {
+    if got.error.is_some() && !has_content(&decode_truncated(Some(upstream), prefix, &[]).messages) {
         return Err("a failure before any content, with the status of success");
     }
     match is_complete(upstream, prefix, end) {
@@ -65,7 +65,7 @@ fn is_error_body(client: &Client, body: &[u8]) -> bool {
 /// completely; or it is one complete body. A connection that fails later makes an error of a response without its end
 /// marker.
 pub(crate) fn is_complete(upstream: &'static Protocol, prefix: &[u8], end: End) -> bool {
-    let whole = decode_cut(Some(upstream), prefix, &[]);
+    let whole = decode_truncated(Some(upstream), prefix, &[]);
     let ended = whole.events[..whole.before_finish]
         .iter()
         .any(|event| event.body == callweave::event::EventKind::End);
@@ -82,7 +82,7 @@ pub(crate) fn is_complete(upstream: &'static Protocol, prefix: &[u8], end: End) 
     if intact.trim_ascii_end().ends_with(b"[DONE]") {
         return true;
     }
-    let intact = decode_cut(Some(upstream), intact, &[]);
+    let intact = decode_truncated(Some(upstream), intact, &[]);
     let finished = |message: &Message| {
         let raw =
             |choice: &callweave::message::Choice| choice.finish.as_ref().is_some_and(|it| it.raw.is_some());

@@ -63,7 +63,7 @@ fn row(row: Read) -> Option<Row> {
             Some("salvage") => MissingMembers::Infer,
             _ => MissingMembers::Keep,
         };
-        (options["schema"].clone(), CoerceOptions { missing, extent: TextCompleteness::Whole })
+        (options["schema"].clone(), CoerceOptions { missing, extent: TextCompleteness::Complete })
     } else {
         let (target, types) = rest.split_once(" | baml schema: ").expect("the notes have a type");
         let types: String = serde_json::from_str(types).expect("the type is quoted");
@@ -71,7 +71,7 @@ fn row(row: Read) -> Option<Row> {
             "schema-partial" => {
                 CoerceOptions { missing: MissingMembers::Blank, extent: TextCompleteness::Prefix }
             }
-            _ => CoerceOptions { missing: MissingMembers::Empty, extent: TextCompleteness::Whole },
+            _ => CoerceOptions { missing: MissingMembers::Empty, extent: TextCompleteness::Complete },
         };
         (baml_schema(target, &types).into(), options)
     };

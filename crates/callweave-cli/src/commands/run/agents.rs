@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
-use crate::tell::tell;
+use crate::report::tell;
 
 /// The agents that can be run.
 #[derive(Clone, Copy, clap::ValueEnum)]

@@ -106,7 +106,9 @@ impl ChildrenReader {
         }
         match self.parameter(text, context) {
             PrefixMatch::More if !context.is_last => return BodyToken::More,
-            PrefixMatch::More if is_marked(context) => return self.finish(0, BlockCompletion::Cut, context),
+            PrefixMatch::More if is_marked(context) => {
+                return self.finish(0, BlockCompletion::Truncated, context);
+            }
             PrefixMatch::More => return BodyToken::Fail,
             PrefixMatch::With(key) => {
                 let key = key.to_owned();
@@ -127,7 +129,7 @@ impl ChildrenReader {
         if !context.tools.has_required(context.name, &self.given) {
             return BodyToken::Fail;
         }
-        self.finish(len, BlockCompletion::Whole, context)
+        self.finish(len, BlockCompletion::Complete, context)
     }
 
     fn finish(

@@ -186,16 +186,19 @@ impl HeaderReader {
         match context.form.closers.starting(text, context.is_last) {
             MarkerMatch::Perhaps(_) => return BodyToken::More,
             MarkerMatch::Marker { .. } => {
-                self.end(BlockCompletion::Whole, context);
+                self.end(BlockCompletion::Complete, context);
                 return BodyToken::NoArguments(0);
             }
             MarkerMatch::Nothing if context.is_last && Self::may_go_on(text, context) => {
                 // Where no closer is to come, a tool's name alone is a call; else who knows what is missing.
-                let is_whole = self.is_bare_name
+                let is_complete = self.is_bare_name
                     && context.form.form.close.is_empty()
                     && context.tools.contains(context.name);
-                let is_whole = is_whole && text.is_empty();
-                self.end(if is_whole { BlockCompletion::Whole } else { BlockCompletion::Cut }, context);
+                let is_complete = is_complete && text.is_empty();
+                self.end(
+                    if is_complete { BlockCompletion::Complete } else { BlockCompletion::Truncated },
+                    context,
+                );
                 return BodyToken::NoArguments(text.len());
             }
             MarkerMatch::Nothing if text.is_empty() => return BodyToken::More,
@@ -219,8 +222,8 @@ impl HeaderReader {
         let (token, progress) = self.value.token(text, context);
         match progress {
             ValueProgress::Open | ValueProgress::Odd => {}
-            ValueProgress::Complete | ValueProgress::Closed => self.end(BlockCompletion::Whole, context),
-            ValueProgress::Cut => self.end(BlockCompletion::Cut, context),
+            ValueProgress::Complete | ValueProgress::Closed => self.end(BlockCompletion::Complete, context),
+            ValueProgress::Cut => self.end(BlockCompletion::Truncated, context),
         }
         token
     }

@@ -201,7 +201,7 @@ impl JsonCallReader {
                     MarkerMatch::Perhaps(_) => BodyToken::More,
                     MarkerMatch::Marker { .. } if self.has_name && self.has_arguments => {
                         (self.at, self.has_name) = (JsonCallState::Done, false);
-                        context.ended = Some(BlockCompletion::Whole);
+                        context.ended = Some(BlockCompletion::Complete);
                         BodyToken::Odd("a closing bracket is missing")
                     }
                     MarkerMatch::Marker { .. } | MarkerMatch::Nothing => BodyToken::Fail,
@@ -387,7 +387,7 @@ impl JsonCallReader {
             ValueProgress::Complete => self.settle(),
             ValueProgress::Closed => {
                 self.at = JsonCallState::Done;
-                context.ended = Some(BlockCompletion::Whole);
+                context.ended = Some(BlockCompletion::Complete);
             }
             ValueProgress::Cut => return self.cut(),
         }
@@ -432,7 +432,7 @@ impl JsonCallReader {
         let Some(literal) = &mut self.literal else { return BodyToken::Fail };
         let (token, ended) = literal.token(text, LiteralSyntax::default(), context);
         match ended {
-            Some(BlockCompletion::Cut) => {
+            Some(BlockCompletion::Truncated) => {
                 (self.at, self.has_name) = (JsonCallState::Done, false);
                 context.ended = ended;
             }
@@ -481,7 +481,7 @@ impl JsonCallReader {
             return BodyToken::Fail;
         }
         self.calls += 1;
-        context.ended = Some(BlockCompletion::Whole);
+        context.ended = Some(BlockCompletion::Complete);
         self.has_name = false;
         match self.has_arguments {
             _ if self.is_flat => context.made(1, "}"),
@@ -507,7 +507,7 @@ impl JsonCallReader {
     fn cut(&mut self) -> BodyToken {
         self.at = JsonCallState::Done;
         match std::mem::take(&mut self.has_name) {
-            true => BodyToken::End(BlockCompletion::Cut),
+            true => BodyToken::End(BlockCompletion::Truncated),
             false => BodyToken::Done,
         }
     }

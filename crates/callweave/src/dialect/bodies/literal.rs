@@ -156,7 +156,7 @@ impl LiteralReader {
 
     /// Closes everything that is open, so that `out` is complete JSON. Whether nothing was missing.
     pub(in crate::dialect) fn close(&mut self, out: &mut String) -> bool {
-        let is_whole = self.at == LiteralState::Done;
+        let is_complete = self.at == LiteralState::Done;
         match self.at {
             LiteralState::String(OpenString { is_key, .. }) => {
                 out.push('"');
@@ -174,7 +174,7 @@ impl LiteralReader {
             out.push(if matches!(frame, LiteralContainer::List(_)) { ']' } else { '}' });
         }
         self.at = LiteralState::Done;
-        is_whole
+        is_complete
     }
 
     /// Reads on as a body does: a token, and how the literal ended, if it did.
@@ -189,12 +189,12 @@ impl LiteralReader {
         *context.in_doubt |= self.is_doubtful;
         match piece {
             LiteralProgress::Took(len) => (BodyToken::Converted(len), None),
-            LiteralProgress::Done(len) => (BodyToken::Converted(len), Some(BlockCompletion::Whole)),
+            LiteralProgress::Done(len) => (BodyToken::Converted(len), Some(BlockCompletion::Complete)),
             LiteralProgress::More if !context.is_last => (BodyToken::More, None),
             LiteralProgress::More if !text.is_empty() => (BodyToken::Markup(text.len()), None),
             LiteralProgress::More => {
                 self.close(context.scratch);
-                (BodyToken::Converted(0), Some(BlockCompletion::Cut))
+                (BodyToken::Converted(0), Some(BlockCompletion::Truncated))
             }
             LiteralProgress::Bad => (BodyToken::Fail, None),
         }

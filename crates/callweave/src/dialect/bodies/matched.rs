@@ -26,7 +26,7 @@ impl MatchedReader {
         match tokens.next() {
             Some((BodyToken::Name(len), name)) => context.named(len, &name),
             Some((BodyToken::Converted(len), arguments)) => {
-                context.ended = Some(BlockCompletion::Whole);
+                context.ended = Some(BlockCompletion::Complete);
                 context.made(len, &arguments)
             }
             Some((token, _)) => token,

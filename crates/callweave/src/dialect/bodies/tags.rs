@@ -47,9 +47,9 @@ pub(in crate::dialect) fn attribute_of<'t>(header: &'t str, attribute: &str) -> 
     let mut rest = header;
     loop {
         let at = rest.find(attribute)?;
-        let is_whole = at == 0 || rest[..at].ends_with(|before: char| before.is_whitespace());
+        let is_complete = at == 0 || rest[..at].ends_with(|before: char| before.is_whitespace());
         let after = rest[at + attribute.len()..].trim_start();
-        if let (true, Some(value)) = (is_whole, after.strip_prefix('=')) {
+        if let (true, Some(value)) = (is_complete, after.strip_prefix('=')) {
             let value = value.trim_start();
             return Some(match value.chars().next() {
                 Some(quote @ ('"' | '\'')) => value[1..].split(quote).next().unwrap_or_default(),

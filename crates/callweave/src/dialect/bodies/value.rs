@@ -280,8 +280,8 @@ impl ValueReader {
             (0, ValueProgress::Open) if !context.is_last => (BodyToken::More, ValueProgress::Open),
             (0, ValueProgress::Open) => {
                 // A number is known to be complete only when nothing else follows it.
-                let is_whole = self.loose.is_none() && self.scanner.finish() == ScanStatus::Complete;
-                (BodyToken::Markup(0), if is_whole { ValueProgress::Complete } else { ValueProgress::Cut })
+                let is_complete = self.loose.is_none() && self.scanner.finish() == ScanStatus::Complete;
+                (BodyToken::Markup(0), if is_complete { ValueProgress::Complete } else { ValueProgress::Cut })
             }
             (0, progress) => (BodyToken::Markup(0), progress),
             (taken, progress) => (BodyToken::Argument(taken), progress),

@@ -53,7 +53,7 @@ impl EngineRun {
                     self.was_odd = true;
                     self.shared.in_doubt = true;
                 }
-                self.end_call(BlockCompletion::Cut, sink);
+                self.end_call(BlockCompletion::Truncated, sink);
                 self.state = EngineState::After { form, is_closed: false };
                 self.open_gap(false);
                 return EngineStep::Took(0);
@@ -63,17 +63,17 @@ impl EngineRun {
     }
 
     pub(super) fn end_call(&mut self, completion: BlockCompletion, sink: &mut EventSink<'_>) {
-        if completion == BlockCompletion::Cut && !self.was_odd {
+        if completion == BlockCompletion::Truncated && !self.was_odd {
             self.emitter.notice(NoticeCode::IncompleteArguments, "a call is cut in its arguments", sink);
         }
         if self.shared.in_doubt && !self.was_odd {
             self.emitter.notice(NoticeCode::MalformedCall, "the end of a value is in doubt", sink);
         }
         let is_refused = self.has_damage && !self.accepts_after_damage;
-        self.has_damage |= self.shared.in_doubt || completion == BlockCompletion::Cut;
-        let is_whole = completion == BlockCompletion::Whole;
+        self.has_damage |= self.shared.in_doubt || completion == BlockCompletion::Truncated;
+        let is_complete = completion == BlockCompletion::Complete;
         self.emitter
-            .end(if is_whole && is_refused { BlockCompletion::AfterDamage } else { completion }, sink);
+            .end(if is_complete && is_refused { BlockCompletion::AfterDamage } else { completion }, sink);
     }
 
     /// Right after a body: closers, separators, and further bodies under the same opener.

@@ -75,7 +75,7 @@ impl<'e> Sink<Event<'e>> for HeldEvents {
                     }
                 }
             }
-            EventKind::BlockEnd { completion: BlockCompletion::Cut, .. } => self.has_cut = true,
+            EventKind::BlockEnd { completion: BlockCompletion::Truncated, .. } => self.has_cut = true,
             _ => {}
         }
         if let (
@@ -106,14 +106,14 @@ impl EngineRun {
             fences: 0,
             log: Vec::new(),
             is_doubted: true,
-            is_in_block: !place.is_thought(),
-            is_in_thought: place.is_thought(),
-            has_text: self.has_text && !place.is_thought(),
+            is_in_block: !place.is_reasoning(),
+            is_in_reasoning: place.is_reasoning(),
+            has_text: self.has_text && !place.is_reasoning(),
             thought_of: Vec::new(),
             calls: 0,
             ..*self
         };
-        let remark = if place.is_thought() { LONGEST_REMARK } else { 0 };
+        let remark = if place.is_reasoning() { LONGEST_REMARK } else { 0 };
         let kept = HeldEvents { remark, ..HeldEvents::default() };
         self.state = EngineState::Doubt(Box::new(DoubtfulCall { run, kept, read: 0, place, space, why }));
         EngineStep::Took(0)
@@ -126,10 +126,10 @@ impl EngineRun {
         let end = boundary(text, LONGEST);
         let is_too_long = end < text.len();
         let is_end = is_last && !is_too_long;
-        doubt.run.is_cut = self.is_cut;
-        let was_in_thought = doubt.place.is_thought();
+        doubt.run.is_truncated = self.is_truncated;
+        let was_in_reasoning = doubt.place.is_reasoning();
         loop {
-            let is_closed = was_in_thought && !doubt.run.is_in_thought;
+            let is_closed = was_in_reasoning && !doubt.run.is_in_reasoning;
             doubt.kept.remark = if is_closed { 0 } else { doubt.kept.remark };
             let calls = doubt.run.calls;
             let next = PendingText { text: &text[doubt.read..end], is_last: is_end, ..ahead };
@@ -158,14 +158,14 @@ impl EngineRun {
             return EngineStep::Wait;
         }
         // What was said of a call in a thought that is closed is a part of that thought.
-        let is_remarked = was_in_thought && !doubt.run.is_in_thought && doubt.run.has_text;
+        let is_remarked = was_in_reasoning && !doubt.run.is_in_reasoning && doubt.run.has_text;
         let is_listed =
             doubt.why == DoubtReason::Listed && !text[doubt.space..].trim_ascii_end().contains('\n');
         let is_call = !is_listed
             && doubt.run.calls > 0
-            && (was_in_thought || !doubt.kept.has_cut)
+            && (was_in_reasoning || !doubt.kept.has_cut)
             && !is_remarked
-            && !self.is_cut;
+            && !self.is_truncated;
         if !is_call {
             let end = self.emitter.offset() + end as u64;
             return self.dismiss(end, "the answer does not end with it", sink);
@@ -175,7 +175,7 @@ impl EngineRun {
         else {
             return EngineStep::Wait;
         };
-        let detail = match was_in_thought {
+        let detail = match was_in_reasoning {
             true => "a call stands in a thought, which it ends",
             false => "a call stands in a code block, or without its opener, and the answer ends with it",
         };
@@ -205,7 +205,7 @@ impl EngineRun {
             self.emitter.notice(NoticeCode::Judged, detail, sink);
         }
         let calls = doubt.kept.calls.whole;
-        if doubt.place.is_thought() && !calls.is_empty() {
+        if doubt.place.is_reasoning() && !calls.is_empty() {
             self.thought_of = calls;
         }
         EngineStep::Took(0)
@@ -237,7 +237,7 @@ impl EngineRun {
 
     /// Where an answer ends in a thought, with nothing told: the last calls of that thought are meant.
     pub(super) fn tell_thought_of(&mut self, sink: &mut EventSink<'_>) {
-        if self.has_text || self.calls > 0 || self.is_cut {
+        if self.has_text || self.calls > 0 || self.is_truncated {
             return;
         }
         self.emitter.tell_meant(&std::mem::take(&mut self.thought_of), sink);

@@ -63,7 +63,7 @@ struct EngineRun {
     /// The visible text so far, as long as it may turn out to be a thought that the prompt opened.
     lead: Option<String>,
     /// Whether the visible text speaks of the tag that opens a thought, and not yet of the one that ends it.
-    mentions_thought: bool,
+    mentions_reasoning: bool,
     /// Where prose goes on in its block and its line, if it does.
     calm: Option<ProseKind>,
     /// What the visible text is shown behind.
@@ -84,12 +84,12 @@ struct EngineRun {
     is_doubted: bool,
     is_in_block: bool,
     /// Whether the thought around what is doubted is still open.
-    is_in_thought: bool,
+    is_in_reasoning: bool,
     /// Nothing before this offset is doubted again, and nothing before that opens a call.
     settled: u64,
     shown: u64,
     /// Whether the answer was cut, and did not end by itself.
-    is_cut: bool,
+    is_truncated: bool,
     /// How many calls were told.
     calls: usize,
     /// Whether a call was damaged so that its end is in doubt, and whether calls behind it count nevertheless.
@@ -197,13 +197,13 @@ impl TextEngine {
             }
             _ => EngineState::Prose(ProseKind::Text),
         };
-        let may_be_thought = start.is_none() && plan.has_thoughts;
+        let may_be_reasoning = start.is_none() && plan.has_reasoning;
         let run = EngineRun {
             state,
             emitter: BlockEmitter::new(choice),
             shared: EngineContext { tools, ..EngineContext::default() },
             is_gap: true,
-            lead: may_be_thought.then(String::new),
+            lead: may_be_reasoning.then(String::new),
             continues: only.map_or_else(String::new, |only| only.continues.clone()),
             is_named: !plan.is_auto(),
             is_trusting,
@@ -268,7 +268,7 @@ impl TextEngine {
             run.flag_begun(sink);
             let arguments = if call.arguments.is_empty() { "{}" } else { &call.arguments };
             run.emitter.argument(arguments, call.end - call.start, sink);
-            run.end_call(BlockCompletion::Whole, sink);
+            run.end_call(BlockCompletion::Complete, sink);
             run.state = EngineState::Prose(ProseKind::Text);
             run.calls += 1;
             run.open_gap(false);
@@ -289,12 +289,12 @@ impl TextEngine {
 
     /// Says how the answer ends, before its last text is read.
     pub(super) fn ends(&mut self, answer: BlockCompletion) {
-        self.run.is_cut = answer == BlockCompletion::Cut;
+        self.run.is_truncated = answer == BlockCompletion::Truncated;
     }
 
     /// Ends what is open. All text must have been read as the last.
     pub(super) fn finish(&mut self, sink: &mut EventSink<'_>) {
-        self.run.emitter.end(BlockCompletion::Whole, sink);
+        self.run.emitter.end(BlockCompletion::Complete, sink);
         self.run.tell_thought_of(sink);
     }
 

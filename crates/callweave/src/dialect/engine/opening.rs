@@ -99,7 +99,7 @@ impl EngineRun {
                 }
                 BodyToken::Empty(_) if opening.opener.is_none() => {}
                 // What is cut after its name is a call that was cut.
-                BodyToken::End(BlockCompletion::Cut)
+                BodyToken::End(BlockCompletion::Truncated)
                     if opening.has_name && opening.damage.is_none() && is_last && opening.is_marked(plan) =>
                 {
                     let is_vouched =
@@ -138,7 +138,8 @@ impl EngineRun {
             else {
                 continue;
             };
-            if opening.ended == Some(BlockCompletion::Whole) && is_mended(&opening.head, &self.shared) {
+            if opening.ended == Some(BlockCompletion::Complete) && is_normalized(&opening.head, &self.shared)
+            {
                 arguments = ArgumentEvidence::Begun;
             }
             let OpeningCandidate { standing, follows_tag, place, .. } = *opening;
@@ -378,7 +379,7 @@ fn element_len(text: &str) -> Option<usize> {
 const SCHEMA: &str = "{\"type\":\"object\"";
 
 /// Whether damaged arguments can be mended, and are the tool's own then.
-fn is_mended(arguments: &str, shared: &EngineContext) -> bool {
+fn is_normalized(arguments: &str, shared: &EngineContext) -> bool {
     let (mended, mut tape) = (repair(arguments), Tape::new());
     let Ok(arguments) = tape.parse(&mended.text) else { return false };
     if shared.tools.is_empty() {

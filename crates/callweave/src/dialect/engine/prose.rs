@@ -19,7 +19,7 @@ use crate::event::{CallKind, DeltaKind, EventSink, NoticeCode};
 const REACH: usize = 1024;
 
 /// How many times over a text may be read where what holds no call may hold one.
-const MOST_VAIN: u64 = 64;
+const MAX_VAIN: u64 = 64;
 /// So many bytes count as read before the text begins: a short one may be looked at as often as it likes.
 const FREE: u64 = 1024;
 
@@ -45,7 +45,7 @@ pub(super) enum ProseKind {
 
 impl ProseKind {
     #[inline]
-    pub(super) fn is_thought(self) -> bool {
+    pub(super) fn is_reasoning(self) -> bool {
         matches!(self, Self::Thought(_) | Self::MessageThought)
     }
 
@@ -91,7 +91,7 @@ impl EngineRun {
     #[inline(always)]
     fn go_on(&mut self, place: ProseKind, text: &str, sink: &mut EventSink<'_>) {
         self.emitter.go_on(text, text.len(), sink);
-        if let Some(lead) = self.lead.as_mut().filter(|_| !place.is_thought()) {
+        if let Some(lead) = self.lead.as_mut().filter(|_| !place.is_reasoning()) {
             lead.push_str(text);
         }
     }
@@ -113,7 +113,7 @@ impl EngineRun {
                 self.gap_seen = space;
                 return EngineStep::Wait;
             }
-            let is_all = self.emitter.is_untouched() && !place.is_thought() && !self.is_frame;
+            let is_all = self.emitter.is_untouched() && !place.is_reasoning() && !self.is_frame;
             match is_all {
                 true => self.emitter.prose(DeltaKind::Text, text, space, sink),
                 false => self.emitter.markup(text, sink),
@@ -209,11 +209,11 @@ impl EngineRun {
 
     /// Prose, the first `space` bytes of which are the white space of a gap.
     pub(super) fn words(&mut self, text: &str, space: usize, place: ProseKind, sink: &mut EventSink<'_>) {
-        let (space, words) = text.split_at(if self.is_frame || place.is_thought() { space } else { 0 });
+        let (space, words) = text.split_at(if self.is_frame || place.is_reasoning() { space } else { 0 });
         self.emitter.markup(space, sink);
         match place {
             ProseKind::MessageNothing => self.emitter.markup(words, sink),
-            _ if place.is_thought() => self.emitter.prose(DeltaKind::Reasoning, words, words.len(), sink),
+            _ if place.is_reasoning() => self.emitter.prose(DeltaKind::Reasoning, words, words.len(), sink),
             _ => self.visible(words, sink),
         }
         self.position.follow(words);
@@ -288,7 +288,7 @@ impl EngineRun {
         }
         let is_text = match meaning {
             // A text that only looks like calls is not read over and over.
-            MarkerMeaning::Open(_) if self.vain > MOST_VAIN * (offset + FREE) => true,
+            MarkerMeaning::Open(_) if self.vain > MAX_VAIN * (offset + FREE) => true,
             MarkerMeaning::Open(_) if self.is_trusting => false,
             MarkerMeaning::Fence if self.is_trusting => true,
             MarkerMeaning::Open(opener) => {
@@ -343,10 +343,10 @@ impl EngineRun {
                 };
                 !ends || !matches!(position.standing(), MarkerPosition::Plain | MarkerPosition::LineStart)
             }
-            MarkerMeaning::Drop { .. } if place.is_thought() => {
+            MarkerMeaning::Drop { .. } if place.is_reasoning() => {
                 matches!(position.standing(), MarkerPosition::Quoted | MarkerPosition::Code)
             }
-            _ if place.is_thought() => false,
+            _ if place.is_reasoning() => false,
             // Reasoning opens where nothing was said yet, behind other markup, or with its first word or line: a sentence
             // about the tag goes on behind it.
             MarkerMeaning::Think(_)
@@ -361,12 +361,12 @@ impl EngineRun {
                     next => !next.is_some_and(|next| next.is_alphanumeric() || next == '\n' || next == '\r'),
                 };
                 if speaks {
-                    (self.lead, self.mentions_thought) = (None, true);
+                    (self.lead, self.mentions_reasoning) = (None, true);
                 }
                 speaks
             }
-            MarkerMeaning::Unthink if self.mentions_thought => {
-                self.mentions_thought = false;
+            MarkerMeaning::Unthink if self.mentions_reasoning => {
+                self.mentions_reasoning = false;
                 true
             }
             // `Write </think> to end it.`
@@ -433,7 +433,7 @@ impl EngineRun {
                 self.enter("", EngineState::Header { is_given: false }, !self.has_text, sink);
                 EngineStep::Took(space)
             }
-            MarkerMeaning::Think(_) if place.is_thought() && !self.is_gap => {
+            MarkerMeaning::Think(_) if place.is_reasoning() && !self.is_gap => {
                 // A thought inside a thought: the model quotes its own marker.
                 self.words(&text[..whole], 0, place, sink);
                 EngineStep::Took(whole)
@@ -443,7 +443,7 @@ impl EngineRun {
                 self.enter(&text[..whole], EngineState::Prose(ProseKind::Thought(which)), true, sink)
             }
             MarkerMeaning::Unthink | MarkerMeaning::End => {
-                if meaning == MarkerMeaning::Unthink && !place.is_thought() {
+                if meaning == MarkerMeaning::Unthink && !place.is_reasoning() {
                     self.unthink(sink);
                 }
                 self.lead = None;
@@ -472,7 +472,7 @@ impl EngineRun {
             strength,
             standing: position.standing(),
             // Nobody begins a thought with what he only shows.
-            is_in_thought: place.is_thought() && self.emitter.is_thinking(),
+            is_in_reasoning: place.is_reasoning() && self.emitter.is_thinking(),
             is_doubted: self.is_doubted,
             is_in_block: self.is_in_block,
             name: "",
@@ -488,7 +488,7 @@ impl EngineRun {
 
     /// A thought ends that did not begin here: the prompt began it, if nothing else has come yet.
     fn unthink(&mut self, sink: &mut EventSink<'_>) {
-        if std::mem::take(&mut self.is_in_thought) {
+        if std::mem::take(&mut self.is_in_reasoning) {
             return;
         }
         match self.lead.take() {
@@ -606,7 +606,7 @@ impl EngineRun {
                 return EngineStep::Took(whole);
             }
         };
-        let is_frame = !self.has_text && !place.is_thought();
+        let is_frame = !self.has_text && !place.is_reasoning();
         self.enter(&text[..whole], EngineState::Prose(place), is_frame, sink)
     }
 }

@@ -168,8 +168,8 @@ impl ResponseChain {
     }
 
     /// Whether the upstream is to be interrupted.
-    pub(in crate::exchange) fn is_cut(&self) -> bool {
-        self.stopper.as_ref().is_some_and(|stopper| stopper.is_cut())
+    pub(in crate::exchange) fn is_truncated(&self) -> bool {
+        self.stopper.as_ref().is_some_and(|stopper| stopper.is_truncated())
     }
 
     /// Whether every call is complete, so that only a next one may follow.

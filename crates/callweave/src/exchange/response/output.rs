@@ -41,7 +41,7 @@ pub(in crate::exchange) struct ClientOutput {
     /// Whether the response keeps the id that the upstream gave it.
     keeps_id: bool,
     /// Whether the client gets the usage.
-    tells_usage: bool,
+    emits_usage: bool,
     is_raw: bool,
     /// Rewrites frames of the upstream that need it.
     rewrite: Option<Box<FrameRewriter>>,
@@ -75,7 +75,7 @@ pub(in crate::exchange) struct OutputConfig {
     pub(in crate::exchange) is_kept: bool,
     pub(in crate::exchange) hold: HeldPart,
     pub(in crate::exchange) keeps_id: bool,
-    pub(in crate::exchange) tells_usage: bool,
+    pub(in crate::exchange) emits_usage: bool,
     /// Whether the client gets the bytes of the upstream.
     pub(in crate::exchange) is_raw: bool,
     /// Whether the client skips comments.
@@ -94,7 +94,7 @@ impl ClientOutput {
             is_kept,
             hold,
             keeps_id,
-            tells_usage,
+            emits_usage,
             is_raw,
             has_comments,
             has_lines,
@@ -123,7 +123,7 @@ impl ClientOutput {
             is_holding: hold == HeldPart::All,
             has_begun: false,
             keeps_id,
-            tells_usage,
+            emits_usage,
             is_raw,
             rewrite,
             tail: [0; 4],
@@ -299,7 +299,7 @@ impl ClientOutput {
     pub(in crate::exchange) fn put_body(&mut self, message: &Message) {
         if !self.is_raw {
             let IncomingRequest { wire, options, .. } = &*self.incoming;
-            wire.protocol.encode_whole(message, options, &mut self.buffer);
+            wire.protocol.encode_body(message, options, &mut self.buffer);
         }
     }
 
@@ -347,12 +347,12 @@ impl<'e> Sink<Event<'e>> for ClientOutput {
         match &mut event.body {
             // An id of another protocol is none here, and may repeat in the next response. One under which a response is
             // kept already would hide that.
-            EventKind::Start { id, .. } | EventKind::Identity { scope: EventScope::Answer, id, .. }
+            EventKind::Start { id, .. } | EventKind::Identity { scope: EventScope::Response, id, .. }
                 if !self.keeps_id || id.as_deref().is_some_and(|id| self.is_taken(id)) =>
             {
                 *id = None;
             }
-            EventKind::Usage { .. } if !self.tells_usage => return,
+            EventKind::Usage { .. } if !self.emits_usage => return,
             EventKind::Usage { counters, raw, .. } if self.spent != TokenCounts::default() => {
                 *counters = counters.plus(&self.spent);
                 *raw = JsonText::from_value(&Value::object([]));

@@ -136,7 +136,7 @@ impl ResponseStats {
     }
 
     fn end(&mut self, mut call: CallOutcome, completion: BlockCompletion) {
-        if completion != BlockCompletion::Whole {
+        if completion != BlockCompletion::Complete {
             call.outcome = CallResolution::Truncated;
         } else if let Some(reason) = &call.reason {
             self.complaints.push((call.id.clone(), reason.clone()));

@@ -18,7 +18,7 @@ pub(in crate::exchange) struct StopStage {
     /// Blocks that are left out.
     dropped: HashSet<BlockId>,
     items: Vec<(u32, ItemId)>,
-    is_cut: bool,
+    is_truncated: bool,
     /// Whether only the ends of open blocks are let through.
     is_ending: bool,
     /// Whether the response ended by itself.
@@ -44,8 +44,8 @@ impl StopStage {
     }
 
     /// Whether the response was ended here.
-    pub(in crate::exchange) fn is_cut(&self) -> bool {
-        self.is_cut
+    pub(in crate::exchange) fn is_truncated(&self) -> bool {
+        self.is_truncated
     }
 
     /// Whether every call is complete, so that only a next one may follow. Of native calls that are open the decoder says
@@ -57,7 +57,7 @@ impl StopStage {
             _ => has_complete_calls,
         };
         self.mode.is_some()
-            && !self.is_cut
+            && !self.is_truncated
             && !self.is_over
             && self.choices.values().all(is_complete)
             && !self.choices.is_empty()
@@ -71,7 +71,7 @@ impl StopStage {
     /// Takes the next event.
     pub(in crate::exchange) fn push(&mut self, event: Event<'_>, sink: &mut EventSink<'_>) {
         // Clients know only the first of several responses in one body.
-        if self.is_cut
+        if self.is_truncated
             || self.is_over
             || self.is_dropped(&event)
             || self.is_ending && !self.is_of_open(&event)
@@ -100,12 +100,12 @@ impl StopStage {
                 let is_call = choice.open.iter().any(|(open, is_call)| open == block && *is_call);
                 choice.open.retain(|(open, _)| open != block);
                 choice.ended += usize::from(is_call);
-                let is_whole = is_call && *completion == BlockCompletion::Whole;
+                let is_complete = is_call && *completion == BlockCompletion::Complete;
                 sink.put(event);
                 // The others are let through to the end of their first call, too.
                 let is_done = |choice: &ChoiceCalls| choice.is_finished || choice.ended > 0;
                 let is_first = self.mode == Some(StopMode::First) && !self.is_ending;
-                if is_whole && is_first && self.choices.values().all(is_done) {
+                if is_complete && is_first && self.choices.values().all(is_done) {
                     self.cut(sink);
                 }
                 return;
@@ -122,14 +122,14 @@ impl StopStage {
 
     /// Ends the response here.
     pub(in crate::exchange) fn cut(&mut self, sink: &mut EventSink<'_>) {
-        if self.is_over || std::mem::replace(&mut self.is_cut, true) {
+        if self.is_over || std::mem::replace(&mut self.is_truncated, true) {
             return;
         }
         for (&number, choice) in &self.choices {
             for &(block, _) in &choice.open {
                 sink.put(Event::new(
                     number,
-                    EventKind::BlockEnd { block, completion: BlockCompletion::Whole },
+                    EventKind::BlockEnd { block, completion: BlockCompletion::Complete },
                 ));
             }
         }
@@ -180,7 +180,7 @@ fn block_of<'b>(body: &'b EventKind<'_>) -> Option<&'b BlockId> {
         | EventKind::BlockEnd { block, .. }
         | EventKind::Identity { scope: EventScope::Block(block), .. }
         | EventKind::Attachment { scope: EventScope::Block(block), .. }
-        | EventKind::Foreign { scope: EventScope::Block(block), .. } => Some(block),
+        | EventKind::Extra { scope: EventScope::Block(block), .. } => Some(block),
         _ => None,
     }
 }
@@ -206,7 +206,7 @@ mod tests {
         [
             EventKind::block_start(BlockId(block), kind),
             EventKind::Delta { block: BlockId(block), kind: DeltaKind::Arguments, text: "{}".into() },
-            EventKind::BlockEnd { block: BlockId(block), completion: BlockCompletion::Whole },
+            EventKind::BlockEnd { block: BlockId(block), completion: BlockCompletion::Complete },
         ]
     }
 
@@ -214,7 +214,7 @@ mod tests {
         [
             EventKind::block_start(BlockId(block), BlockKind::Text),
             EventKind::Delta { block: BlockId(block), kind: DeltaKind::Text, text: "tail".into() },
-            EventKind::BlockEnd { block: BlockId(block), completion: BlockCompletion::Whole },
+            EventKind::BlockEnd { block: BlockId(block), completion: BlockCompletion::Complete },
         ]
     }
 
@@ -253,7 +253,7 @@ mod tests {
             ),
             "{kinds:?}"
         );
-        assert!(stopper.is_cut);
+        assert!(stopper.is_truncated);
     }
 
     #[test]
@@ -262,7 +262,7 @@ mod tests {
         let (mut stopper, mut events) = run(on(StopMode::All), [start, delta]);
         assert!(!stopper.awaits_call(false) && stopper.awaits_call(true));
         stopper.push(Event::new(0, end), &mut events);
-        assert!(stopper.awaits_call(false) && !stopper.is_cut);
+        assert!(stopper.awaits_call(false) && !stopper.is_truncated);
         stopper.cut(&mut events);
         assert!(matches!(events.last().map(|event| &event.body), Some(EventKind::End)));
     }
@@ -280,7 +280,7 @@ mod tests {
             }
             assert!(!stopper.is_over && events.len() == 3, "{events:?}");
             stopper.cut(&mut events);
-            assert!(stopper.is_cut && events.len() == 5, "{events:?}");
+            assert!(stopper.is_truncated && events.len() == 5, "{events:?}");
         }
     }
 
@@ -288,16 +288,16 @@ mod tests {
     fn no_more_calls_than_allowed_are_let_through() {
         let stop = StopPolicy { max_calls: Some(1), ..on(StopMode::All) };
         let (stopper, events) = run(stop, call(1).into_iter().chain(call(2)));
-        assert!(stopper.is_cut && events.len() == 5, "{events:?}");
+        assert!(stopper.is_truncated && events.len() == 5, "{events:?}");
     }
 
     #[test]
     fn calls_of_a_next_response_in_the_same_body_end_nothing() {
         let bodies = text(0).into_iter().chain([EventKind::End]).chain(call(1));
         let (mut stopper, mut events) = run(on(StopMode::First), bodies.collect::<Vec<_>>());
-        assert!(!stopper.is_cut && !stopper.awaits_call(false));
+        assert!(!stopper.is_truncated && !stopper.awaits_call(false));
         stopper.cut(&mut events);
-        assert!(!stopper.is_cut);
+        assert!(!stopper.is_truncated);
         assert_eq!(events.len(), 4);
     }
 

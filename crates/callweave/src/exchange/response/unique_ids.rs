@@ -63,7 +63,7 @@ impl UniqueIds {
                 }
             }
             EventKind::Start { id: Some(id), .. }
-            | EventKind::Identity { scope: EventScope::Answer, id: Some(id), .. }
+            | EventKind::Identity { scope: EventScope::Response, id: Some(id), .. }
                 if self.incoming.may_be_followed() =>
             {
                 self.response_id = Some(id.to_string());

@@ -89,7 +89,7 @@ impl RepairParser<'_> {
             return false;
         }
         if let Some(edits) = number(text) {
-            self.is_cut |= is_at_end && !text.ends_with(|c: char| c.is_ascii_digit());
+            self.is_truncated |= is_at_end && !text.ends_with(|c: char| c.is_ascii_digit());
             let has_digits = text.bytes().any(|byte| byte.is_ascii_digit());
             let kind = if has_digits { RepairChangeKind::Number } else { RepairChangeKind::Missing };
             for (at, length, replacement) in edits {
@@ -101,7 +101,7 @@ impl RepairParser<'_> {
             && (self.options.is_prefix || context != StringContext::Root)
             && let Some(literal) = literal_beginning_with(text)
         {
-            self.is_cut = true;
+            self.is_truncated = true;
             self.change(start, end, literal, RepairChangeKind::Cut);
             return false;
         }

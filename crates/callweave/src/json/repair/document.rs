@@ -89,7 +89,7 @@ impl RepairParser<'_> {
             return Err(ParseStop::Hopeless(why, 0));
         }
         self.gather(items);
-        Ok((self.changes, self.is_cut))
+        Ok((self.changes, self.is_truncated))
     }
 
     /// A bracket right before a fence belongs to nothing.

@@ -123,7 +123,7 @@ impl RepairOptions {
             let (verdict, text) = (RepairVerdict::Valid, Cow::Borrowed(text));
             return RepairedJson { verdict, text, changes: Vec::new(), closed: None };
         };
-        let (changes, is_cut) = match self.parse(text, sound, 0) {
+        let (changes, is_truncated) = match self.parse(text, sound, 0) {
             Ok(found) => found,
             Err((why, at)) => return RepairedJson::hopeless(why, at),
         };
@@ -135,7 +135,7 @@ impl RepairOptions {
             debug_assert!(false, "the changes do not give JSON: {text:?} became {mended:?}");
             return RepairedJson::hopeless(HopelessReason::NoJson, 0);
         }
-        let (verdict, text, closed) = match (is_cut, self.closes) {
+        let (verdict, text, closed) = match (is_truncated, self.closes) {
             (false, _) => (RepairVerdict::Repaired, mended, None),
             (true, true) => (RepairVerdict::Incomplete, mended, None),
             (true, false) => (RepairVerdict::Incomplete, String::new(), Some(mended)),
@@ -158,8 +158,8 @@ impl RepairOptions {
         match wide::narrow(text, sound) {
             Some(narrowed) => {
                 let found = self.parse_narrow(&narrowed.text, sound, level);
-                let (changes, is_cut) = found.map_err(|(why, at)| (why, narrowed.place(at)))?;
-                Ok((narrowed.compose(changes), is_cut))
+                let (changes, is_truncated) = found.map_err(|(why, at)| (why, narrowed.place(at)))?;
+                Ok((narrowed.compose(changes), is_truncated))
             }
             None => self.parse_narrow(text, sound, level),
         }
@@ -178,8 +178,8 @@ impl RepairOptions {
             Err(ParseStop::Encoded) => {
                 let decoded = encoded::decode(text);
                 let found = self.parse(&decoded.text, 0, level + 1);
-                let (changes, is_cut) = found.map_err(|(why, at)| (why, decoded.place(at)))?;
-                Ok((decoded.compose(changes), is_cut))
+                let (changes, is_truncated) = found.map_err(|(why, at)| (why, decoded.place(at)))?;
+                Ok((decoded.compose(changes), is_truncated))
             }
         }
     }

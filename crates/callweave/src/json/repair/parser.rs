@@ -33,7 +33,7 @@ pub(super) struct RepairParser<'t> {
     pub(super) settled: usize,
     pub(super) last: LastValue,
     /// Whether the text ended before the document did.
-    pub(super) is_cut: bool,
+    pub(super) is_truncated: bool,
     /// How often an open string may still be followed to the end of the text.
     pub(super) searches_left: u8,
     level: u8,
@@ -128,7 +128,7 @@ impl<'t> RepairParser<'t> {
             stack: Vec::new(),
             settled: 0,
             last: LastValue { start: 0, end: 0, is_string: false, closed: None },
-            is_cut: false,
+            is_truncated: false,
             searches_left: 8,
             level,
             expect: Expectation::Value,
@@ -253,9 +253,9 @@ impl<'t> RepairParser<'t> {
             let has_newline = self.skip_noise();
             if self.at >= self.source.len() || self.source.is_fence(self.at) {
                 // Braces that were never there are not missing at the end.
-                let is_whole =
+                let is_complete =
                     self.expect == Expectation::AfterValue && self.stack.iter().all(|frame| frame.is_implied);
-                self.is_cut |= self.at >= self.source.len() && !is_whole;
+                self.is_truncated |= self.at >= self.source.len() && !is_complete;
                 self.close_all();
                 return Ok(());
             }

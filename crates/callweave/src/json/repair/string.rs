@@ -115,7 +115,7 @@ impl RepairParser<'_> {
         let mut at = inside;
         loop {
             let Some(byte) = self.source.byte(at) else {
-                self.is_cut = true;
+                self.is_truncated = true;
                 self.change(at, at, "\"", RepairChangeKind::Cut);
                 self.at = at;
                 return at;
@@ -289,7 +289,7 @@ impl RepairParser<'_> {
             }
         }
         let end = self.source.len();
-        self.is_cut = true;
+        self.is_truncated = true;
         self.at = end;
         let is_empty = self.source.text[reading.start..].trim().is_empty();
         let is_left_out = match context {

@@ -196,11 +196,11 @@ impl SchemaGraph {
         budget: &mut StepBudget,
     ) -> Result<Option<()>, BudgetSpent> {
         /// Alternatives inside alternatives that are followed.
-        const MOST: usize = 16;
+        const MAX: usize = 16;
         let kind = TypeSet::ARRAY;
         let node = &self.nodes[id];
         budget.spend_on(node.together.len())?;
-        if node.is_choice || !node.types.contains(kind) || depth > MOST {
+        if node.is_choice || !node.types.contains(kind) || depth > MAX {
             return Ok(None);
         }
         for group in self.together(id).flat_map(|node| &node.any) {
@@ -279,12 +279,12 @@ impl SchemaGraph {
     /// A schema and those that hold with it, as many as tools have; a longer chain of references only
     /// says less, which validation makes good.
     fn conjunction(&self, id: SchemaNodeId) -> Vec<SchemaNodeId> {
-        const MOST: usize = 64;
+        const MAX: usize = 64;
         let mut found = vec![id];
         let mut at = 0;
         while let Some(&id) = found.get(at) {
             for &other in &self.nodes[id].all {
-                if found.len() < MOST && !found.contains(&other) {
+                if found.len() < MAX && !found.contains(&other) {
                     found.push(other);
                 }
             }

@@ -220,7 +220,7 @@ pub enum MissingMembers {
 pub enum TextCompleteness {
     /// All of it is there.
     #[default]
-    Whole,
+    Complete,
     /// It is the beginning of a longer one: a number at its end is not complete.
     Prefix,
 }
@@ -377,7 +377,7 @@ impl<'s> SchemaPlace<'s> {
     /// alternative say holds together, what alternatives say is allowed side by side.
     fn step(&self, next: impl Fn(&SchemaGraph, SchemaNodeId) -> Option<SchemaNodeId>) -> Option<Self> {
         /// So many schemas and names are looked at; more of them only leave a type open.
-        const MOST: usize = 4096;
+        const MAX: usize = 4096;
         let mut looks = 0;
         let mut ids = Vec::new();
         let mut types = TypeSet::NONE;
@@ -396,7 +396,7 @@ impl<'s> SchemaPlace<'s> {
                 }
                 for &branch in self.graph.node(id).any.iter().flatten() {
                     looks += 1 + seen.len() / 16;
-                    if looks > MOST {
+                    if looks > MAX {
                         return None;
                     }
                     if !seen.contains(&branch) {

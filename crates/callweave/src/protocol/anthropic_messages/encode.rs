@@ -77,10 +77,10 @@ const READ: &[&str] = &[
 const INCOMPLETE: &str = "max_tokens";
 
 /// Whether the value is an object whose type is that word.
-fn calls_itself(word: &str, value: &JsonText<'_>) -> bool {
+fn calls_itself(wire_type: &str, value: &JsonText<'_>) -> bool {
     let mut tape = Tape::new();
     let own = tape.parse(value.as_str()).ok().and_then(|object| object.get("type")?.str());
-    own.is_some_and(|own| own.is(word))
+    own.is_some_and(|own| own.is(wire_type))
 }
 
 /// Whether a result says which call it answers; one that was cut may not.
@@ -89,9 +89,9 @@ fn answers(result: &JsonText<'_>) -> bool {
 }
 
 /// A block: its type, what such blocks usually hold unless the members say otherwise, and the members.
-fn write_block(word: &str, usual: &[(&str, &str)], members: &MemberPaths, writer: &mut JsonWriter<'_>) {
+fn write_block(wire_type: &str, usual: &[(&str, &str)], members: &MemberPaths, writer: &mut JsonWriter<'_>) {
     writer.object();
-    writer.text_member("type", word);
+    writer.text_member("type", wire_type);
     for (key, value) in usual.iter().filter(|(key, _)| members.get(key).is_none()) {
         writer.raw_member(key, value);
     }
@@ -103,8 +103,8 @@ fn stop_reason(reason: FinishReason, said: Option<&str>) -> &str {
     finish_word(reason, said, FINISH).unwrap_or(INCOMPLETE)
 }
 
-fn write_error(error: &UpstreamError<'_>, is_mended: bool, writer: &mut JsonWriter<'_>) {
-    if !is_mended {
+fn write_error(error: &UpstreamError<'_>, is_normalized: bool, writer: &mut JsonWriter<'_>) {
+    if !is_normalized {
         return writer.raw_member("error", error.raw.as_str());
     }
     writer.key("error");

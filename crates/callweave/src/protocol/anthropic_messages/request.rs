@@ -88,7 +88,7 @@ fn read_message(message: Object) -> RequestMessage {
     let mut message = RequestMembers::new(message);
     let role = message.role(ROLES).unwrap_or(Role::User);
     let content = read_content(&mut message, "content");
-    RequestMessage { role, content, name: None, kept: message.rest(NAME) }
+    RequestMessage { role, content, name: None, retained: message.rest(NAME) }
 }
 
 fn read_content(members: &mut RequestMembers, path: &str) -> MessageContent {
@@ -165,7 +165,7 @@ fn read_block(block: Value, depth: AnthropicContentDepth) -> ContentPart {
     let Some(body) = body else {
         if let "tool_use" | "text" | "tool_result" | "thinking" = word.as_str() {
             block.note_malformed("type");
-            return ContentPart { kept: block.rest(NAME), ..ContentPart::new(PartKind::Opaque(word)) };
+            return ContentPart { retained: block.rest(NAME), ..ContentPart::new(PartKind::Opaque(word)) };
         }
         return ContentPart::opaque(NAME, &word, block.into_object().into());
     };
@@ -173,7 +173,7 @@ fn read_block(block: Value, depth: AnthropicContentDepth) -> ContentPart {
         block.string("type");
     }
     let cache = read_cache(&mut block);
-    ContentPart { body, cache, signature, kept: block.rest(NAME) }
+    ContentPart { body, cache, signature, retained: block.rest(NAME) }
 }
 
 fn read_source(block: &mut RequestMembers, kind: MediaKind) -> Option<Media> {
@@ -235,7 +235,7 @@ fn read_tool(tool: Object) -> RequestTool {
     if word != "custom" || tool.peek_str("name").is_none() {
         let word = if word.starts_with("web_search_") { WEB_SEARCH.to_owned() } else { word };
         return RequestTool {
-            kept: RetainedFields::whole(NAME, tool.into_object().into()),
+            retained: RetainedFields::whole(NAME, tool.into_object().into()),
             ..RequestTool::new(name, ToolKind::Builtin(word))
         };
     }
@@ -244,7 +244,7 @@ fn read_tool(tool: Object) -> RequestTool {
     let description = tool.string("description");
     let strict = tool.truth("strict");
     let cache = read_cache(&mut tool);
-    RequestTool { description, strict, cache, kept: tool.rest(NAME), ..RequestTool::new(name, kind) }
+    RequestTool { description, strict, cache, retained: tool.rest(NAME), ..RequestTool::new(name, kind) }
 }
 
 fn read_choice(body: &mut RequestMembers) -> Option<ToolChoice> {

@@ -95,18 +95,18 @@ fn stop_reason(reason: FinishReason, said: Option<&str>) -> &str {
 /// The name of an exception, which is its class.
 fn exception_name<'e>(
     error: &'e UpstreamError<'_>,
-    is_mended: bool,
+    is_normalized: bool,
     words: &'static ErrorClassNames,
 ) -> &'e str {
     let said = error
         .code
         .as_deref()
-        .filter(|code| !is_mended && code.ends_with("Exception") && code.len() < usize::from(u8::MAX));
+        .filter(|code| !is_normalized && code.ends_with("Exception") && code.len() < usize::from(u8::MAX));
     said.or_else(|| error_word(error, words)).unwrap_or_default()
 }
 
-fn write_error(error: &UpstreamError<'_>, is_mended: bool, writer: &mut JsonWriter<'_>) {
-    if !is_mended && error.raw.as_str().trim_ascii_start().starts_with('{') {
+fn write_error(error: &UpstreamError<'_>, is_normalized: bool, writer: &mut JsonWriter<'_>) {
+    if !is_normalized && error.raw.as_str().trim_ascii_start().starts_with('{') {
         return writer.raw(error.raw.as_str());
     }
     write_message(error, error_beside(error, IN_AMAZON_STREAMS), writer);

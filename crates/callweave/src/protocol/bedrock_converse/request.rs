@@ -72,7 +72,7 @@ fn read_message(message: Object) -> RequestMessage {
     let content = blocks.map_or_else(MessageContent::default, |blocks| {
         MessageContent::list(read_blocks(blocks, ConverseContentDepth::Outer))
     });
-    RequestMessage { kept: message.rest(NAME), ..RequestMessage::new(role, content) }
+    RequestMessage { retained: message.rest(NAME), ..RequestMessage::new(role, content) }
 }
 
 /// Results stand in messages, not in results.
@@ -152,7 +152,7 @@ fn read_block(block: Object, depth: ConverseContentDepth) -> ContentPart {
     let Some(body) = body else {
         return ContentPart::opaque(NAME, &word, block.into_object().into());
     };
-    ContentPart { signature, kept: block.rest(NAME), ..ContentPart::new(body) }
+    ContentPart { signature, retained: block.rest(NAME), ..ContentPart::new(body) }
 }
 
 fn read_media(block: &mut RequestMembers, word: &str, kind: MediaKind) -> Option<Media> {
@@ -212,13 +212,21 @@ fn read_tools(tools: Vec<Object>) -> Vec<RequestTool> {
         let Some(name) = tool.string("toolSpec.name") else {
             let word = tool.keys().next().unwrap_or_default().to_owned();
             let kept = RetainedFields::whole(NAME, tool.into_object().into());
-            read.push(RequestTool { kept, ..RequestTool::new(word.clone(), ToolKind::Builtin(word)) });
+            read.push(RequestTool {
+                retained: kept,
+                ..RequestTool::new(word.clone(), ToolKind::Builtin(word))
+            });
             continue;
         };
         let kind = ToolKind::Function { schema: tool.object("toolSpec.inputSchema.json").map(Value::from) };
         let description = tool.string("toolSpec.description");
         let strict = tool.truth("toolSpec.strict");
-        read.push(RequestTool { description, strict, kept: tool.rest(NAME), ..RequestTool::new(name, kind) });
+        read.push(RequestTool {
+            description,
+            strict,
+            retained: tool.rest(NAME),
+            ..RequestTool::new(name, kind)
+        });
     }
     read
 }

@@ -21,10 +21,12 @@ use crate::protocol::{Protocol, error_word, vendor};
 pub(super) const ENCODING: ProtocolEncoding = ProtocolEncoding { stream, whole, says, id_prefix: "" };
 
 /// What the protocol inside can say; errors are Bedrock's own.
-fn says(word: &str, model: Option<&str>, options: &EncodeOptions) -> WireCapabilities {
-    let inside = inside(word, model, options).and_then(|protocol| protocol.encode);
+fn says(wire_type: &str, model: Option<&str>, options: &EncodeOptions) -> WireCapabilities {
+    let inside = inside(wire_type, model, options).and_then(|protocol| protocol.encode);
     match inside {
-        Some(inside) => WireCapabilities { errors: IN_AMAZON_STREAMS, ..(inside.says)(word, model, options) },
+        Some(inside) => {
+            WireCapabilities { errors: IN_AMAZON_STREAMS, ..(inside.says)(wire_type, model, options) }
+        }
         None => WireCapabilities {
             own: &[],
             not: &[],
@@ -41,10 +43,10 @@ fn stream(options: &EncodeOptions) -> Box<dyn StreamEncoder> {
 }
 
 /// The protocol that the answer is written in; none if it is that of a plain-text model.
-fn inside(word: &str, model: Option<&str>, options: &EncodeOptions) -> Option<&'static Protocol> {
-    match options.is_mended() {
-        true => vendor(word, options.model.as_deref().or(model)),
-        false => vendor(word, None).filter(|_| !word.is_empty()),
+fn inside(wire_type: &str, model: Option<&str>, options: &EncodeOptions) -> Option<&'static Protocol> {
+    match options.is_normalized() {
+        true => vendor(wire_type, options.model.as_deref().or(model)),
+        false => vendor(wire_type, None).filter(|_| !wire_type.is_empty()),
     }
 }
 
@@ -70,20 +72,20 @@ struct InvokeStream {
 
 impl StreamEncoder for InvokeStream {
     fn encode(&mut self, event: &Event<'_>, out: &mut Vec<u8>) {
-        let is_mended = self.options.is_mended();
+        let is_normalized = self.options.is_normalized();
         match &event.body {
-            EventKind::Start { word, model, members, .. } => {
+            EventKind::Start { wire_type, model, extra: members, .. } => {
                 *self = Self {
                     options: std::mem::take(&mut self.options),
                     // What is noticed before the start is noticed of this answer.
                     is_truncated: self.is_truncated,
                     ..Self::default()
                 };
-                let inside = inside(word, model.as_deref(), &self.options);
+                let inside = inside(wire_type, model.as_deref(), &self.options);
                 let encoding = inside.and_then(|protocol| protocol.encode);
                 self.vendor = encoding.map(|encoding| ((encoding.stream)(&self.options), None));
                 // What was said before a plain text began; vendors' encoders write what came with the start.
-                if self.vendor.is_none() && !is_mended {
+                if self.vendor.is_none() && !is_normalized {
                     each_member(members.as_ref(), |path, value| self.next.set(path, value));
                 }
                 if let (Some((vendor, _)), true) = (&mut self.vendor, self.is_truncated) {
@@ -91,15 +93,15 @@ impl StreamEncoder for InvokeStream {
                     vendor.encode(&Event::new(0, EventKind::Notice(notice)), &mut self.written);
                 }
             }
-            _ if self.has_failed && is_mended => return,
-            EventKind::Usage { word, counters, raw } => {
+            _ if self.has_failed && is_normalized => return,
+            EventKind::Usage { wire_type, counters, raw } => {
                 count(&mut self.counts, counters, raw);
-                if word == METRICS && !is_mended {
+                if wire_type == METRICS && !is_normalized {
                     return self.last.set(METRICS, raw.as_str());
                 }
             }
-            EventKind::Foreign { scope: EventScope::Answer, path, value } if path.starts_with(OWN) => {
-                if !is_mended {
+            EventKind::Extra { scope: EventScope::Response, path, value } if path.starts_with(OWN) => {
+                if !is_normalized {
                     self.next.set(path, value.as_str());
                 }
                 return;
@@ -108,11 +110,11 @@ impl StreamEncoder for InvokeStream {
             EventKind::Error(error) => {
                 self.has_failed = true;
                 let said = error.code.as_deref().filter(|code| code.ends_with("Exception"));
-                let name = if is_mended { error_word(error, IN_AMAZON_STREAMS) } else { said };
+                let name = if is_normalized { error_word(error, IN_AMAZON_STREAMS) } else { said };
                 if let Some(name) = name {
                     self.flush(out);
                     self.payload.clear();
-                    match is_mended {
+                    match is_normalized {
                         true => {
                             let class = error_beside(error, IN_AMAZON_STREAMS);
                             write_message(error, class, &mut JsonWriter(&mut self.payload));
@@ -138,8 +140,8 @@ impl StreamEncoder for InvokeStream {
             }
         }
         if let EventKind::End = event.body {
-            let is_whole = !std::mem::take(&mut self.is_truncated) && !self.has_failed;
-            if is_mended && is_whole {
+            let is_complete = !std::mem::take(&mut self.is_truncated) && !self.has_failed;
+            if is_normalized && is_complete {
                 let counters = self.counts.as_ref().map(|counts| counts.counters).unwrap_or_default();
                 self.last.set(METRICS, &metrics(&counters));
             }
@@ -274,15 +276,15 @@ impl PlainTextEncoder {
                 JsonWriter(chunk).raw(value.as_str());
                 return true;
             }
-            EventKind::BlockStart { word, .. } => {
-                self.words = PLAIN.iter().find(|words| words.word == word).or(self.words);
+            EventKind::BlockStart { wire_type, .. } => {
+                self.words = PLAIN.iter().find(|words| words.wire_type == wire_type).or(self.words);
                 return false;
             }
             EventKind::Usage { raw, .. } => {
                 each_member(Some(raw), |key, value| self.pending.set(key, value));
                 return false;
             }
-            EventKind::Foreign { scope: EventScope::Choice | EventScope::Answer, path, value } => {
+            EventKind::Extra { scope: EventScope::Choice | EventScope::Response, path, value } => {
                 self.pending.set(path, value.as_str());
                 return false;
             }
@@ -342,7 +344,7 @@ fn begin_list(list: Option<&str>, writer: &mut JsonWriter<'_>) {
 }
 
 fn whole(message: &Message, options: &EncodeOptions, out: &mut Vec<u8>) {
-    let inside = inside(&message.word, message.model.as_deref(), options);
+    let inside = inside(&message.wire_type, message.model.as_deref(), options);
     if let Some(encoding) = inside.and_then(|protocol| protocol.encode) {
         return (encoding.whole)(message, options, out);
     }
@@ -359,8 +361,8 @@ fn whole_plain(first: &Choice, message: &Message, options: &EncodeOptions, write
     if let Some(BlockContent::Opaque(value)) = first.blocks.first().map(|block| &block.content) {
         return writer.raw(value.as_str());
     }
-    let word = first.blocks.first().map_or("", |block| &block.word);
-    let words = PLAIN.iter().find(|words| words.word == word).unwrap_or(&PLAIN[0]);
+    let wire_type = first.blocks.first().map_or("", |block| &block.wire_type);
+    let words = PLAIN.iter().find(|words| words.wire_type == wire_type).unwrap_or(&PLAIN[0]);
     let counters = message.usage.as_ref().map(|usage| usage.counters).unwrap_or_default();
     let [input, output] = words.counts;
     writer.object();
@@ -368,14 +370,14 @@ fn whole_plain(first: &Choice, message: &Message, options: &EncodeOptions, write
         writer.key(input);
         writer.number(count);
     }
-    let is_jurassic = word == JURASSIC;
+    let is_jurassic = wire_type == JURASSIC;
     let list = if is_jurassic { Some("completions") } else { words.list };
     begin_list(list, writer);
     // Only in a list there may be several.
     let count = if list.is_some() { message.choices.len() } else { 1 };
     for choice in message.choices.iter().take(count) {
         let mut members = MemberPaths::default();
-        choice.foreign.iter().for_each(|(path, value)| members.set(path, value.as_str()));
+        choice.extra.iter().for_each(|(path, value)| members.set(path, value.as_str()));
         if let (false, Some(count)) =
             (output.is_empty(), counters.output_tokens.filter(|_| choice.number == 0))
         {
@@ -397,8 +399,8 @@ fn whole_plain(first: &Choice, message: &Message, options: &EncodeOptions, write
         writer.end_list();
     }
     // What others say of an answer as a whole is not said here.
-    let is_own = |path: &str| !options.is_mended() || path.starts_with(OWN);
-    for (path, value) in message.foreign.iter().filter(|(path, _)| is_own(path)) {
+    let is_own = |path: &str| !options.is_normalized() || path.starts_with(OWN);
+    for (path, value) in message.extra.iter().filter(|(path, _)| is_own(path)) {
         writer.raw_member(path, value.as_str());
     }
     writer.end_object();

@@ -126,23 +126,23 @@ impl StreamEncoder for CohereStream {
             return;
         }
         match &event.body {
-            EventKind::Start { id, word, members, .. } => {
-                let manner = self.manner.of_next(word == CHAT);
+            EventKind::Start { id, wire_type, extra: members, .. } => {
+                let manner = self.manner.of_next(wire_type == CHAT);
                 *self = Self { manner, frame: take(&mut self.frame), ..Self::default() };
                 self.id = id.as_deref().or(self.manner.options.id.as_deref()).unwrap_or_default().to_owned();
                 if self.manner.keeps() {
                     each_member(members.as_ref(), |path, value| self.set(path, value));
                 }
             }
-            EventKind::ChoiceStart if self.manner.is_mended() => self.begin(out),
+            EventKind::ChoiceStart if self.manner.is_normalized() => self.begin(out),
             EventKind::BlockStart { .. } => {
                 self.begin(out);
                 self.block_start(&event.body, out);
             }
             EventKind::Delta { block, text, .. } => self.delta(*block, text, out),
             EventKind::BlockEnd { block, completion } => self.block_end(*block, *completion, out),
-            EventKind::Identity { scope: EventScope::Answer, id: Some(id), .. } => {
-                if !self.manner.is_mended() {
+            EventKind::Identity { scope: EventScope::Response, id: Some(id), .. } => {
+                if !self.manner.is_normalized() {
                     self.begin(out);
                     self.beside.set("id", JsonText::from_text(id).as_str());
                 }
@@ -152,8 +152,8 @@ impl StreamEncoder for CohereStream {
                 self.attach(*kind, value, out);
             }
             EventKind::Usage { counters, raw, .. } => count(&mut self.usage, counters, raw),
-            EventKind::Foreign { scope, path, value } if self.manner.keeps() => {
-                self.foreign(*scope, path, value.as_str(), out);
+            EventKind::Extra { scope, path, value } if self.manner.keeps() => {
+                self.extra(*scope, path, value.as_str(), out);
             }
             EventKind::Finish { reason, raw } => {
                 self.finish = Some((*reason, raw.as_deref().map(str::to_owned)));
@@ -170,7 +170,7 @@ impl StreamEncoder for CohereStream {
             EventKind::Correction { .. }
             | EventKind::Identity { .. }
             | EventKind::Attachment { .. }
-            | EventKind::Foreign { .. }
+            | EventKind::Extra { .. }
             | EventKind::ChoiceStart
             | EventKind::ItemStart { .. }
             | EventKind::ItemEnd { .. }
@@ -207,16 +207,18 @@ impl CohereStream {
     }
 
     fn block_start(&mut self, start: &EventKind<'_>, out: &mut Vec<u8>) {
-        let EventKind::BlockStart { block, kind, word, index, members, .. } = start else { return };
-        let (is_mended, keeps) = (self.manner.is_mended(), self.manner.keeps());
-        let index = index.filter(|_| !is_mended);
+        let EventKind::BlockStart { block, kind, wire_type, index, extra: members, .. } = start else {
+            return;
+        };
+        let (is_normalized, keeps) = (self.manner.is_normalized(), self.manner.keeps());
+        let index = index.filter(|_| !is_normalized);
         let form = match kind {
             BlockKind::Text | BlockKind::Refusal => CohereBlockForm::Content(words::TEXT),
-            BlockKind::Reasoning(_) if keeps && word == words::PLAN => CohereBlockForm::Plan,
+            BlockKind::Reasoning(_) if keeps && wire_type == words::PLAN => CohereBlockForm::Plan,
             BlockKind::Reasoning(_) => CohereBlockForm::Content(words::THINKING),
             // Who runs a call itself, and what that gave, clients of others would not understand.
-            BlockKind::ToolCall { call: CallKind::Builtin, .. } if is_mended => return,
-            BlockKind::ToolCall { call: CallKind::Custom, .. } if is_mended => CohereBlockForm::FreeText,
+            BlockKind::ToolCall { call: CallKind::Builtin, .. } if is_normalized => return,
+            BlockKind::ToolCall { call: CallKind::Custom, .. } if is_normalized => CohereBlockForm::FreeText,
             BlockKind::ToolCall { .. } => CohereBlockForm::Call,
             BlockKind::ToolResult { value, .. } | BlockKind::Opaque { value } => {
                 if keeps {
@@ -230,15 +232,15 @@ impl CohereStream {
             }
         };
         let index = match (form, kind) {
-            (CohereBlockForm::Content(word), _) => {
+            (CohereBlockForm::Content(wire_type), _) => {
                 let index = next(&mut self.contents, index);
                 let mut own = MemberPaths::default();
                 each_member(members.as_ref().filter(|_| keeps), |path, value| own.set(path, value));
                 self.put("content-start", Some(index), out, |writer| {
                     writer.key("content");
                     writer.object();
-                    writer.text_member("type", word);
-                    writer.text_member(word, "");
+                    writer.text_member("type", wire_type);
+                    writer.text_member(wire_type, "");
                     own.write(writer);
                     writer.end_object();
                 });
@@ -252,12 +254,12 @@ impl CohereStream {
                 let mut own = MemberPaths::default();
                 each_member(members.as_ref().filter(|_| keeps), |path, value| {
                     // The client knows of no other type.
-                    if path != "type" || !is_mended {
+                    if path != "type" || !is_normalized {
                         own.set(path, value);
                     }
                 });
-                let id = id.as_deref().filter(|_| is_mended || !is_made).unwrap_or_default();
-                let id = if is_mended { self.ids.claim(id) } else { id.to_owned() };
+                let id = id.as_deref().filter(|_| is_normalized || !is_made).unwrap_or_default();
+                let id = if is_normalized { self.ids.claim(id) } else { id.to_owned() };
                 self.put("tool-call-start", Some(index), out, |writer| {
                     writer.key("tool_calls");
                     write_call(&id, name, "", own.iter(), writer);
@@ -279,10 +281,10 @@ impl CohereStream {
         let is_plain = is_plain && self.logprobs.is_empty() && form != CohereBlockForm::FreeText;
         let mut piece = WrittenDelta::new(text);
         match form {
-            CohereBlockForm::Content(word) => self.put("content-delta", Some(index), out, |writer| {
+            CohereBlockForm::Content(wire_type) => self.put("content-delta", Some(index), out, |writer| {
                 writer.key("content");
                 writer.object();
-                piece.write(word, writer);
+                piece.write(wire_type, writer);
                 writer.end_object();
             }),
             CohereBlockForm::Plan => {
@@ -320,22 +322,22 @@ impl CohereStream {
     fn block_end(&mut self, block: BlockId, completion: BlockCompletion, out: &mut Vec<u8>) {
         let Some(at) = self.running.iter().rposition(|running| running.block == block) else { return };
         let OpenCohereBlock { index, form, has_text, .. } = self.running.remove(at);
-        let is_mended = self.manner.is_mended();
+        let is_normalized = self.manner.is_normalized();
         // What is still open when the last event comes ends with that.
-        if !is_mended && (self.usage.is_some() || self.error.is_some()) {
+        if !is_normalized && (self.usage.is_some() || self.error.is_some()) {
             return;
         }
         match form {
             CohereBlockForm::Plan => {}
             CohereBlockForm::Content(_) => self.put_end("content-end", index, out),
-            CohereBlockForm::Call | CohereBlockForm::FreeText if completion != BlockCompletion::Whole => {
+            CohereBlockForm::Call | CohereBlockForm::FreeText if completion != BlockCompletion::Complete => {
                 // What was cut has no end. What has not even begun must not pass for a call without arguments.
-                if is_mended && !has_text {
+                if is_normalized && !has_text {
                     self.put_arguments(index, &mut WrittenDelta::new(&objects::under(INVALID_JSON, "")), out);
                 }
             }
             CohereBlockForm::Call => {
-                if !has_text && is_mended {
+                if !has_text && is_normalized {
                     self.put_arguments(index, &mut WrittenDelta::new("{}"), out);
                 }
                 self.put_end("tool-call-end", index, out);
@@ -366,15 +368,15 @@ impl CohereStream {
         }
     }
 
-    fn foreign(&mut self, scope: EventScope, path: &str, value: &str, out: &mut Vec<u8>) {
+    fn extra(&mut self, scope: EventScope, path: &str, value: &str, out: &mut Vec<u8>) {
         match scope {
-            EventScope::Answer if is_event(path, value) => {
+            EventScope::Response if is_event(path, value) => {
                 self.begin(out);
                 put_event(Some(path), &compact(value), out);
             }
-            EventScope::Answer => self.set(path, value),
+            EventScope::Response => self.set(path, value),
             // The client knows of no other role.
-            _ if path == ROLE && self.manner.is_mended() => {}
+            _ if path == ROLE && self.manner.is_normalized() => {}
             _ => self.message.set(path.strip_prefix("message.").unwrap_or(path), value),
         }
     }
@@ -382,22 +384,22 @@ impl CohereStream {
     fn end(&mut self, out: &mut Vec<u8>) {
         let mode = self.manner.mode();
         // The body of a failed request: nothing was answered.
-        if let Some(error) = self.error.take_if(|error| mode == EncodeMode::Faithful && is_body(error)) {
+        if let Some(error) = self.error.take_if(|error| mode == EncodeMode::Lossless && is_body(error)) {
             return put_event(None, &compact(error.raw.as_str()), out);
         }
         self.begin(out);
         let (reason, raw) = self.finish.take().unwrap_or((FinishReason::Other, None));
-        let is_unsaid = mode == EncodeMode::Mended || raw.is_none();
+        let is_unsaid = mode == EncodeMode::Normalized || raw.is_none();
         if self.manner.is_truncated && reason == FinishReason::Other && is_unsaid && self.error.is_none() {
             return;
         }
         let mut last = take(&mut self.delta);
-        let word = match mode {
-            EncodeMode::Faithful => raw.as_deref(),
-            EncodeMode::Mended => Some(word_for(reason, raw.as_deref())),
+        let wire_type = match mode {
+            EncodeMode::Lossless => raw.as_deref(),
+            EncodeMode::Normalized => Some(word_for(reason, raw.as_deref())),
         };
-        if let Some(word) = word {
-            last.set("finish_reason", JsonText::from_text(word).as_str());
+        if let Some(wire_type) = wire_type {
+            last.set("finish_reason", JsonText::from_text(wire_type).as_str());
         }
         if let Some(own) = &self.usage {
             let made = if self.manner.keeps() { own.raw.as_str().to_owned() } else { usage(&own.counters()) };
@@ -405,7 +407,7 @@ impl CohereStream {
         }
         if let Some(error) = self.error.take() {
             last.set("error", &error_text(&error, mode));
-            if mode == EncodeMode::Mended && error.class != ErrorClass::Other {
+            if mode == EncodeMode::Normalized && error.class != ErrorClass::Other {
                 last.set("error_type", JsonText::from_text(error.class.name()).as_str());
             }
         }
@@ -528,8 +530,8 @@ fn compact(json: &str) -> String {
 /// Errors are sentences here.
 fn error_text(error: &UpstreamError<'_>, mode: EncodeMode) -> String {
     match mode {
-        EncodeMode::Faithful => error.raw.as_str().to_owned(),
-        EncodeMode::Mended => JsonText::from_text(&error.message).as_str().to_owned(),
+        EncodeMode::Lossless => error.raw.as_str().to_owned(),
+        EncodeMode::Normalized => JsonText::from_text(&error.message).as_str().to_owned(),
     }
 }
 
@@ -601,13 +603,13 @@ fn usage(counters: &TokenCounts) -> String {
 /// Writes the whole body.
 fn whole(message: &Message, options: &EncodeOptions, out: &mut Vec<u8>) {
     let mode = options.mode;
-    let keeps = message.word == CHAT || mode == EncodeMode::Faithful;
+    let keeps = message.wire_type == CHAT || mode == EncodeMode::Lossless;
     let mut text = String::new();
     let mut writer = JsonWriter(&mut text);
     let choice = message.first();
-    let is_bare = choice.is_none_or(|choice| choice.blocks.is_empty() && choice.foreign.is_empty());
+    let is_bare = choice.is_none_or(|choice| choice.blocks.is_empty() && choice.extra.is_empty());
     let error = message.errors.first();
-    if let Some(error) = error.filter(|error| mode == EncodeMode::Faithful && is_bare && is_body(error)) {
+    if let Some(error) = error.filter(|error| mode == EncodeMode::Lossless && is_bare && is_body(error)) {
         out.extend_from_slice(error.raw.as_str().as_bytes());
         return;
     }
@@ -615,7 +617,7 @@ fn whole(message: &Message, options: &EncodeOptions, out: &mut Vec<u8>) {
     if let Some(id) = message.id.as_ref().or(options.id.as_ref()) {
         writer.text_member("id", id);
     }
-    if let Some(error) = error.filter(|_| mode == EncodeMode::Mended && is_bare) {
+    if let Some(error) = error.filter(|_| mode == EncodeMode::Normalized && is_bare) {
         writer.text_member("message", &error.message);
         if error.class != ErrorClass::Other {
             writer.text_member("error_type", error.class.name());
@@ -630,24 +632,24 @@ fn whole(message: &Message, options: &EncodeOptions, out: &mut Vec<u8>) {
     let is_truncated = message.notices.iter().any(|notice| notice.code == NoticeCode::Truncated);
     if let Some(finish) = choice.and_then(|choice| choice.finish.as_ref()) {
         let raw = finish.raw.as_deref();
-        let is_unsaid = mode == EncodeMode::Mended || raw.is_none();
+        let is_unsaid = mode == EncodeMode::Normalized || raw.is_none();
         let is_open = is_truncated && finish.reason == FinishReason::Other && is_unsaid && error.is_none();
-        let word = match mode {
+        let wire_type = match mode {
             _ if is_open => None,
-            EncodeMode::Faithful => raw,
-            EncodeMode::Mended => Some(word_for(finish.reason, raw)),
+            EncodeMode::Lossless => raw,
+            EncodeMode::Normalized => Some(word_for(finish.reason, raw)),
         };
-        if let Some(word) = word {
-            writer.text_member("finish_reason", word);
+        if let Some(wire_type) = wire_type {
+            writer.text_member("finish_reason", wire_type);
         }
     }
     if let Some(choice) = choice {
         writer.key("message");
-        whole_message(choice, keeps, mode, &mut writer);
+        complete_message(choice, keeps, mode, &mut writer);
     }
     if let Some(error) = error {
         writer.raw_member("error", &error_text(error, mode));
-        if mode == EncodeMode::Mended && !keeps && error.class != ErrorClass::Other {
+        if mode == EncodeMode::Normalized && !keeps && error.class != ErrorClass::Other {
             writer.text_member("error_type", error.class.name());
         }
     }
@@ -657,7 +659,7 @@ fn whole(message: &Message, options: &EncodeOptions, out: &mut Vec<u8>) {
     }
     let mut beside = MemberPaths::default();
     if keeps {
-        message.foreign.iter().for_each(|(path, value)| beside.set(path, value.as_str()));
+        message.extra.iter().for_each(|(path, value)| beside.set(path, value.as_str()));
         for entry in choice.into_iter().flat_map(|choice| choice.attachments(AttachmentKind::Logprobs)) {
             beside.extend("logprobs", entry.value.as_str());
         }
@@ -667,28 +669,30 @@ fn whole(message: &Message, options: &EncodeOptions, out: &mut Vec<u8>) {
     out.extend_from_slice(text.as_bytes());
 }
 
-fn whole_message(choice: &Choice, keeps: bool, mode: EncodeMode, writer: &mut JsonWriter<'_>) {
-    let is_mended = mode == EncodeMode::Mended;
+fn complete_message(choice: &Choice, keeps: bool, mode: EncodeMode, writer: &mut JsonWriter<'_>) {
+    let is_normalized = mode == EncodeMode::Normalized;
     let (mut contents, mut calls, mut plan) = (String::from("["), String::from("["), String::new());
     let (mut members, mut ids) = (MemberPaths::default(), UniqueCallIds::default());
     for block in &choice.blocks {
         match &block.content {
             BlockContent::Text(text) | BlockContent::Refusal(text) => {
-                whole_text(words::TEXT, text, block, keeps, &mut JsonWriter(&mut contents));
+                complete_text(words::TEXT, text, block, keeps, &mut JsonWriter(&mut contents));
             }
-            BlockContent::Reasoning { text, .. } if keeps && block.word == words::PLAN => plan.push_str(text),
+            BlockContent::Reasoning { text, .. } if keeps && block.wire_type == words::PLAN => {
+                plan.push_str(text)
+            }
             BlockContent::Reasoning { text, .. } => {
-                whole_text(words::THINKING, text, block, keeps, &mut JsonWriter(&mut contents));
+                complete_text(words::THINKING, text, block, keeps, &mut JsonWriter(&mut contents));
             }
-            BlockContent::ToolCall(call) if is_mended && call.kind == CallKind::Builtin => {}
+            BlockContent::ToolCall(call) if is_normalized && call.kind == CallKind::Builtin => {}
             BlockContent::ToolCall(call) => {
-                let id = match is_mended {
+                let id = match is_normalized {
                     true => ids.claim(&call.id),
                     false if call.has_made_id => String::new(),
                     false => call.id.clone(),
                 };
-                let members = block.foreign.iter().map(|(path, value)| (path, value.as_str()));
-                let members = members.filter(|(path, _)| keeps && (*path != "type" || !is_mended));
+                let members = block.extra.iter().map(|(path, value)| (path, value.as_str()));
+                let members = members.filter(|(path, _)| keeps && (*path != "type" || !is_normalized));
                 write_call(&id, &call.name, &argument_text(call, mode), members, &mut JsonWriter(&mut calls));
             }
             BlockContent::Opaque(value) if keeps => JsonWriter(&mut contents).raw(value.as_str()),
@@ -696,7 +700,7 @@ fn whole_message(choice: &Choice, keeps: bool, mode: EncodeMode, writer: &mut Js
         }
     }
     if keeps {
-        for (path, value) in choice.foreign.iter().filter(|(path, _)| *path != ROLE || !is_mended) {
+        for (path, value) in choice.extra.iter().filter(|(path, _)| *path != ROLE || !is_normalized) {
             members.set(path.strip_prefix("message.").unwrap_or(path), value.as_str());
         }
         for citation in choice.attachments(AttachmentKind::Annotation) {
@@ -720,11 +724,11 @@ fn whole_message(choice: &Choice, keeps: bool, mode: EncodeMode, writer: &mut Js
     writer.end_object();
 }
 
-fn whole_text(word: &str, text: &str, block: &Block, keeps: bool, writer: &mut JsonWriter<'_>) {
-    let members: Vec<_> = block.foreign.iter().map(|(path, value)| (path, value.as_str())).collect();
+fn complete_text(wire_type: &str, text: &str, block: &Block, keeps: bool, writer: &mut JsonWriter<'_>) {
+    let members: Vec<_> = block.extra.iter().map(|(path, value)| (path, value.as_str())).collect();
     writer.object();
-    writer.text_member("type", word);
-    writer.text_member(word, text);
+    writer.text_member("type", wire_type);
+    writer.text_member(wire_type, text);
     if keeps {
         write_members(&members, writer);
     }
@@ -734,18 +738,18 @@ fn whole_text(word: &str, text: &str, block: &Block, keeps: bool, writer: &mut J
 /// The argument text of a call.
 fn argument_text(call: &ToolCall, mode: EncodeMode) -> String {
     match (mode, call.kind) {
-        (EncodeMode::Mended, CallKind::Custom)
-            if call.completion == BlockCompletion::Whole || !call.raw_arguments.is_empty() =>
+        (EncodeMode::Normalized, CallKind::Custom)
+            if call.completion == BlockCompletion::Complete || !call.raw_arguments.is_empty() =>
         {
             let mut text = String::new();
             open_free_text(&mut text);
             escape_into(&call.raw_arguments, &mut text);
-            if call.completion == BlockCompletion::Whole {
+            if call.completion == BlockCompletion::Complete {
                 text.push_str("\"}");
             }
             text
         }
-        (EncodeMode::Mended, _) => objects::text(call).into_owned(),
-        (EncodeMode::Faithful, _) => call.raw_arguments.clone(),
+        (EncodeMode::Normalized, _) => objects::text(call).into_owned(),
+        (EncodeMode::Lossless, _) => call.raw_arguments.clone(),
     }
 }

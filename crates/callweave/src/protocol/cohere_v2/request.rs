@@ -78,7 +78,7 @@ fn read_message(message: Object) -> RequestMessage {
         let kind = CallKind::Function;
         let result = CallResult { id, name: None, content, value: None, is_error: None, kind };
         let kept = message.rest(NAME);
-        return RequestMessage { kept, ..RequestMessage::of(role, ContentPart::new(result)) };
+        return RequestMessage { retained: kept, ..RequestMessage::of(role, ContentPart::new(result)) };
     }
     let plan = message.string("tool_plan");
     let MessageContent { parts, form } = read_content(&mut message);
@@ -87,7 +87,10 @@ fn read_message(message: Object) -> RequestMessage {
     });
     let calls = message.objects("tool_calls").unwrap_or_default().into_iter().map(read_call);
     let parts = plan.into_iter().chain(parts).chain(calls).collect();
-    RequestMessage { kept: message.rest(NAME), ..RequestMessage::new(role, MessageContent { parts, form }) }
+    RequestMessage {
+        retained: message.rest(NAME),
+        ..RequestMessage::new(role, MessageContent { parts, form })
+    }
 }
 
 fn read_content(message: &mut RequestMembers) -> MessageContent {
@@ -131,7 +134,7 @@ fn read_part(part: Value) -> ContentPart {
         // The word tells a thought in the list from a plan.
         part.string("type");
     }
-    ContentPart { kept: part.rest(NAME), ..ContentPart::new(body) }
+    ContentPart { retained: part.rest(NAME), ..ContentPart::new(body) }
 }
 
 fn read_call(call: Object) -> ContentPart {
@@ -145,14 +148,14 @@ fn read_call(call: Object) -> ContentPart {
     let arguments = CallArguments::Text(call.string("function.arguments").unwrap_or_default());
     let id = call.string("id");
     let body = PartKind::from(RequestCall { id, name, namespace: None, arguments, kind: CallKind::Function });
-    ContentPart { kept: call.rest(NAME), ..ContentPart::new(body) }
+    ContentPart { retained: call.rest(NAME), ..ContentPart::new(body) }
 }
 
 fn write(request: &mut Request, writing: &mut RequestWriting<'_>) -> Object {
     let mut body = Object::new();
     put(&mut body, "model", request.model.take());
     writing.put_messages(request, &mut body, write_message);
-    if !writing.is_faithful {
+    if !writing.is_lossless {
         narrow(request);
     }
     let mut is_strict = false;
@@ -168,7 +171,7 @@ fn write(request: &mut Request, writing: &mut RequestWriting<'_>) -> Object {
     let has_tools = !tools.is_empty();
     put(&mut body, "tools", has_tools.then_some(tools));
     put(&mut body, "strict_tools", is_strict.then_some(true));
-    if has_tools || writing.is_faithful {
+    if has_tools || writing.is_lossless {
         put(
             &mut body,
             "tool_choice",
@@ -201,7 +204,7 @@ fn write(request: &mut Request, writing: &mut RequestWriting<'_>) -> Object {
         None => {}
     }
     let word = |mode| if mode == ReasoningMode::Off { "disabled" } else { "enabled" };
-    if writing.is_faithful {
+    if writing.is_lossless {
         put(&mut body, "thinking.type", request.reasoning.mode.take().map(word));
         put(&mut body, "thinking.token_budget", request.reasoning.budget.take());
     } else if request.reasoning.mode == Some(ReasoningMode::Adaptive)
@@ -242,7 +245,7 @@ fn write_message(mut message: RequestMessage, out: &mut Vec<Value>, writing: &mu
             if result.is_error == Some(true) {
                 writing.losses.put("error mark of a result");
             }
-            message.kept.restore(NAME, &mut object);
+            message.retained.restore(NAME, &mut object);
             writing.losses.part(NAME, &part);
             out.push(object.into());
         }
@@ -254,11 +257,11 @@ fn write_message(mut message: RequestMessage, out: &mut Vec<Value>, writing: &mu
     let has_calls = parts.iter().any(|part| matches!(part.body, PartKind::Call(_)));
     let (mut plan, mut spoken, mut calls): (Option<String>, _, _) = (None, Vec::new(), Vec::new());
     for mut part in parts {
-        let is_plan = if writing.is_faithful { part.kept.is_empty() } else { has_calls };
+        let is_plan = if writing.is_lossless { part.retained.is_empty() } else { has_calls };
         match &mut part.body {
             PartKind::Call(_) => calls.extend(write_call(part, writing)),
-            PartKind::Opaque(word) if word == "tool_call" => calls.extend(part.kept.into_whole(NAME)),
-            PartKind::Thought(thought) if is_plan => {
+            PartKind::Opaque(word) if word == "tool_call" => calls.extend(part.retained.into_complete(NAME)),
+            PartKind::Reasoning(thought) if is_plan => {
                 let text = thought.text.take().or_else(|| Some(thought.summary.take()?.join("\n\n")));
                 match text {
                     Some(text) => plan.get_or_insert_default().push_str(&text),
@@ -272,26 +275,26 @@ fn write_message(mut message: RequestMessage, out: &mut Vec<Value>, writing: &mu
     put(&mut object, "tool_plan", plan);
     put(&mut object, "content", write_content(MessageContent { parts: spoken, form }, writing));
     put(&mut object, "tool_calls", (!calls.is_empty()).then_some(calls));
-    message.kept.restore(NAME, &mut object);
+    message.retained.restore(NAME, &mut object);
     writing.losses.message(NAME, &message);
-    if object.len() > 1 || writing.is_faithful {
+    if object.len() > 1 || writing.is_lossless {
         out.push(object.into());
     }
 }
 
 fn write_content(content: MessageContent, writing: &mut RequestWriting<'_>) -> Option<Value> {
     let MessageContent { mut parts, form } = content;
-    let is_text = form != ContentForm::List || !writing.is_faithful;
+    let is_text = form != ContentForm::List || !writing.is_lossless;
     if is_text && let [ContentPart { body: PartKind::Text(text), .. }] = parts.as_mut_slice() {
         let text = std::mem::take(text);
         writing.losses.part(NAME, &parts[0]);
         return Some(text.into());
     }
-    if parts.is_empty() && (form != ContentForm::List || !writing.is_faithful) {
+    if parts.is_empty() && (form != ContentForm::List || !writing.is_lossless) {
         return None;
     }
     let parts: Vec<Value> = parts.into_iter().filter_map(|part| write_part(part, writing)).collect();
-    (!parts.is_empty() || writing.is_faithful).then(|| parts.into())
+    (!parts.is_empty() || writing.is_lossless).then(|| parts.into())
 }
 
 fn write_part(mut part: ContentPart, writing: &mut RequestWriting<'_>) -> Option<Value> {
@@ -301,9 +304,9 @@ fn write_part(mut part: ContentPart, writing: &mut RequestWriting<'_>) -> Option
             object.insert("type", "text");
             object.insert("text", text);
         }
-        PartKind::Thought(thought) => {
+        PartKind::Reasoning(thought) => {
             let text = thought.into_text();
-            if text.as_ref().is_none_or(String::is_empty) && !writing.is_faithful {
+            if text.as_ref().is_none_or(String::is_empty) && !writing.is_lossless {
                 writing.losses.put("encrypted reasoning");
                 return None;
             }
@@ -325,13 +328,13 @@ fn write_part(mut part: ContentPart, writing: &mut RequestWriting<'_>) -> Option
             put(&mut object, "image_url.url", Some(url));
             put(&mut object, "image_url.detail", media.detail);
         }
-        PartKind::Opaque(word) => return writing.opaque(&word, part.kept, NAME),
+        PartKind::Opaque(word) => return writing.opaque(&word, part.retained, NAME),
         body => {
             writing.losses.message(NAME, &RequestMessage::of(Role::User, ContentPart { body, ..part }));
             return None;
         }
     }
-    part.kept.restore(NAME, &mut object);
+    part.retained.restore(NAME, &mut object);
     writing.losses.part(NAME, &part);
     Some(object.into())
 }
@@ -345,7 +348,7 @@ fn write_call(mut part: ContentPart, writing: &mut RequestWriting<'_>) -> Option
     object.insert("type", "function");
     put(&mut object, "function.name", Some(call.name));
     put(&mut object, "function.arguments", Some(call.arguments.into_text()));
-    part.kept.restore(NAME, &mut object);
+    part.retained.restore(NAME, &mut object);
     writing.losses.part(NAME, &part);
     Some(object.into())
 }

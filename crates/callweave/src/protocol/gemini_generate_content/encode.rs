@@ -71,8 +71,8 @@ fn write_names(names: [&str; 2], writer: &mut JsonWriter<'_>) {
 
 /// The word for a reason to finish, for clients. Calls are no reason of their own here.
 fn word_for(reason: FinishReason, said: Option<&str>) -> &str {
-    let word = finish_word(reason, said, FINISH);
-    word.unwrap_or(if reason == FinishReason::Other { words::UNSPECIFIED } else { words::STOP })
+    let wire_type = finish_word(reason, said, FINISH);
+    wire_type.unwrap_or(if reason == FinishReason::Other { words::UNSPECIFIED } else { words::STOP })
 }
 
 /// Why the feedback says that the prompt was blocked.
@@ -114,11 +114,11 @@ fn write_candidate(
         write_members(&inside, writer);
         writer.end_object();
     }
-    if let Some(word) = finish {
+    if let Some(wire_type) = finish {
         // Some clients of Vertex write numbers for the words.
-        match word.bytes().all(|byte| byte.is_ascii_digit()) && !word.is_empty() {
-            true => writer.raw_member("finishReason", word),
-            false => writer.text_member("finishReason", word),
+        match wire_type.bytes().all(|byte| byte.is_ascii_digit()) && !wire_type.is_empty() {
+            true => writer.raw_member("finishReason", wire_type),
+            false => writer.text_member("finishReason", wire_type),
         }
     }
     writer.key("index");
@@ -150,8 +150,8 @@ fn write_usage(counters: &TokenCounts, writer: &mut JsonWriter<'_>) {
 
 /// The provider's own object, if clients can read it: one that spells otherwise was not read from the wire.
 /// Nothing, if nothing was counted.
-fn tell_usage(own: &Usage, keeps: bool, mode: EncodeMode, out: &mut String) {
-    let is_spelt = mode == EncodeMode::Faithful || own.raw.as_str().contains("TokenCount");
+fn emit_usage(own: &Usage, keeps: bool, mode: EncodeMode, out: &mut String) {
+    let is_spelt = mode == EncodeMode::Lossless || own.raw.as_str().contains("TokenCount");
     out.clear();
     match keeps && is_spelt {
         true => out.push_str(own.raw.as_str()),
@@ -164,7 +164,7 @@ fn tell_usage(own: &Usage, keeps: bool, mode: EncodeMode, out: &mut String) {
 
 fn write_error(error: &UpstreamError<'_>, mode: EncodeMode, writer: &mut JsonWriter<'_>) {
     let is_own = Tape::new().parse(error.raw.as_str()).is_ok_and(super::is_error_object);
-    if mode == EncodeMode::Faithful || is_own {
+    if mode == EncodeMode::Lossless || is_own {
         return writer.raw_member("error", error.raw.as_str());
     }
     let is_beside = error.class == ErrorClass::ContextTooLong || is_lost_connection(error);
@@ -215,42 +215,42 @@ fn write_status(error: &UpstreamError<'_>, class: Option<&str>, writer: &mut Jso
 /// Writes the whole body.
 fn whole(message: &Message, options: &EncodeOptions, out: &mut Vec<u8>) {
     let mode = options.mode;
-    let keeps = message.word == RESPONSE || mode == EncodeMode::Faithful;
+    let keeps = message.wire_type == RESPONSE || mode == EncodeMode::Lossless;
     let mut text = String::new();
     let mut writer = JsonWriter(&mut text);
     writer.object();
-    let blocked = message.foreign.iter().find_map(|(path, value)| block_reason(path, value.as_str()));
+    let blocked = message.extra.iter().find_map(|(path, value)| block_reason(path, value.as_str()));
     let is_told = |choice: &&Choice| {
         let said = choice.finish.as_ref().and_then(|finish| finish.raw.as_deref());
         let is_silent = match said {
             None => !message.errors.is_empty(),
             Some(_) => said == blocked.as_deref(),
         };
-        !is_silent || !choice.blocks.is_empty() || !choice.foreign.is_empty()
+        !is_silent || !choice.blocks.is_empty() || !choice.extra.is_empty()
     };
-    let is_answer = message.choices.iter().any(|choice| is_told(&choice));
-    if is_answer {
+    let is_response = message.choices.iter().any(|choice| is_told(&choice));
+    if is_response {
         let mut ids = UniqueCallIds::default();
         writer.key("candidates");
         writer.list();
         for choice in message.choices.iter().filter(is_told) {
-            whole_candidate(choice, message, mode, keeps, &mut ids, &mut writer);
+            complete_candidate(choice, message, mode, keeps, &mut ids, &mut writer);
         }
         writer.end_list();
     }
     let mut answer = MemberPaths::default();
     if keeps {
-        message.foreign.iter().for_each(|(path, value)| answer.set(path, value.as_str()));
+        message.extra.iter().for_each(|(path, value)| answer.set(path, value.as_str()));
     }
     answer.write(&mut writer);
     if let Some(own) = &message.usage {
         let mut made = String::new();
-        tell_usage(own, keeps, mode, &mut made);
+        emit_usage(own, keeps, mode, &mut made);
         if !made.is_empty() {
             writer.raw_member(words::USAGE, &made);
         }
     }
-    let is_named = is_answer || message.errors.is_empty();
+    let is_named = is_response || message.errors.is_empty();
     let names = [(&message.model, &options.model), (&message.id, &options.id)];
     if is_named {
         write_names(
@@ -265,7 +265,7 @@ fn whole(message: &Message, options: &EncodeOptions, out: &mut Vec<u8>) {
     out.extend_from_slice(text.as_bytes());
 }
 
-fn whole_candidate(
+fn complete_candidate(
     choice: &Choice,
     message: &Message,
     mode: EncodeMode,
@@ -275,48 +275,50 @@ fn whole_candidate(
 ) {
     let mut members = MemberPaths::default();
     if keeps {
-        for (path, value) in choice.foreign.iter() {
-            if path != "content.role" || mode == EncodeMode::Faithful {
+        for (path, value) in choice.extra.iter() {
+            if path != "content.role" || mode == EncodeMode::Lossless {
                 members.set(path, value.as_str());
             }
         }
         set_logprobs(choice.attachments(AttachmentKind::Logprobs).map(|entry| &entry.value), &mut members);
-        for Attachment { kind, word, value } in &choice.attachments {
+        for Attachment { kind, wire_type, value } in &choice.attachments {
             match kind {
                 AttachmentKind::Logprobs => {}
-                _ if words::CITATIONS.contains(&word.as_str()) => {
-                    members.extend(&format!("{}.{word}", words::CITATION_METADATA), value.as_str());
+                _ if words::CITATIONS.contains(&wire_type.as_str()) => {
+                    members.extend(&format!("{}.{wire_type}", words::CITATION_METADATA), value.as_str());
                 }
-                _ => members.set(word, value.as_str()),
+                _ => members.set(wire_type, value.as_str()),
             }
         }
     }
     let is_truncated = message.notices.iter().any(|notice| notice.code == NoticeCode::Truncated);
     let finish = choice.finish.as_ref().and_then(|finish| match (mode, finish.raw.as_deref()) {
-        (EncodeMode::Faithful, raw) => raw,
-        (EncodeMode::Mended, _) if !message.errors.is_empty() => None,
-        (EncodeMode::Mended, _) if is_truncated && finish.reason == FinishReason::Other => None,
-        (EncodeMode::Mended, raw) => Some(word_for(finish.reason, raw)),
+        (EncodeMode::Lossless, raw) => raw,
+        (EncodeMode::Normalized, _) if !message.errors.is_empty() => None,
+        (EncodeMode::Normalized, _) if is_truncated && finish.reason == FinishReason::Other => None,
+        (EncodeMode::Normalized, raw) => Some(word_for(finish.reason, raw)),
     });
-    if mode == EncodeMode::Mended && finish.is_some() {
+    if mode == EncodeMode::Normalized && finish.is_some() {
         // Clients walk the parts of every answer.
         members.set("content.role", "\"model\"");
     }
     write_candidate(choice.number, &members, finish, writer, |writer| {
         for block in &choice.blocks {
-            let has_members = keeps && !(block.attachments.is_empty() && block.foreign.is_empty());
-            let (text, is_thought) = match &block.content {
+            let has_members = keeps && !(block.attachments.is_empty() && block.extra.is_empty());
+            let (text, is_reasoning) = match &block.content {
                 BlockContent::Text(text) | BlockContent::Refusal(text) => (text, false),
                 BlockContent::Reasoning { text, .. } => (text, true),
                 BlockContent::ToolCall(call)
-                    if mode == EncodeMode::Mended && (keeps || call.kind != CallKind::Builtin) =>
+                    if mode == EncodeMode::Normalized && (keeps || call.kind != CallKind::Builtin) =>
                 {
                     let call = ToolCall { id: ids.claim(&call.id), ..call.clone() };
                     let block = Block { content: BlockContent::ToolCall(call), ..block.clone() };
                     write_block(&block, mode, keeps, writer);
                     continue;
                 }
-                BlockContent::Opaque(_) if mode == EncodeMode::Mended && block.word == words::PARTS => {
+                BlockContent::Opaque(_)
+                    if mode == EncodeMode::Normalized && block.wire_type == words::PARTS =>
+                {
                     continue;
                 }
                 BlockContent::ToolCall(_) | BlockContent::ToolResult(_) | BlockContent::Opaque(_) => {
@@ -328,7 +330,7 @@ fn whole_candidate(
             };
             let marked = block.attachments.iter().rfind(|own| !keeps && is_marked(&own.value));
             if !text.is_empty() || has_members || marked.is_some() {
-                write_text(&mut WrittenDelta::new(text), is_thought, writer, |writer| {
+                write_text(&mut WrittenDelta::new(text), is_reasoning, writer, |writer| {
                     if has_members {
                         write_belongings(block, |_| true, writer);
                     }

@@ -110,14 +110,14 @@ fn read_content(content: Object) -> RequestMessage {
     let message_content = parts.map_or_else(MessageContent::default, |parts| {
         MessageContent::list(parts.into_iter().map(read_part).collect())
     });
-    RequestMessage { kept: content.rest(NAME), ..RequestMessage::new(role, message_content) }
+    RequestMessage { retained: content.rest(NAME), ..RequestMessage::new(role, message_content) }
 }
 
 fn read_part(part: Object) -> ContentPart {
     let mut part = RequestMembers::any_case(part);
-    let is_thought = part.peek("thought").is_some_and(|thought| *thought == true);
+    let is_reasoning = part.peek("thought").is_some_and(|thought| *thought == true);
     let body = if let Some(text) = part.string("text") {
-        if is_thought {
+        if is_reasoning {
             part.truth("thought");
             Some(PartKind::from(RequestReasoning { text: Some(text), ..RequestReasoning::default() }))
         } else {
@@ -132,10 +132,10 @@ fn read_part(part: Object) -> ContentPart {
     };
     let Some(body) = body else {
         let word = part.keys().next().unwrap_or_default().to_owned();
-        return ContentPart { kept: part.rest(NAME), ..ContentPart::new(PartKind::Opaque(word)) };
+        return ContentPart { retained: part.rest(NAME), ..ContentPart::new(PartKind::Opaque(word)) };
     };
     let signature = part.string("thoughtSignature").map(|data| ProviderSeal::new(ISSUER, data));
-    ContentPart { signature, kept: part.rest(NAME), ..ContentPart::new(body) }
+    ContentPart { signature, retained: part.rest(NAME), ..ContentPart::new(body) }
 }
 
 fn read_media(part: &mut RequestMembers) -> Option<Media> {
@@ -182,9 +182,9 @@ fn read_result(part: &mut RequestMembers) -> PartKind {
 fn read_inner(part: Object) -> ContentPart {
     let mut part = RequestMembers::any_case(part);
     match read_media(&mut part) {
-        Some(media) => ContentPart { kept: part.rest(NAME), ..ContentPart::new(media) },
+        Some(media) => ContentPart { retained: part.rest(NAME), ..ContentPart::new(media) },
         None => {
-            ContentPart { kept: part.rest(NAME), ..ContentPart::new(PartKind::Opaque("part".to_owned())) }
+            ContentPart { retained: part.rest(NAME), ..ContentPart::new(PartKind::Opaque("part".to_owned())) }
         }
     }
 }
@@ -194,13 +194,13 @@ fn read_tools(tool: Object) -> RequestTool {
     let mut tool = RequestMembers::any_case(tool);
     if let Some(functions) = tool.objects("functionDeclarations") {
         let functions = functions.into_iter().map(read_function).collect();
-        return RequestTool { kept: tool.rest(NAME), ..RequestTool::new("", ToolKind::Group(functions)) };
+        return RequestTool { retained: tool.rest(NAME), ..RequestTool::new("", ToolKind::Group(functions)) };
     }
     let word = tool.keys().next().unwrap_or_default().to_owned();
     let word =
         if matches!(word.as_str(), "googleSearch" | "google_search") { WEB_SEARCH.to_owned() } else { word };
     RequestTool {
-        kept: RetainedFields::whole(NAME, tool.into_object().into()),
+        retained: RetainedFields::whole(NAME, tool.into_object().into()),
         ..RequestTool::new(word.clone(), ToolKind::Builtin(word))
     }
 }
@@ -221,7 +221,7 @@ fn read_function(function: Object) -> RequestTool {
     };
     let kind = ToolKind::Function { schema: schema.map(Value::from) };
     let description = function.string("description");
-    RequestTool { description, kept: function.rest(NAME), ..RequestTool::new(name, kind) }
+    RequestTool { description, retained: function.rest(NAME), ..RequestTool::new(name, kind) }
 }
 
 fn read_choice(body: &mut RequestMembers) -> Option<ToolChoice> {

@@ -110,10 +110,10 @@ impl StreamEncoder for OllamaStream {
             return;
         }
         match &event.body {
-            EventKind::Start { model, word, members, .. } => {
-                let manner = self.manner.of_next(is_own(word));
+            EventKind::Start { model, wire_type, extra: members, .. } => {
+                let manner = self.manner.of_next(is_own(wire_type));
                 *self = Self { manner, frame: take(&mut self.frame), ..Self::default() };
-                self.is_generate = is_generate(word, &self.manner.options);
+                self.is_generate = is_generate(wire_type, &self.manner.options);
                 self.render(model.as_deref());
                 if self.manner.keeps() {
                     each_member(members.as_ref(), |path, value| self.answer.set(path, value));
@@ -121,11 +121,11 @@ impl StreamEncoder for OllamaStream {
             }
             EventKind::BlockStart { block, kind, .. } => self.block_start(*block, kind, event),
             EventKind::Delta { block, text, .. } => match self.thought(*block) {
-                Some(is_thought) => {
+                Some(is_reasoning) => {
                     let is_plain = self.answer.is_empty() && self.message.is_empty();
                     let mut piece = WrittenDelta::new(text);
                     self.write(out, |is_generate, writer| {
-                        write_text(&mut piece, is_thought, is_generate, writer);
+                        write_text(&mut piece, is_reasoning, is_generate, writer);
                     });
                     if is_plain {
                         self.stamps.keep(*block, self.frame.as_bytes(), &piece);
@@ -134,7 +134,7 @@ impl StreamEncoder for OllamaStream {
                 None => self.held.take(event),
             },
             EventKind::BlockEnd { block, .. } => self.block_end(*block, event, out),
-            EventKind::Identity { scope: EventScope::Answer, model: Some(model), .. } => {
+            EventKind::Identity { scope: EventScope::Response, model: Some(model), .. } => {
                 self.flush(out);
                 self.render(Some(model));
             }
@@ -146,23 +146,23 @@ impl StreamEncoder for OllamaStream {
                 // The next line, or the last one, has them.
                 self.stamps.forget();
                 count(&mut self.total, counters, raw);
-                if !self.manner.is_mended() && self.answer.get("eval_count").is_some() {
+                if !self.manner.is_normalized() && self.answer.get("eval_count").is_some() {
                     self.flush(out);
                 }
-                let own = if self.manner.is_mended() { &mut self.counted } else { &mut self.answer };
+                let own = if self.manner.is_normalized() { &mut self.counted } else { &mut self.answer };
                 match &self.total {
                     Some(total) if !self.manner.keeps() => set_usage(&total.counters(), own),
                     _ => each_member(Some(raw), |path, value| own.set(path, value)),
                 }
             }
-            EventKind::Foreign { scope, path, value } if self.manner.keeps() => {
-                self.foreign(*scope, path, value.as_str(), event, out);
+            EventKind::Extra { scope, path, value } if self.manner.keeps() => {
+                self.extra(*scope, path, value.as_str(), event, out);
             }
             EventKind::Finish { reason, raw } => self.finish(*reason, raw.as_deref(), out),
             EventKind::Error(error) => {
                 self.has_failed = true;
                 self.error.get_or_insert_with(|| error.clone().into_owned());
-                if !self.manner.is_mended() {
+                if !self.manner.is_normalized() {
                     self.write_error(out);
                 }
             }
@@ -177,7 +177,7 @@ impl StreamEncoder for OllamaStream {
                 self.manner.is_truncated = false;
             }
             EventKind::Attachment { .. }
-            | EventKind::Foreign { .. }
+            | EventKind::Extra { .. }
             | EventKind::ChoiceStart
             | EventKind::ItemStart { .. }
             | EventKind::ItemEnd { .. }
@@ -198,7 +198,7 @@ impl OllamaStream {
 
     /// Whether the text that is being written is a thought.
     fn thought(&self, block: BlockId) -> Option<bool> {
-        self.texts.iter().rev().find(|(own, _)| *own == block).map(|(_, is_thought)| *is_thought)
+        self.texts.iter().rev().find(|(own, _)| *own == block).map(|(_, is_reasoning)| *is_reasoning)
     }
 
     fn block_start(&mut self, block: BlockId, kind: &BlockKind<'_>, event: &Event<'_>) {
@@ -232,7 +232,7 @@ impl OllamaStream {
             }
             BlockContent::Opaque(value) => self.write(out, |is_generate, writer| {
                 write_content("", is_generate, writer);
-                writer.key(&block.word);
+                writer.key(&block.wire_type);
                 writer.list();
                 writer.raw(value.as_str());
                 writer.end_list();
@@ -241,16 +241,16 @@ impl OllamaStream {
         }
     }
 
-    fn foreign(&mut self, scope: EventScope, path: &str, value: &str, event: &Event<'_>, out: &mut Vec<u8>) {
+    fn extra(&mut self, scope: EventScope, path: &str, value: &str, event: &Event<'_>, out: &mut Vec<u8>) {
         match scope {
-            EventScope::Answer => {
+            EventScope::Response => {
                 if self.answer.get(path).is_some() {
                     self.flush(out);
                 }
                 self.answer.set(path, value);
             }
             // The client knows of no other role.
-            EventScope::Choice if path == ROLE && self.manner.is_mended() => {}
+            EventScope::Choice if path == ROLE && self.manner.is_normalized() => {}
             EventScope::Choice | EventScope::Item(_) => {
                 let path = path.strip_prefix("message.").unwrap_or(path);
                 if self.message.get(path).is_some() {
@@ -263,20 +263,20 @@ impl OllamaStream {
     }
 
     fn finish(&mut self, reason: FinishReason, raw: Option<&str>, out: &mut Vec<u8>) {
-        let is_mended = self.manner.is_mended();
+        let is_normalized = self.manner.is_normalized();
         let is_open =
-            self.manner.is_truncated && reason == FinishReason::Other && (is_mended || raw.is_none());
-        if is_open || self.has_failed && (is_mended || raw.is_none()) {
+            self.manner.is_truncated && reason == FinishReason::Other && (is_normalized || raw.is_none());
+        if is_open || self.has_failed && (is_normalized || raw.is_none()) {
             return;
         }
-        let word = if is_mended { Some(word_for(reason, raw)) } else { raw };
+        let wire_type = if is_normalized { Some(word_for(reason, raw)) } else { raw };
         self.take_counters();
         let mut frame = self.begin_frame();
         let mut writer = JsonWriter(&mut frame);
         write_message(self.is_generate, &self.message, &mut writer, |is_generate, writer| {
             write_content("", is_generate, writer);
         });
-        write_done(word, &mut writer);
+        write_done(wire_type, &mut writer);
         self.end_frame(frame, out);
     }
 
@@ -336,20 +336,20 @@ impl OllamaStream {
     }
 }
 
-fn is_own(word: &str) -> bool {
-    matches!(word, CHAT | GENERATE)
+fn is_own(wire_type: &str) -> bool {
+    matches!(wire_type, CHAT | GENERATE)
 }
 
 /// Whether the response is one to `/api/generate`.
-fn is_generate(word: &str, options: &EncodeOptions) -> bool {
-    word == GENERATE || options.is_mended() && options.older_form
+fn is_generate(wire_type: &str, options: &EncodeOptions) -> bool {
+    wire_type == GENERATE || options.is_normalized() && options.older_form
 }
 
 /// The call as it is written.
 fn written(call: &ToolCall, mode: EncodeMode, ids: &mut UniqueCallIds) -> ToolCall {
     match mode {
-        EncodeMode::Faithful => call.clone(),
-        EncodeMode::Mended => ToolCall { id: ids.claim(&call.id), ..call.clone() },
+        EncodeMode::Lossless => call.clone(),
+        EncodeMode::Normalized => ToolCall { id: ids.claim(&call.id), ..call.clone() },
     }
 }
 
@@ -405,26 +405,26 @@ fn write_message(
 }
 
 /// The member that holds the text.
-fn content_word(is_generate: bool) -> &'static str {
+fn content_type(is_generate: bool) -> &'static str {
     if is_generate { "response" } else { "content" }
 }
 
 fn write_content(text: &str, is_generate: bool, writer: &mut JsonWriter<'_>) {
-    writer.text_member(content_word(is_generate), text);
+    writer.text_member(content_type(is_generate), text);
 }
 
 fn write_text(
     piece: &mut WrittenDelta<'_>,
-    is_thought: bool,
+    is_reasoning: bool,
     is_generate: bool,
     writer: &mut JsonWriter<'_>,
 ) {
-    match is_thought {
+    match is_reasoning {
         true => {
             write_content("", is_generate, writer);
             piece.write("thinking", writer);
         }
-        false => piece.write(content_word(is_generate), writer),
+        false => piece.write(content_type(is_generate), writer),
     }
 }
 
@@ -437,14 +437,14 @@ fn write_call(
 ) {
     let members: Vec<_> = block
         .into_iter()
-        .flat_map(|block| block.foreign.iter())
+        .flat_map(|block| block.extra.iter())
         .map(|(path, value)| (path, value.as_str()))
         .collect();
     let (inside, beside): (Vec<_>, Vec<_>) =
         members.into_iter().partition(|(path, _)| path.starts_with("function."));
     let inside: Vec<_> = inside.iter().map(|(path, value)| (&path["function.".len()..], *value)).collect();
     writer.object();
-    if mode == EncodeMode::Mended || !call.has_made_id {
+    if mode == EncodeMode::Normalized || !call.has_made_id {
         writer.text_member("id", &call.id);
     }
     writer.key("function");
@@ -454,10 +454,10 @@ fn write_call(
     writer.text_member("name", &call.name);
     writer.key("arguments");
     match mode {
-        EncodeMode::Mended => writer.raw(&objects::arguments(call)),
-        EncodeMode::Faithful if is_object(call.arguments()) => writer.raw(call.arguments()),
+        EncodeMode::Normalized => writer.raw(&objects::arguments(call)),
+        EncodeMode::Lossless if is_object(call.arguments()) => writer.raw(call.arguments()),
         // What is no object was a text.
-        EncodeMode::Faithful => writer.string(call.arguments()),
+        EncodeMode::Lossless => writer.string(call.arguments()),
     }
     write_members(&inside, writer);
     writer.end_object();
@@ -465,10 +465,10 @@ fn write_call(
     writer.end_object();
 }
 
-fn write_done(word: Option<&str>, writer: &mut JsonWriter<'_>) {
+fn write_done(wire_type: Option<&str>, writer: &mut JsonWriter<'_>) {
     writer.raw_member("done", "true");
-    if let Some(word) = word {
-        writer.text_member("done_reason", word);
+    if let Some(wire_type) = wire_type {
+        writer.text_member("done_reason", wire_type);
     }
 }
 
@@ -480,8 +480,8 @@ fn write_error(
     writer: &mut JsonWriter<'_>,
 ) {
     match mode {
-        EncodeMode::Faithful => writer.raw_member("error", error.raw.as_str()),
-        EncodeMode::Mended => {
+        EncodeMode::Lossless => writer.raw_member("error", error.raw.as_str()),
+        EncodeMode::Normalized => {
             writer.text_member("error", &error.message);
             if let Some(status) = error.status {
                 beside.set("status", &status.to_string());
@@ -506,24 +506,24 @@ fn set_usage(counters: &TokenCounts, answer: &mut MemberPaths) {
 /// Writes the whole body.
 fn whole(message: &Message, options: &EncodeOptions, out: &mut Vec<u8>) {
     let mode = options.mode;
-    let keeps = is_own(&message.word) || mode == EncodeMode::Faithful;
+    let keeps = is_own(&message.wire_type) || mode == EncodeMode::Lossless;
     let mut text = String::new();
     let mut writer = JsonWriter(&mut text);
     let mut answer = MemberPaths::default();
     if keeps {
-        message.foreign.iter().for_each(|(path, value)| answer.set(path, value.as_str()));
+        message.extra.iter().for_each(|(path, value)| answer.set(path, value.as_str()));
     }
     writer.object();
     if let Some(error) = message.errors.first() {
         write_error(error, mode, &mut answer, &mut writer);
     }
     let choice = message.first();
-    let is_bare = choice.is_none_or(|choice| choice.blocks.is_empty() && choice.foreign.is_empty());
+    let is_bare = choice.is_none_or(|choice| choice.blocks.is_empty() && choice.extra.is_empty());
     if message.errors.is_empty() || !is_bare {
         write_names(message.model.as_deref(), options, &mut writer);
         if let Some(choice) = choice {
-            let is_generate = is_generate(&message.word, options);
-            whole_message(choice, is_generate, keeps, mode, &mut writer);
+            let is_generate = is_generate(&message.wire_type, options);
+            complete_message(choice, is_generate, keeps, mode, &mut writer);
         }
     }
     if keeps {
@@ -539,15 +539,15 @@ fn whole(message: &Message, options: &EncodeOptions, out: &mut Vec<u8>) {
     }
     let is_truncated = message.notices.iter().any(|notice| notice.code == NoticeCode::Truncated);
     if let Some(finish) = choice.and_then(|choice| choice.finish.as_ref()) {
-        let is_unsaid = mode == EncodeMode::Mended || finish.raw.is_none();
+        let is_unsaid = mode == EncodeMode::Normalized || finish.raw.is_none();
         let is_open = is_truncated && finish.reason == FinishReason::Other && is_unsaid;
         match mode {
             _ if is_open => writer.raw_member("done", "false"),
-            _ if !message.errors.is_empty() && (mode == EncodeMode::Mended || finish.raw.is_none()) => {}
-            EncodeMode::Mended => {
+            _ if !message.errors.is_empty() && (mode == EncodeMode::Normalized || finish.raw.is_none()) => {}
+            EncodeMode::Normalized => {
                 write_done(Some(word_for(finish.reason, finish.raw.as_deref())), &mut writer)
             }
-            EncodeMode::Faithful => write_done(finish.raw.as_deref(), &mut writer),
+            EncodeMode::Lossless => write_done(finish.raw.as_deref(), &mut writer),
         }
     }
     answer.write(&mut writer);
@@ -555,7 +555,7 @@ fn whole(message: &Message, options: &EncodeOptions, out: &mut Vec<u8>) {
     out.extend_from_slice(text.as_bytes());
 }
 
-fn whole_message(
+fn complete_message(
     choice: &Choice,
     is_generate: bool,
     keeps: bool,
@@ -566,7 +566,7 @@ fn whole_message(
     let (mut members, mut calls, mut ids) = (MemberPaths::default(), String::new(), UniqueCallIds::default());
     if keeps {
         for (path, value) in
-            choice.foreign.iter().filter(|(path, _)| *path != ROLE || mode == EncodeMode::Faithful)
+            choice.extra.iter().filter(|(path, _)| *path != ROLE || mode == EncodeMode::Lossless)
         {
             members.set(path.strip_prefix("message.").unwrap_or(path), value.as_str());
         }
@@ -582,7 +582,7 @@ fn whole_message(
                 write_call(&written(call, mode, &mut ids), keeps.then_some(block), ordinal, mode, &mut list);
                 ordinal += 1;
             }
-            BlockContent::Opaque(value) if keeps => members.extend(&block.word, value.as_str()),
+            BlockContent::Opaque(value) if keeps => members.extend(&block.wire_type, value.as_str()),
             BlockContent::ToolCall(_) | BlockContent::ToolResult(_) | BlockContent::Opaque(_) => {}
         }
     }

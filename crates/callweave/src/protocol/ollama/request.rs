@@ -126,10 +126,10 @@ fn read_message(message: Object) -> RequestMessage {
             kind: CallKind::Function,
         };
         let kept = message.rest(NAME);
-        return RequestMessage { kept, ..RequestMessage::of(role, ContentPart::new(result)) };
+        return RequestMessage { retained: kept, ..RequestMessage::of(role, ContentPart::new(result)) };
     }
     content.parts.extend(message.objects("tool_calls").unwrap_or_default().into_iter().map(read_call));
-    RequestMessage { kept: message.rest(NAME), ..RequestMessage::new(role, content) }
+    RequestMessage { retained: message.rest(NAME), ..RequestMessage::new(role, content) }
 }
 
 fn read_call(call: Object) -> ContentPart {
@@ -145,14 +145,14 @@ fn read_call(call: Object) -> ContentPart {
     };
     let id = call.string("id");
     let body = PartKind::from(RequestCall { id, name, namespace: None, arguments, kind: CallKind::Function });
-    ContentPart { kept: call.rest(NAME), ..ContentPart::new(body) }
+    ContentPart { retained: call.rest(NAME), ..ContentPart::new(body) }
 }
 
 fn write(request: &mut Request, writing: &mut RequestWriting<'_>) -> Object {
     let mut body = Object::new();
     put(&mut body, "model", request.model.take());
     writing.put_messages(request, &mut body, write_message);
-    if !writing.is_faithful && request.tool_choice == Some(ToolChoice::None) {
+    if !writing.is_lossless && request.tool_choice == Some(ToolChoice::None) {
         // There is no such word: what is not there cannot be called.
         request.tools.clear();
         request.tool_choice = None;
@@ -180,7 +180,7 @@ fn write(request: &mut Request, writing: &mut RequestWriting<'_>) -> Object {
     }
     put(&mut body, "think", write_think(request, writing));
     // Without a word the answer would be streamed.
-    let stream = request.stream.take().or_else(|| (!writing.is_faithful).then_some(false));
+    let stream = request.stream.take().or_else(|| (!writing.is_lossless).then_some(false));
     put(&mut body, "stream", stream);
     request.kept.restore(NAME, &mut body);
     body
@@ -190,7 +190,7 @@ fn write_think(request: &mut Request, writing: &RequestWriting<'_>) -> Option<Va
     let reasoning = &mut request.reasoning;
     if let Some(effort) = reasoning.effort.take() {
         reasoning.mode = None;
-        if writing.is_faithful {
+        if writing.is_lossless {
             return Some(effort.into());
         }
         return Some(match effort.as_str() {
@@ -227,7 +227,7 @@ fn write_message(mut message: RequestMessage, out: &mut Vec<Value>, writing: &mu
             if result.is_error == Some(true) {
                 writing.losses.put("error mark of a result");
             }
-            message.kept.restore(NAME, &mut object);
+            message.retained.restore(NAME, &mut object);
             writing.losses.part(NAME, &part);
             out.push(object.into());
         }
@@ -239,9 +239,9 @@ fn write_message(mut message: RequestMessage, out: &mut Vec<Value>, writing: &mu
     let is_silent = content.is_empty();
     let calls = write_content(content, &mut object, writing);
     put(&mut object, "tool_calls", (!calls.is_empty()).then_some(calls));
-    message.kept.restore(NAME, &mut object);
+    message.retained.restore(NAME, &mut object);
     writing.losses.message(NAME, &message);
-    if object.len() > 1 || writing.is_faithful || is_silent {
+    if object.len() > 1 || writing.is_lossless || is_silent {
         out.push(object.into());
     }
 }
@@ -257,9 +257,9 @@ fn write_content(
     for mut part in content.parts {
         match std::mem::replace(&mut part.body, PartKind::Opaque(String::new())).document_as_text() {
             PartKind::Text(own) | PartKind::Refusal(own) => text.get_or_insert_default().push_str(&own),
-            PartKind::Thought(thought) => {
+            PartKind::Reasoning(thought) => {
                 let own = thought.into_text();
-                match own.filter(|own| writing.is_faithful || !own.is_empty()) {
+                match own.filter(|own| writing.is_lossless || !own.is_empty()) {
                     Some(own) => thoughts.get_or_insert_default().push_str(&own),
                     None => writing.losses.put("encrypted reasoning"),
                 }
@@ -267,8 +267,8 @@ fn write_content(
             PartKind::Call(call) => {
                 calls.push(write_call(*call, &mut part, writing));
             }
-            PartKind::Opaque(word) if part.kept.protocol() == Some(NAME) && word == "tool_call" => {
-                calls.extend(std::mem::take(&mut part.kept).into_whole(NAME));
+            PartKind::Opaque(word) if part.retained.protocol() == Some(NAME) && word == "tool_call" => {
+                calls.extend(std::mem::take(&mut part.retained).into_complete(NAME));
             }
             PartKind::Media(media) => match media.source {
                 MediaSource::Data(data) if media.kind == MediaKind::Image => {
@@ -300,10 +300,10 @@ fn write_call(call: RequestCall, part: &mut ContentPart, writing: &mut RequestWr
     put(&mut object, "id", call.id);
     put(&mut object, "function.name", Some(call.name));
     let arguments: Value = match call.arguments {
-        CallArguments::Text(text) if writing.is_faithful => text.into(),
+        CallArguments::Text(text) if writing.is_lossless => text.into(),
         arguments => writing.object_of(arguments).into(),
     };
     put(&mut object, "function.arguments", Some(arguments));
-    part.kept.restore(NAME, &mut object);
+    part.retained.restore(NAME, &mut object);
     object.into()
 }

@@ -65,7 +65,7 @@ struct ChatStream {
     manner: EncodeContext,
     id: String,
     model: String,
-    word: String,
+    wire_type: String,
     sticky: MemberPaths,
     /// The beginning of every chunk, rendered from the names above.
     envelope: String,
@@ -98,10 +98,10 @@ struct OpenChatChoice {
 /// A block that is being written.
 struct RunningBlock {
     block: BlockId,
-    word: String,
+    wire_type: String,
     index: Option<i64>,
     /// What waits for the next chunk of this block.
-    members: MemberPaths,
+    extra: MemberPaths,
     call: Option<OpenChatCall>,
 }
 
@@ -123,7 +123,7 @@ impl RunningBlock {
     /// Whether its next chunk says nothing but text.
     fn is_plain(&self) -> bool {
         let is_told = self.call.as_ref().is_none_or(|call| call.is_named);
-        is_told && self.members.is_empty() && self.word != words::EXECUTED_TOOLS
+        is_told && self.extra.is_empty() && self.wire_type != words::EXECUTED_TOOLS
     }
 }
 
@@ -134,10 +134,11 @@ impl OpenChatCall {
             _ if self.has_arguments => "".into(),
             // What has not even begun must not pass for a call without arguments.
             (_, CallKind::Custom) => "".into(),
-            (BlockCompletion::Cut | BlockCompletion::AfterDamage, CallKind::Function | CallKind::Builtin) => {
-                objects::under(INVALID_JSON, "")
-            }
-            (BlockCompletion::Whole, CallKind::Function | CallKind::Builtin) => "{}".into(),
+            (
+                BlockCompletion::Truncated | BlockCompletion::AfterDamage,
+                CallKind::Function | CallKind::Builtin,
+            ) => objects::under(INVALID_JSON, ""),
+            (BlockCompletion::Complete, CallKind::Function | CallKind::Builtin) => "{}".into(),
         }
     }
 }
@@ -149,11 +150,11 @@ impl StreamEncoder for ChatStream {
         }
         let number = event.choice;
         match &event.body {
-            EventKind::Start { id, model, word, members } => {
+            EventKind::Start { id, model, wire_type, extra: members } => {
                 // Nothing of its own is passed on to clients.
                 let manner = self.manner.of_next(false);
                 *self = Self { manner, frame: take(&mut self.frame), ..Self::default() };
-                self.start(id.as_deref(), model.as_deref(), word, members.as_ref());
+                self.start(id.as_deref(), model.as_deref(), wire_type, members.as_ref());
             }
             EventKind::ChoiceStart => {
                 self.choices.push(OpenChatChoice { number, ..OpenChatChoice::default() });
@@ -165,11 +166,11 @@ impl StreamEncoder for ChatStream {
             EventKind::BlockStart { .. } => self.block_start(number, &event.body, out),
             EventKind::Delta { block, text, .. } => self.delta(number, *block, text, out),
             EventKind::BlockEnd { block, completion } => self.block_end(number, *block, *completion, out),
-            EventKind::Attachment { scope, kind, word, value } => {
-                self.attach(number, *scope, *kind, word, value, out);
+            EventKind::Attachment { scope, kind, wire_type, value } => {
+                self.attach(number, *scope, *kind, wire_type, value, out);
             }
-            EventKind::Identity { scope: EventScope::Answer, .. } if self.manner.is_mended() => {}
-            EventKind::Identity { scope: EventScope::Answer, id, model } => {
+            EventKind::Identity { scope: EventScope::Response, .. } if self.manner.is_normalized() => {}
+            EventKind::Identity { scope: EventScope::Response, id, model } => {
                 self.flush_news(out);
                 if let Some(id) = id {
                     self.id = id.to_string();
@@ -180,7 +181,7 @@ impl StreamEncoder for ChatStream {
                 self.render();
             }
             // Clients would take the second for a part of the first.
-            EventKind::Identity { scope: EventScope::Block(_), .. } if self.manner.is_mended() => {}
+            EventKind::Identity { scope: EventScope::Block(_), .. } if self.manner.is_normalized() => {}
             EventKind::Identity { scope: EventScope::Block(block), id: Some(id), .. } => {
                 if let Some(call) = self.running(number, *block).and_then(|running| running.call.as_mut()) {
                     call.id = id.to_string();
@@ -188,28 +189,28 @@ impl StreamEncoder for ChatStream {
                     self.flush_block(number, *block, out);
                 }
             }
-            EventKind::Usage { word, counters, raw } => {
-                if self.usage.get(word).is_some() && !self.manner.is_mended() {
+            EventKind::Usage { wire_type, counters, raw } => {
+                if self.usage.get(wire_type).is_some() && !self.manner.is_normalized() {
                     self.flush_news(out);
                 }
-                if self.manner.is_mended() {
+                if self.manner.is_normalized() {
                     return count(&mut self.counts, counters, raw);
                 }
                 // The next chunk tells them.
                 self.stamps.forget();
-                if word == words::CHOICE_USAGE {
+                if wire_type == words::CHOICE_USAGE {
                     self.set_pending(number, words::USAGE, raw);
                 } else {
-                    self.usage.set(word, raw.as_str());
+                    self.usage.set(wire_type, raw.as_str());
                 }
             }
             EventKind::Finish { reason, raw } => self.finish(number, *reason, raw.as_deref(), out),
             EventKind::Error(error) => self.error(error, out),
             EventKind::Notice(notice) => self.manner.notice(notice),
-            EventKind::Foreign { scope, path, value } => {
-                if !self.manner.is_mended() {
+            EventKind::Extra { scope, path, value } => {
+                if !self.manner.is_normalized() {
                     self.flush_before(number, *scope, path, out);
-                    self.foreign(number, *scope, path, value.as_str());
+                    self.extra(number, *scope, path, value.as_str());
                 }
             }
             EventKind::End => self.end(out),
@@ -226,16 +227,22 @@ impl StreamEncoder for ChatStream {
 
 impl ChatStream {
     fn is_completion(&self) -> bool {
-        self.word == TEXT_COMPLETION
+        self.wire_type == TEXT_COMPLETION
     }
 
-    fn start(&mut self, id: Option<&str>, model: Option<&str>, word: &str, members: Option<&JsonText<'_>>) {
-        let is_mended = self.manner.is_mended();
-        let made = if is_mended { MADE_ID } else { "" };
+    fn start(
+        &mut self,
+        id: Option<&str>,
+        model: Option<&str>,
+        wire_type: &str,
+        members: Option<&JsonText<'_>>,
+    ) {
+        let is_normalized = self.manner.is_normalized();
+        let made = if is_normalized { MADE_ID } else { "" };
         self.id = id.or(self.manner.options.id.as_deref()).unwrap_or(made).to_owned();
         self.model = model.or(self.manner.options.model.as_deref()).unwrap_or_default().to_owned();
-        self.word = if is_mended { CHAT } else { word }.to_owned();
-        if is_mended {
+        self.wire_type = if is_normalized { CHAT } else { wire_type }.to_owned();
+        if is_normalized {
             let mut created = self.manner.options.created.unwrap_or(0).to_string();
             each_member(members, |path, value| {
                 if is_time(path, value) {
@@ -244,7 +251,7 @@ impl ChatStream {
             });
             self.sticky.set(CREATED, &created);
         } else {
-            each_member(members, |path, value| self.foreign(0, EventScope::Answer, path, value));
+            each_member(members, |path, value| self.extra(0, EventScope::Response, path, value));
         }
         self.render();
     }
@@ -258,10 +265,10 @@ impl ChatStream {
         if !self.id.is_empty() {
             writer.text_member("id", &self.id);
         }
-        if self.sticky.get("object").is_none() && !self.word.is_empty() {
-            writer.text_member("object", if self.word == CHAT { CHAT_CHUNK } else { &self.word });
+        if self.sticky.get("object").is_none() && !self.wire_type.is_empty() {
+            writer.text_member("object", if self.wire_type == CHAT { CHAT_CHUNK } else { &self.wire_type });
         }
-        if !self.model.is_empty() || self.manner.is_mended() {
+        if !self.model.is_empty() || self.manner.is_normalized() {
             writer.text_member("model", &self.model);
         }
         self.sticky.write(&mut writer);
@@ -290,7 +297,7 @@ impl ChatStream {
     /// Writes what waits where a value is about to be replaced that nobody has seen.
     fn flush_before(&mut self, number: u32, scope: EventScope, path: &str, out: &mut Vec<u8>) {
         match scope {
-            EventScope::Answer
+            EventScope::Response
                 if self.answer.get(path).is_some() || self.has_news && STICKY.contains(&path) =>
             {
                 self.flush_news(out);
@@ -301,7 +308,7 @@ impl ChatStream {
                 self.write_delta(number, out, |_| {});
             }
             EventScope::Block(block)
-                if self.running(number, block).is_some_and(|running| running.members.get(path).is_some()) =>
+                if self.running(number, block).is_some_and(|running| running.extra.get(path).is_some()) =>
             {
                 self.flush_block(number, block, out);
             }
@@ -309,13 +316,13 @@ impl ChatStream {
         }
     }
 
-    fn foreign(&mut self, number: u32, scope: EventScope, path: &str, value: &str) {
+    fn extra(&mut self, number: u32, scope: EventScope, path: &str, value: &str) {
         match scope {
-            EventScope::Answer if STICKY.contains(&path) => {
+            EventScope::Response if STICKY.contains(&path) => {
                 self.sticky.set(path, value);
                 self.render();
             }
-            EventScope::Answer => self.answer.set(path, value),
+            EventScope::Response => self.answer.set(path, value),
             EventScope::Choice | EventScope::Item(_) => {
                 if let Some(choice) = self.choice(number) {
                     choice.pending.set(path, value);
@@ -323,7 +330,7 @@ impl ChatStream {
             }
             EventScope::Block(block) => {
                 if let Some(running) = self.running(number, block) {
-                    running.members.set(path, value);
+                    running.extra.set(path, value);
                 }
             }
         }
@@ -334,20 +341,20 @@ impl ChatStream {
         number: u32,
         scope: EventScope,
         kind: AttachmentKind,
-        word: &str,
+        wire_type: &str,
         value: &JsonText<'_>,
         out: &mut Vec<u8>,
     ) {
-        if self.manner.is_mended() {
+        if self.manner.is_normalized() {
             if kind == AttachmentKind::Logprobs && is_logprob(value) {
-                self.extend_pending(number, &format!("logprobs.{}", logprobs_word(word)), value);
+                self.extend_pending(number, &format!("logprobs.{}", logprobs_word(wire_type)), value);
             }
             let is_reasoning = match scope {
                 EventScope::Block(block) => {
-                    self.running(number, block).is_some_and(|own| own.word == REASONING_CONTENT)
+                    self.running(number, block).is_some_and(|own| own.wire_type == REASONING_CONTENT)
                 }
                 EventScope::Item(_) => kind == AttachmentKind::Encrypted,
-                EventScope::Answer | EventScope::Choice => false,
+                EventScope::Response | EventScope::Choice => false,
             };
             if is_reasoning && is_marked(value) {
                 self.write_delta(number, out, |writer| {
@@ -360,31 +367,35 @@ impl ChatStream {
             return;
         }
         match (scope, kind) {
-            (EventScope::Answer, _) => self.answer.extend(word, value.as_str()),
+            (EventScope::Response, _) => self.answer.extend(wire_type, value.as_str()),
             (EventScope::Block(block), _) => {
                 let Some(running) = self.running(number, block) else { return };
-                if running.word.starts_with("reasoning.") {
-                    running.members.set(word, value.as_str());
+                if running.wire_type.starts_with("reasoning.") {
+                    running.extra.set(wire_type, value.as_str());
                     self.flush_block(number, block, out);
                 } else {
-                    self.set_pending(number, &format!("message.{word}"), value);
+                    self.set_pending(number, &format!("message.{wire_type}"), value);
                     self.write_delta(number, out, |_| {});
                 }
             }
             (_, AttachmentKind::Logprobs) => {
-                let path = if word.is_empty() { "logprobs".to_owned() } else { format!("logprobs.{word}") };
-                match word {
+                let path = if wire_type.is_empty() {
+                    "logprobs".to_owned()
+                } else {
+                    format!("logprobs.{wire_type}")
+                };
+                match wire_type {
                     "" => self.set_pending(number, &path, value),
                     _ => self.extend_pending(number, &path, value),
                 }
             }
-            _ if word == words::CONTENT_REFERENCE => self.write_delta(number, out, |writer| {
+            _ if wire_type == words::CONTENT_REFERENCE => self.write_delta(number, out, |writer| {
                 writer.key("content");
                 writer.list();
                 writer.raw(value.as_str());
                 writer.end_list();
             }),
-            _ => self.extend_pending(number, &format!("message.{word}"), value),
+            _ => self.extend_pending(number, &format!("message.{wire_type}"), value),
         }
     }
 
@@ -401,28 +412,30 @@ impl ChatStream {
     }
 
     fn block_start(&mut self, number: u32, start: &EventKind<'_>, out: &mut Vec<u8>) {
-        let EventKind::BlockStart { block, kind, word, index, members, .. } = start else { return };
-        let is_mended = self.manner.is_mended();
+        let EventKind::BlockStart { block, kind, wire_type, index, extra: members, .. } = start else {
+            return;
+        };
+        let is_normalized = self.manner.is_normalized();
         let mut paths = MemberPaths::default();
-        if !is_mended {
+        if !is_normalized {
             each_member(members.as_ref(), |path, value| paths.set(path, value));
         }
         if matches!(kind, BlockKind::ToolCall { .. }) {
             self.name_calls(number, None, out);
         }
-        let is_older = is_mended && self.manner.options.older_form;
+        let is_older = is_normalized && self.manner.options.older_form;
         let Some(choice) = self.choice(number) else { return };
         let call = match kind {
             // Who runs a call itself, and what that gave, clients of others would not understand.
-            BlockKind::ToolCall { call: CallKind::Builtin, .. } if is_mended => return,
+            BlockKind::ToolCall { call: CallKind::Builtin, .. } if is_normalized => return,
             // The older form has one.
             BlockKind::ToolCall { .. } if is_older && choice.calls > 0 => return,
             BlockKind::ToolCall { id, is_made, name, call } => {
                 let ordinal = choice.calls;
                 choice.calls += 1;
-                let id = id.as_deref().filter(|_| is_mended || !is_made).unwrap_or_default();
+                let id = id.as_deref().filter(|_| is_normalized || !is_made).unwrap_or_default();
                 Some(OpenChatCall {
-                    id: if is_mended { choice.ids.claim(id) } else { id.to_owned() },
+                    id: if is_normalized { choice.ids.claim(id) } else { id.to_owned() },
                     name: name.to_string(),
                     kind: *call,
                     ordinal,
@@ -431,30 +444,31 @@ impl ChatStream {
                     whole: String::new(),
                 })
             }
-            BlockKind::ToolResult { .. } | BlockKind::Opaque { .. } if is_mended => return,
+            BlockKind::ToolResult { .. } | BlockKind::Opaque { .. } if is_normalized => return,
             BlockKind::ToolResult { value, .. } => {
-                return self.write_delta(number, out, |writer| write_list(word, value.as_str(), writer));
+                return self.write_delta(number, out, |writer| write_list(wire_type, value.as_str(), writer));
             }
             BlockKind::Opaque { value } => {
-                return self.write_delta(number, out, |writer| write_opaque(word, value.as_str(), writer));
+                return self
+                    .write_delta(number, out, |writer| write_opaque(wire_type, value.as_str(), writer));
             }
             BlockKind::Text | BlockKind::Reasoning(_) | BlockKind::Refusal => None,
         };
-        let word = match kind {
-            _ if !is_mended => word.as_ref(),
+        let wire_type = match kind {
+            _ if !is_normalized => wire_type.as_ref(),
             BlockKind::Text => words::CONTENT,
             BlockKind::Refusal => words::REFUSAL,
             BlockKind::Reasoning(_) => REASONING_CONTENT,
             _ if is_older => words::FUNCTION_CALL,
             _ => words::TOOL_CALLS,
         };
-        let index = if is_mended { call.as_ref().map(|call| i64::from(call.ordinal)) } else { *index };
-        let is_announced = is_mended && call.is_some();
+        let index = if is_normalized { call.as_ref().map(|call| i64::from(call.ordinal)) } else { *index };
+        let is_announced = is_normalized && call.is_some();
         choice.blocks.push(RunningBlock {
             block: *block,
-            word: word.to_owned(),
+            wire_type: wire_type.to_owned(),
             index,
-            members: paths,
+            extra: paths,
             call,
         });
         // Clients see whom a call is for before its arguments come.
@@ -467,8 +481,8 @@ impl ChatStream {
         let Some(choice) = self.choices.iter_mut().find(|choice| choice.number == number) else { return };
         let Some(at) = choice.blocks.iter().rposition(|running| running.block == block) else { return };
         // These are told whole.
-        if let RunningBlock { word, call: Some(call), .. } = &mut choice.blocks[at]
-            && word == words::EXECUTED_TOOLS
+        if let RunningBlock { wire_type, call: Some(call), .. } = &mut choice.blocks[at]
+            && wire_type == words::EXECUTED_TOOLS
         {
             call.whole.push_str(text);
         }
@@ -497,14 +511,14 @@ impl ChatStream {
     }
 
     fn block_end(&mut self, number: u32, block: BlockId, completion: BlockCompletion, out: &mut Vec<u8>) {
-        let is_mended = self.manner.is_mended();
+        let is_normalized = self.manner.is_normalized();
         let Some(running) = self.running(number, block) else { return };
         let is_due = match &running.call {
-            Some(call) => !call.is_named || !running.members.is_empty() || is_mended && !call.has_arguments,
-            None => !running.members.is_empty(),
+            Some(call) => !call.is_named || !running.extra.is_empty() || is_normalized && !call.has_arguments,
+            None => !running.extra.is_empty(),
         };
         if is_due {
-            let rest = running.call.as_ref().filter(|_| is_mended).map(|call| call.rest(completion));
+            let rest = running.call.as_ref().filter(|_| is_normalized).map(|call| call.rest(completion));
             self.write(number, Some((block, rest.as_deref().unwrap_or_default())), out, |_| {});
         }
         if let Some(choice) = self.choice(number) {
@@ -547,9 +561,9 @@ impl ChatStream {
                 Some((running, piece))
             });
             match block {
-                Some((running, piece)) if running.word == words::TEXT => {
+                Some((running, piece)) if running.wire_type == words::TEXT => {
                     piece.write("text", &mut writer);
-                    running.members.write(&mut writer);
+                    running.extra.write(&mut writer);
                 }
                 block if !is_completion || block.is_some() => {
                     writer.key("delta");
@@ -608,12 +622,12 @@ impl ChatStream {
     }
 
     fn finish(&mut self, number: u32, reason: FinishReason, raw: Option<&str>, out: &mut Vec<u8>) {
-        let word = match raw {
-            _ if self.manner.is_mended() => word_for(reason, &self.manner.options),
+        let wire_type = match raw {
+            _ if self.manner.is_normalized() => word_for(reason, &self.manner.options),
             Some(raw) => raw,
             None => return,
         };
-        if self.manner.is_mended() && self.has_failed {
+        if self.manner.is_normalized() && self.has_failed {
             return;
         }
         let usage = take(&mut self.usage);
@@ -641,7 +655,7 @@ impl ChatStream {
             crate::json::write_members(&of_choice, &mut writer);
             choice.pending.clear();
         }
-        writer.text_member("finish_reason", word);
+        writer.text_member("finish_reason", wire_type);
         writer.end_object();
         writer.end_list();
         self.end_frame(frame, out);
@@ -651,7 +665,7 @@ impl ChatStream {
         self.flush_choices(out);
         self.has_failed = true;
         let mut frame = self.begin_frame();
-        write_error(error, self.manner.is_mended(), &mut JsonWriter(&mut frame));
+        write_error(error, self.manner.is_normalized(), &mut JsonWriter(&mut frame));
         self.end_frame(frame, out);
     }
 
@@ -714,17 +728,17 @@ fn is_logprob(entries: &JsonText<'_>) -> bool {
 }
 
 /// A list of one value under the first key of `word`.
-fn write_list(word: &str, value: &str, writer: &mut JsonWriter<'_>) {
-    writer.key(word.split('[').next().unwrap_or(word));
+fn write_list(wire_type: &str, value: &str, writer: &mut JsonWriter<'_>) {
+    writer.key(wire_type.split('[').next().unwrap_or(wire_type));
     writer.list();
     writer.raw(value);
     writer.end_list();
 }
 
 /// Content that only chat knows.
-fn write_opaque(word: &str, value: &str, writer: &mut JsonWriter<'_>) {
-    match word {
-        "audio" => writer.raw_member(word, value),
+fn write_opaque(wire_type: &str, value: &str, writer: &mut JsonWriter<'_>) {
+    match wire_type {
+        "audio" => writer.raw_member(wire_type, value),
         words::CONTENT_THINKING_LIST => {
             writer.key("content");
             writer.list();
@@ -734,30 +748,30 @@ fn write_opaque(word: &str, value: &str, writer: &mut JsonWriter<'_>) {
             writer.end_object();
             writer.end_list();
         }
-        _ => write_list(word, value, writer),
+        _ => write_list(wire_type, value, writer),
     }
 }
 
 /// A piece of a block, as a member of a delta.
 fn write_block(running: &mut RunningBlock, piece: &mut WrittenDelta<'_>, writer: &mut JsonWriter<'_>) {
-    let RunningBlock { word, index, members, call, .. } = running;
+    let RunningBlock { wire_type, index, extra: members, call, .. } = running;
     match call {
-        Some(call) => write_call(word, *index, members, call, piece, writer),
-        None => write_text(word, *index, members, piece, writer),
+        Some(call) => write_call(wire_type, *index, members, call, piece, writer),
+        None => write_text(wire_type, *index, members, piece, writer),
     }
     members.clear();
 }
 
 fn write_call(
-    word: &str,
+    wire_type: &str,
     index: Option<i64>,
-    members: &MemberPaths,
+    extra: &MemberPaths,
     call: &mut OpenChatCall,
     piece: &mut WrittenDelta<'_>,
     writer: &mut JsonWriter<'_>,
 ) {
     call.has_arguments |= !piece.text.is_empty();
-    match word {
+    match wire_type {
         words::FUNCTION_CALL => {
             writer.key("function_call");
             writer.object();
@@ -765,7 +779,7 @@ fn write_call(
                 writer.text_member("name", &call.name);
             }
             piece.write("arguments", writer);
-            members.write(writer);
+            extra.write(writer);
             writer.end_object();
         }
         words::EXECUTED_TOOLS => {
@@ -778,7 +792,7 @@ fn write_call(
             }
             writer.text_member("type", &call.name);
             writer.text_member("arguments", &call.whole);
-            members.write(writer);
+            extra.write(writer);
             writer.end_object();
             writer.end_list();
         }
@@ -797,14 +811,7 @@ fn write_call(
                 }
                 writer.text_member("type", kind);
             }
-            write_function(
-                kind,
-                member,
-                (!call.is_named).then_some(&call.name),
-                piece,
-                members.iter(),
-                writer,
-            );
+            write_function(kind, member, (!call.is_named).then_some(&call.name), piece, extra.iter(), writer);
             writer.end_object();
             writer.end_list();
         }
@@ -826,10 +833,10 @@ fn write_function<'p>(
     member: &str,
     name: Option<&String>,
     piece: &mut WrittenDelta<'_>,
-    members: impl Iterator<Item = (&'p str, &'p str)>,
+    extra: impl Iterator<Item = (&'p str, &'p str)>,
     writer: &mut JsonWriter<'_>,
 ) {
-    let (inside, beside): (Vec<_>, Vec<_>) = members.partition(|(path, _)| path.starts_with("function."));
+    let (inside, beside): (Vec<_>, Vec<_>) = extra.partition(|(path, _)| path.starts_with("function."));
     let inside: Vec<_> = inside.iter().map(|(path, value)| (&path["function.".len()..], *value)).collect();
     writer.key(kind);
     writer.object();
@@ -843,9 +850,9 @@ fn write_function<'p>(
 }
 
 fn write_text(
-    word: &str,
+    wire_type: &str,
     index: Option<i64>,
-    members: &MemberPaths,
+    extra: &MemberPaths,
     piece: &mut WrittenDelta<'_>,
     writer: &mut JsonWriter<'_>,
 ) {
@@ -855,11 +862,11 @@ fn write_text(
         writer.object();
         writer.text_member("type", kind);
         write(writer);
-        members.write(writer);
+        extra.write(writer);
         writer.end_object();
         writer.end_list();
     };
-    match word {
+    match wire_type {
         words::CONTENT_TEXT => part("text", writer, &mut |writer| piece.write("text", writer)),
         words::CONTENT_REFUSAL => part("refusal", writer, &mut |writer| piece.write("refusal", writer)),
         words::CONTENT_THINKING => part("thinking", writer, &mut |writer| piece.write("thinking", writer)),
@@ -869,12 +876,12 @@ fn write_text(
             write_typed_text(piece, writer);
             writer.end_list();
         }),
-        _ => match REASONING.iter().find(|row| row.word == word) {
-            Some(row) => write_reasoning(row, index, members, piece, writer),
-            None if word.starts_with("reasoning.") => {
-                write_detail(word, index, members, piece, writer);
+        _ => match REASONING.iter().find(|row| row.wire_type == wire_type) {
+            Some(row) => write_reasoning(row, index, extra, piece, writer),
+            None if wire_type.starts_with("reasoning.") => {
+                write_detail(wire_type, index, extra, piece, writer);
             }
-            None => piece.write(word, writer),
+            None => piece.write(wire_type, writer),
         },
     }
 }
@@ -889,7 +896,7 @@ fn write_typed_text(piece: &mut WrittenDelta<'_>, writer: &mut JsonWriter<'_>) {
 fn write_reasoning(
     row: &ReasoningMember,
     index: Option<i64>,
-    members: &MemberPaths,
+    extra: &MemberPaths,
     piece: &mut WrittenDelta<'_>,
     writer: &mut JsonWriter<'_>,
 ) {
@@ -902,7 +909,7 @@ fn write_reasoning(
         }
     }
     if !row.detail.is_empty() {
-        write_detail(row.detail, index, members, piece, writer);
+        write_detail(row.detail, index, extra, piece, writer);
     }
 }
 
@@ -910,20 +917,20 @@ fn write_reasoning(
 fn write_detail(
     kind: &str,
     index: Option<i64>,
-    members: &MemberPaths,
+    extra: &MemberPaths,
     piece: &mut WrittenDelta<'_>,
     writer: &mut JsonWriter<'_>,
 ) {
     writer.key("reasoning_details");
     writer.list();
-    write_detail_entry(kind, index, members.iter(), piece, writer);
+    write_detail_entry(kind, index, extra.iter(), piece, writer);
     writer.end_list();
 }
 
 fn write_detail_entry<'p>(
     kind: &str,
     index: Option<i64>,
-    members: impl Iterator<Item = (&'p str, &'p str)>,
+    extra: impl Iterator<Item = (&'p str, &'p str)>,
     piece: &mut WrittenDelta<'_>,
     writer: &mut JsonWriter<'_>,
 ) {
@@ -936,7 +943,7 @@ fn write_detail_entry<'p>(
     if !piece.text.is_empty() {
         piece.write(if kind == words::DETAIL_SUMMARY { "summary" } else { "text" }, writer);
     }
-    crate::json::write_members(&members.collect::<Vec<_>>(), writer);
+    crate::json::write_members(&extra.collect::<Vec<_>>(), writer);
     writer.end_object();
 }
 
@@ -981,23 +988,26 @@ fn is_time(path: &str, value: &str) -> bool {
 
 /// Writes the whole body.
 fn whole(message: &Message, options: &EncodeOptions, out: &mut Vec<u8>) {
-    let is_mended = options.is_mended();
+    let is_normalized = options.is_normalized();
     let mut text = String::new();
     let mut writer = JsonWriter(&mut text);
     writer.object();
-    let made = |made| is_mended.then_some(made);
+    let made = |made| is_normalized.then_some(made);
     if let Some(id) = message.id.as_deref().or(options.id.as_deref()).or(made(MADE_ID)) {
         writer.text_member("id", id);
     }
-    let is_answer = !(message.choices.is_empty() || message.errors.len() == 1 && is_bare(message));
-    if is_answer && (is_mended || message.foreign.get("object").is_none()) {
-        writer.text_member("object", if is_mended || message.word.is_empty() { CHAT } else { &message.word });
+    let is_response = !(message.choices.is_empty() || message.errors.len() == 1 && is_bare(message));
+    if is_response && (is_normalized || message.extra.get("object").is_none()) {
+        writer.text_member(
+            "object",
+            if is_normalized || message.wire_type.is_empty() { CHAT } else { &message.wire_type },
+        );
     }
     if let Some(model) = message.model.as_deref().or(options.model.as_deref()).or(made("")) {
         writer.text_member("model", model);
     }
-    if is_mended {
-        let own = message.foreign.get(CREATED).filter(|value| is_time(CREATED, value.as_str()));
+    if is_normalized {
+        let own = message.extra.get(CREATED).filter(|value| is_time(CREATED, value.as_str()));
         writer.key(CREATED);
         match own {
             Some(own) => writer.raw(own.as_str()),
@@ -1005,44 +1015,44 @@ fn whole(message: &Message, options: &EncodeOptions, out: &mut Vec<u8>) {
         }
     }
     let mut answer = MemberPaths::default();
-    if !is_mended {
-        message.foreign.iter().for_each(|(path, value)| answer.set(path, value.as_str()));
+    if !is_normalized {
+        message.extra.iter().for_each(|(path, value)| answer.set(path, value.as_str()));
         for note in &message.attachments {
-            answer.extend(&note.word, note.value.as_str());
+            answer.extend(&note.wire_type, note.value.as_str());
         }
     }
     if let Some(usage) = &message.usage {
-        if is_mended {
+        if is_normalized {
             answer.set(words::USAGE, &self::usage(&usage.counters()));
         } else {
             answer.set(words::USAGE, usage.raw.as_str());
         }
     }
     answer.write(&mut writer);
-    if is_answer {
+    if is_response {
         writer.key("choices");
         writer.list();
         for choice in &message.choices {
-            whole_choice(choice, message, options, &mut writer);
+            complete_choice(choice, message, options, &mut writer);
         }
         writer.end_list();
     }
     if let Some(error) = message.errors.first() {
-        write_error(error, is_mended, &mut writer);
+        write_error(error, is_normalized, &mut writer);
     }
     writer.end_object();
     out.extend_from_slice(text.as_bytes());
 }
 
 /// Writes an error as it came, or else as clients know it.
-fn write_error(error: &UpstreamError<'_>, is_mended: bool, writer: &mut JsonWriter<'_>) {
+fn write_error(error: &UpstreamError<'_>, is_normalized: bool, writer: &mut JsonWriter<'_>) {
     let is_own = |raw: TapeNode<'_>| {
         let has = |key| raw.get(key).is_some();
         raw.get("message").is_some_and(|it| it.str().is_some())
             && has("type")
             && (has("code") || has("param"))
     };
-    if !is_mended || Tape::new().parse(error.raw.as_str()).is_ok_and(is_own) {
+    if !is_normalized || Tape::new().parse(error.raw.as_str()).is_ok_and(is_own) {
         return writer.raw_member("error", error.raw.as_str());
     }
     writer.key("error");
@@ -1051,18 +1061,18 @@ fn write_error(error: &UpstreamError<'_>, is_mended: bool, writer: &mut JsonWrit
 
 /// Whether the answer holds nothing but its error.
 fn is_bare(message: &Message) -> bool {
-    message.choices.iter().all(|choice| choice.blocks.is_empty() && choice.foreign.is_empty())
+    message.choices.iter().all(|choice| choice.blocks.is_empty() && choice.extra.is_empty())
 }
 
-fn whole_choice(choice: &Choice, message: &Message, options: &EncodeOptions, writer: &mut JsonWriter<'_>) {
-    let is_mended = options.is_mended();
+fn complete_choice(choice: &Choice, message: &Message, options: &EncodeOptions, writer: &mut JsonWriter<'_>) {
+    let is_normalized = options.is_normalized();
     writer.object();
     writer.key("index");
     writer.number(choice.number);
     let mut paths = MemberPaths::default();
     let mut inside = MemberPaths::default();
-    if !is_mended {
-        for (path, value) in choice.foreign.iter() {
+    if !is_normalized {
+        for (path, value) in choice.extra.iter() {
             match path.strip_prefix("message.") {
                 Some(path) => inside.set(path, value.as_str()),
                 None => paths.set(path, value.as_str()),
@@ -1070,35 +1080,35 @@ fn whole_choice(choice: &Choice, message: &Message, options: &EncodeOptions, wri
         }
     }
     for entry in choice.attachments(AttachmentKind::Logprobs) {
-        match entry.word.as_str() {
-            _ if is_mended && !is_logprob(&entry.value) => {}
-            word if is_mended => {
-                paths.extend(&format!("logprobs.{}", logprobs_word(word)), entry.value.as_str());
+        match entry.wire_type.as_str() {
+            _ if is_normalized && !is_logprob(&entry.value) => {}
+            wire_type if is_normalized => {
+                paths.extend(&format!("logprobs.{}", logprobs_word(wire_type)), entry.value.as_str());
             }
             "" => paths.set("logprobs", entry.value.as_str()),
-            word => paths.extend(&format!("logprobs.{word}"), entry.value.as_str()),
+            wire_type => paths.extend(&format!("logprobs.{wire_type}"), entry.value.as_str()),
         }
     }
-    if !is_mended {
+    if !is_normalized {
         for note in &choice.attachments {
-            if note.kind == AttachmentKind::Annotation && note.word != words::CONTENT_REFERENCE {
-                inside.extend(&note.word, note.value.as_str());
+            if note.kind == AttachmentKind::Annotation && note.wire_type != words::CONTENT_REFERENCE {
+                inside.extend(&note.wire_type, note.value.as_str());
             }
         }
     }
-    if message.word == TEXT_COMPLETION && !is_mended {
+    if message.wire_type == TEXT_COMPLETION && !is_normalized {
         writer.text_member("text", &choice.text());
     } else {
         writer.key("message");
         writer.object();
         writer.text_member("role", "assistant");
-        whole_message(choice, options, &mut inside, writer);
+        complete_message(choice, options, &mut inside, writer);
         inside.write(writer);
         writer.end_object();
     }
     paths.write(writer);
     if let Some(finish) = &choice.finish {
-        match (&finish.raw, is_mended) {
+        match (&finish.raw, is_normalized) {
             (_, true) => writer.text_member("finish_reason", word_for(finish.reason, options)),
             (Some(raw), false) => writer.text_member("finish_reason", raw),
             (None, false) => writer.raw_member("finish_reason", "null"),
@@ -1108,24 +1118,24 @@ fn whole_choice(choice: &Choice, message: &Message, options: &EncodeOptions, wri
 }
 
 /// The members of a message, each from the blocks that are called by it.
-fn whole_message(
+fn complete_message(
     choice: &Choice,
     options: &EncodeOptions,
     inside: &mut MemberPaths,
     writer: &mut JsonWriter<'_>,
 ) {
-    let is_mended = options.is_mended();
-    let is_list = |block: &&Block| block.word.starts_with(words::CONTENT_PART);
-    let references = choice.attachments.iter().any(|note| note.word == words::CONTENT_REFERENCE);
-    if !is_mended && (choice.blocks.iter().any(|block| is_list(&block)) || references) {
-        whole_parts(choice, writer);
+    let is_normalized = options.is_normalized();
+    let is_list = |block: &&Block| block.wire_type.starts_with(words::CONTENT_PART);
+    let references = choice.attachments.iter().any(|note| note.wire_type == words::CONTENT_REFERENCE);
+    if !is_normalized && (choice.blocks.iter().any(|block| is_list(&block)) || references) {
+        complete_parts(choice, writer);
     } else {
         match choice.text() {
             text if text.is_empty() => writer.raw_member("content", "null"),
             text => writer.text_member("content", &text),
         }
     }
-    let refusals = choice.blocks.iter().filter(|block| is_mended || block.word == words::REFUSAL);
+    let refusals = choice.blocks.iter().filter(|block| is_normalized || block.wire_type == words::REFUSAL);
     let refusal: String = refusals
         .filter_map(|block| match &block.content {
             BlockContent::Refusal(text) => Some(text.as_str()),
@@ -1135,17 +1145,21 @@ fn whole_message(
     if !refusal.is_empty() {
         writer.text_member("refusal", &refusal);
     }
-    whole_reasoning(choice, is_mended, inside, writer);
-    match is_mended && options.older_form {
+    complete_reasoning(choice, is_normalized, inside, writer);
+    match is_normalized && options.older_form {
         true => older_call(choice, writer),
-        false => whole_calls(choice, is_mended, writer),
+        false => complete_calls(choice, is_normalized, writer),
     }
-    if !is_mended {
+    if !is_normalized {
         for block in &choice.blocks {
             match &block.content {
-                BlockContent::Opaque(value) if block.word == "audio" => inside.set("audio", value.as_str()),
-                BlockContent::Opaque(value) if !is_list(&block) => inside.extend(&block.word, value.as_str()),
-                BlockContent::ToolResult(result) => inside.extend(&block.word, result.value.as_str()),
+                BlockContent::Opaque(value) if block.wire_type == "audio" => {
+                    inside.set("audio", value.as_str())
+                }
+                BlockContent::Opaque(value) if !is_list(&block) => {
+                    inside.extend(&block.wire_type, value.as_str())
+                }
+                BlockContent::ToolResult(result) => inside.extend(&block.wire_type, result.value.as_str()),
                 _ => {}
             }
         }
@@ -1153,18 +1167,18 @@ fn whole_message(
 }
 
 /// Content as a list of parts.
-fn whole_parts(choice: &Choice, writer: &mut JsonWriter<'_>) {
+fn complete_parts(choice: &Choice, writer: &mut JsonWriter<'_>) {
     writer.key("content");
     writer.list();
     for block in &choice.blocks {
-        let members: Vec<_> = members(&block.foreign).collect();
+        let members: Vec<_> = members(&block.extra).collect();
         let (kind, text) = match &block.content {
             BlockContent::Text(text) => ("text", text),
-            BlockContent::Refusal(text) if block.word == words::CONTENT_REFUSAL => ("refusal", text),
-            BlockContent::Reasoning { text, .. } if block.word.starts_with(words::CONTENT_PART) => {
+            BlockContent::Refusal(text) if block.wire_type == words::CONTENT_REFUSAL => ("refusal", text),
+            BlockContent::Reasoning { text, .. } if block.wire_type.starts_with(words::CONTENT_PART) => {
                 ("thinking", text)
             }
-            BlockContent::Opaque(value) if block.word == words::CONTENT_PART => {
+            BlockContent::Opaque(value) if block.wire_type == words::CONTENT_PART => {
                 writer.raw(value.as_str());
                 continue;
             }
@@ -1172,7 +1186,7 @@ fn whole_parts(choice: &Choice, writer: &mut JsonWriter<'_>) {
         };
         writer.object();
         writer.text_member("type", kind);
-        if block.word == words::CONTENT_THINKING_LIST {
+        if block.wire_type == words::CONTENT_THINKING_LIST {
             writer.key("thinking");
             writer.list();
             write_typed_text(&mut WrittenDelta::new(text), writer);
@@ -1183,14 +1197,14 @@ fn whole_parts(choice: &Choice, writer: &mut JsonWriter<'_>) {
         crate::json::write_members(&members, writer);
         writer.end_object();
     }
-    for note in choice.attachments.iter().filter(|note| note.word == words::CONTENT_REFERENCE) {
+    for note in choice.attachments.iter().filter(|note| note.wire_type == words::CONTENT_REFERENCE) {
         writer.raw(note.value.as_str());
     }
     writer.end_list();
 }
 
-fn members(foreign: &ExtraFields) -> impl Iterator<Item = (&str, &str)> {
-    foreign.iter().map(|(path, value)| (path, value.as_str()))
+fn members(extra: &ExtraFields) -> impl Iterator<Item = (&str, &str)> {
+    extra.iter().map(|(path, value)| (path, value.as_str()))
 }
 
 /// The member in which clients of gateways keep seals, and give them back.
@@ -1201,49 +1215,54 @@ const REASONING_CONTENT: &str = "reasoning_content";
 
 /// A seal of another provider's. The words that it seals stand elsewhere, once.
 fn write_seal(kind: AttachmentKind, value: &JsonText<'_>, writer: &mut JsonWriter<'_>) {
-    let (word, key) = match kind {
+    let (wire_type, key) = match kind {
         AttachmentKind::Signature => ("reasoning.text", "signature"),
         _ => ("reasoning.encrypted", "data"),
     };
     writer.object();
-    writer.text_member("type", word);
+    writer.text_member("type", wire_type);
     writer.raw_member(key, value.as_str());
     writer.text_member("format", "unknown");
     writer.end_object();
 }
 
-fn whole_reasoning(choice: &Choice, is_mended: bool, inside: &mut MemberPaths, writer: &mut JsonWriter<'_>) {
+fn complete_reasoning(
+    choice: &Choice,
+    is_normalized: bool,
+    inside: &mut MemberPaths,
+    writer: &mut JsonWriter<'_>,
+) {
     let (mut content, mut plain, mut details) = (String::new(), String::new(), String::new());
     let mut entries = JsonWriter(&mut details);
     entries.list();
     for block in &choice.blocks {
         let BlockContent::Reasoning { text, .. } = &block.content else { continue };
-        if is_mended {
+        if is_normalized {
             content.push_str(text);
             for own in block.attachments.iter().filter(|own| is_marked(&own.value)) {
                 write_seal(own.kind, &own.value, &mut entries);
             }
             continue;
         }
-        let row = REASONING.iter().find(|row| row.word == block.word);
+        let row = REASONING.iter().find(|row| row.wire_type == block.wire_type);
         if row.is_some_and(|row| row.has_reasoning_content) {
             content.push_str(text);
         }
         if row.is_some_and(|row| row.has_reasoning) {
             plain.push_str(text);
         }
-        let detail = row.map_or(block.word.as_str(), |row| row.detail);
+        let detail = row.map_or(block.wire_type.as_str(), |row| row.detail);
         if detail.starts_with("reasoning.") {
-            let hung = block.attachments.iter().map(|hung| (hung.word.as_str(), hung.value.as_str()));
-            let members = members(&block.foreign).chain(hung);
+            let hung = block.attachments.iter().map(|hung| (hung.wire_type.as_str(), hung.value.as_str()));
+            let members = members(&block.extra).chain(hung);
             write_detail_entry(detail, block.index, members, &mut WrittenDelta::new(text), &mut entries);
         } else {
             for hung in &block.attachments {
-                inside.set(&hung.word, hung.value.as_str());
+                inside.set(&hung.wire_type, hung.value.as_str());
             }
         }
     }
-    for own in choice.items.iter().filter(|_| is_mended).flat_map(|item| &item.attachments) {
+    for own in choice.items.iter().filter(|_| is_normalized).flat_map(|item| &item.attachments) {
         if own.kind == AttachmentKind::Encrypted && is_marked(&own.value) {
             write_seal(own.kind, &own.value, &mut entries);
         }
@@ -1275,11 +1294,13 @@ fn older_call(choice: &Choice, writer: &mut JsonWriter<'_>) {
     }
 }
 
-fn whole_calls(choice: &Choice, is_mended: bool, writer: &mut JsonWriter<'_>) {
-    let calls = |word: &'static str| {
+fn complete_calls(choice: &Choice, is_normalized: bool, writer: &mut JsonWriter<'_>) {
+    let calls = |wire_type: &'static str| {
         choice.blocks.iter().filter_map(move |block| match &block.content {
-            BlockContent::ToolCall(call) if is_mended && call.kind == CallKind::Builtin => None,
-            BlockContent::ToolCall(call) if is_mended || block.word == word => Some((block, call)),
+            BlockContent::ToolCall(call) if is_normalized && call.kind == CallKind::Builtin => None,
+            BlockContent::ToolCall(call) if is_normalized || block.wire_type == wire_type => {
+                Some((block, call))
+            }
             _ => None,
         })
     };
@@ -1289,19 +1310,19 @@ fn whole_calls(choice: &Choice, is_mended: bool, writer: &mut JsonWriter<'_>) {
         writer.list();
         for (block, call) in calls(words::TOOL_CALLS) {
             let (kind, member) = call_words(call.kind);
-            let arguments = match (is_mended, call.kind) {
+            let arguments = match (is_normalized, call.kind) {
                 (true, CallKind::Function | CallKind::Builtin) => objects::text(call),
                 (true, CallKind::Custom) => call.arguments().into(),
                 (false, _) => call.raw_arguments.as_str().into(),
             };
             writer.object();
-            if is_mended {
+            if is_normalized {
                 writer.text_member("id", &ids.claim(&call.id));
             } else if !call.has_made_id {
                 writer.text_member("id", &call.id);
             }
             writer.text_member("type", kind);
-            let beside = members(&block.foreign).filter(|_| !is_mended);
+            let beside = members(&block.extra).filter(|_| !is_normalized);
             write_function(
                 kind,
                 member,
@@ -1314,7 +1335,7 @@ fn whole_calls(choice: &Choice, is_mended: bool, writer: &mut JsonWriter<'_>) {
         }
         writer.end_list();
     }
-    if is_mended {
+    if is_normalized {
         return;
     }
     for (block, call) in calls(words::FUNCTION_CALL) {
@@ -1322,7 +1343,7 @@ fn whole_calls(choice: &Choice, is_mended: bool, writer: &mut JsonWriter<'_>) {
         writer.object();
         writer.text_member("name", &call.name);
         writer.text_member("arguments", &call.raw_arguments);
-        crate::json::write_members(&members(&block.foreign).collect::<Vec<_>>(), writer);
+        crate::json::write_members(&members(&block.extra).collect::<Vec<_>>(), writer);
         writer.end_object();
     }
 }

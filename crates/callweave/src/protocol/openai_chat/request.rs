@@ -51,7 +51,7 @@ fn read(body: Object) -> Result<Request> {
     // Searching the web is a tool everywhere else. The options stay.
     if body.peek("web_search_options").is_some_and(Value::is_object) {
         let search = RequestTool::new(WEB_SEARCH, ToolKind::Builtin(WEB_SEARCH.to_owned()));
-        request.tools.push(RequestTool { kept: RetainedFields::whole(NAME, Value::Null), ..search });
+        request.tools.push(RequestTool { retained: RetainedFields::whole(NAME, Value::Null), ..search });
         body.note_read("web_search_options");
     }
     let is_legacy = body.peek("functions").is_some() || body.peek("function_call").is_some();
@@ -110,7 +110,7 @@ fn read_message(message: Object) -> RequestMessage {
             kind: CallKind::Function,
         };
         let part = ContentPart { cache: read_cache(&mut message), ..ContentPart::new(result) };
-        return RequestMessage { kept: message.rest(NAME), ..RequestMessage::of(role, part) };
+        return RequestMessage { retained: message.rest(NAME), ..RequestMessage::of(role, part) };
     }
     let name = message.string("name");
     let mut parts = Vec::new();
@@ -124,7 +124,7 @@ fn read_message(message: Object) -> RequestMessage {
             .push(ContentPart::new(PartKind::from(RequestReasoning { text, ..RequestReasoning::default() })));
     }
     let mut content = read_content(&mut message);
-    if !content.parts.iter().any(|part| matches!(part.body, PartKind::Thought(_))) {
+    if !content.parts.iter().any(|part| matches!(part.body, PartKind::Reasoning(_))) {
         let blocks = message.peek("thinking_blocks").and_then(Value::as_array);
         parts.extend(blocks.into_iter().flatten().filter_map(Value::as_object).map(read_block));
         message.note_read("thinking_blocks");
@@ -141,7 +141,7 @@ fn read_message(message: Object) -> RequestMessage {
     // Beside the content, where it stays.
     if let Some(text) = message.peek_str("refusal").filter(|text| !text.is_empty()).map(str::to_owned) {
         parts.push(ContentPart {
-            kept: RetainedFields::whole(NAME, Value::Null),
+            retained: RetainedFields::whole(NAME, Value::Null),
             ..ContentPart::new(PartKind::Refusal(text))
         });
         message.note_read("refusal");
@@ -150,7 +150,7 @@ fn read_message(message: Object) -> RequestMessage {
     parts.extend(calls.into_iter().map(read_call));
     parts.extend(read_legacy_call(&mut message));
     let content = MessageContent { parts, form: content.form };
-    RequestMessage { role, content, name, kept: message.rest(NAME) }
+    RequestMessage { role, content, name, retained: message.rest(NAME) }
 }
 
 fn read_content(message: &mut RequestMembers) -> MessageContent {
@@ -189,7 +189,7 @@ fn read_part(part: Value) -> ContentPart {
             PartKind::from(Media { media_type, ..Media::new(MediaKind::Audio, MediaSource::Data(data)) })
         }),
         "file" => read_file(&mut part).map(PartKind::from),
-        "thinking" | "redacted_thinking" => return read_thought(part.into_object()),
+        "thinking" | "redacted_thinking" => return read_reasoning(part.into_object()),
         _ => None,
     };
     let Some(body) = body else {
@@ -197,11 +197,11 @@ fn read_part(part: Value) -> ContentPart {
     };
     part.string("type");
     let cache = read_cache(&mut part);
-    ContentPart { cache, kept: part.rest(NAME), ..ContentPart::new(body) }
+    ContentPart { cache, retained: part.rest(NAME), ..ContentPart::new(body) }
 }
 
 /// Thoughts among the content, as gateways before Claude write them. They are kept whole.
-fn read_thought(part: Object) -> ContentPart {
+fn read_reasoning(part: Object) -> ContentPart {
     let own = |keys: [&str; 2]| keys.iter().find_map(|key| part[*key].as_str().map(str::to_owned));
     // Mistral has a list of texts.
     let listed = || {
@@ -212,13 +212,13 @@ fn read_thought(part: Object) -> ContentPart {
     let encrypted = own(["redactedContent", "data"]).map(ProviderSeal::found);
     let signature = part["signature"].as_str().map(ProviderSeal::found);
     let body = PartKind::from(RequestReasoning { text, summary: None, encrypted });
-    ContentPart { signature, kept: RetainedFields::whole(NAME, part.into()), ..ContentPart::new(body) }
+    ContentPart { signature, retained: RetainedFields::whole(NAME, part.into()), ..ContentPart::new(body) }
 }
 
 /// Thoughts beside the content, as other gateways write them. The list stays with the message.
 fn read_block(block: &Object) -> ContentPart {
-    let mut part = read_thought(block.clone());
-    part.kept = RetainedFields::whole(NAME, Value::Null);
+    let mut part = read_reasoning(block.clone());
+    part.retained = RetainedFields::whole(NAME, Value::Null);
     part
 }
 
@@ -251,8 +251,7 @@ fn read_marked(message: &mut RequestMembers, parts: &mut Vec<ContentPart>) {
     }
     message.put("reasoning_details", Some(rest).filter(|rest| !rest.is_empty()));
     // The words of several thoughts are one here, and no signature is of all of them.
-    let is_told =
-        |part: &&mut ContentPart| matches!(&part.body, PartKind::Thought(thought) if thought.text.is_some());
+    let is_told = |part: &&mut ContentPart| matches!(&part.body, PartKind::Reasoning(thought) if thought.text.is_some());
     if let (Some(thought), [_]) = (parts.iter_mut().find(is_told), &*signatures) {
         thought.signature = signatures.pop();
     }
@@ -282,7 +281,7 @@ fn read_detail(detail: &Object) -> Option<ContentPart> {
     let signature = own("signature").map(sealed);
     Some(ContentPart {
         signature,
-        kept: RetainedFields::whole(NAME, Value::Null),
+        retained: RetainedFields::whole(NAME, Value::Null),
         ..ContentPart::new(thought)
     })
 }
@@ -346,7 +345,7 @@ fn read_call(call: Object) -> ContentPart {
         call.note_read("extra_content");
     }
     let body = PartKind::from(RequestCall { id, name, namespace: None, arguments, kind });
-    ContentPart { body, cache, signature, kept: call.rest(NAME) }
+    ContentPart { body, cache, signature, retained: call.rest(NAME) }
 }
 
 /// The only call, in the older form, which has no id. It stays.
@@ -357,7 +356,7 @@ fn read_legacy_call(message: &mut RequestMembers) -> Option<ContentPart> {
     message.note_read("function_call");
     let body =
         PartKind::from(RequestCall { id: None, name, namespace: None, arguments, kind: CallKind::Function });
-    Some(ContentPart { kept: RetainedFields::whole(NAME, Value::Null), ..ContentPart::new(body) })
+    Some(ContentPart { retained: RetainedFields::whole(NAME, Value::Null), ..ContentPart::new(body) })
 }
 
 /// Tools in the older form. They stay.
@@ -371,7 +370,7 @@ fn read_legacy_tools(body: &mut RequestMembers, request: &mut Request) {
             let kind = ToolKind::Function { schema: function.get("parameters").cloned() };
             let mut tool = RequestTool::new(function["name"].as_str()?, kind);
             tool.description = function["description"].as_str().map(str::to_owned);
-            tool.kept = RetainedFields::whole(NAME, Value::Null);
+            tool.retained = RetainedFields::whole(NAME, Value::Null);
             Some(tool)
         })
         .collect();
@@ -406,7 +405,7 @@ fn read_tool(tool: Object) -> RequestTool {
     };
     let Some(name) = name else {
         let whole = RetainedFields::whole(NAME, tool.into_object().into());
-        return RequestTool { kept: whole, ..RequestTool::new(word.clone(), ToolKind::Builtin(word)) };
+        return RequestTool { retained: whole, ..RequestTool::new(word.clone(), ToolKind::Builtin(word)) };
     };
     tool.constant("type", &word);
     let kind = match word.as_str() {
@@ -421,7 +420,7 @@ fn read_tool(tool: Object) -> RequestTool {
     // Some write it into the function, where it stays.
     let inner = tool.peek_str("function.cache_control.type") == Some("ephemeral");
     let cache = read_cache(&mut tool).or_else(|| inner.then(Box::default));
-    RequestTool { description, strict, cache, kept: tool.rest(NAME), ..RequestTool::new(name, kind) }
+    RequestTool { description, strict, cache, retained: tool.rest(NAME), ..RequestTool::new(name, kind) }
 }
 
 fn read_grammar(tool: &mut RequestMembers) -> Option<TextGrammar> {

@@ -8,15 +8,15 @@
 //! A whole body is the response object that closes such a stream.
 
 mod body;
-mod faithful;
-mod mended;
+mod lossless;
+mod normalized;
 mod plan;
 
 use std::ops::Range;
 
 use self::body::{ResponseClosing, ResponseObject};
-use self::faithful::LosslessEncoder;
-use self::mended::NormalizedEncoder;
+use self::lossless::LosslessEncoder;
+use self::normalized::NormalizedEncoder;
 use self::plan::OutputPlan;
 use super::{ERRORS, RESPONSE};
 use crate::encode::{
@@ -57,7 +57,7 @@ const SAYS: WireCapabilities = WireCapabilities {
 };
 
 fn stream(options: &EncodeOptions) -> Box<dyn StreamEncoder> {
-    if options.is_mended() {
+    if options.is_normalized() {
         Box::new(NormalizedEncoder::new(options))
     } else {
         Box::new(LosslessEncoder::new(options))
@@ -67,16 +67,16 @@ fn stream(options: &EncodeOptions) -> Box<dyn StreamEncoder> {
 fn whole(message: &Message, options: &EncodeOptions, out: &mut Vec<u8>) {
     let mut text = String::new();
     let mut writer = JsonWriter(&mut text);
-    let is_mended = options.is_mended();
+    let is_normalized = options.is_normalized();
     match message.errors.first() {
         // The body of a failed request: nothing was answered.
-        Some(error) if !is_mended && message.word.is_empty() => {
-            body::failure(error, &message.foreign, &mut writer)
+        Some(error) if !is_normalized && message.wire_type.is_empty() => {
+            body::failure(error, &message.extra, &mut writer)
         }
         _ => {
-            let mut plan = OutputPlan::of(message, is_mended);
+            let mut plan = OutputPlan::of(message, is_normalized);
             let response = ResponseObject::new(message, [&message.id, &message.model], options);
-            let closing = ResponseClosing::of(message, is_mended);
+            let closing = ResponseClosing::of(message, is_normalized);
             plan.close(message, &closing, &response.made_id());
             response.write(&closing, Some(&plan), &mut writer);
         }

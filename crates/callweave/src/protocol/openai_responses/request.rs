@@ -44,7 +44,7 @@ fn read(body: Object) -> Result<Request> {
         bare.note_absence("type");
         bare.note_absence("role");
         let message = RequestMessage::new(Role::User, MessageContent::text(text));
-        request.messages.push(RequestMessage { kept: bare.rest(NAME), ..message });
+        request.messages.push(RequestMessage { retained: bare.rest(NAME), ..message });
     } else if let Some(items) = body.objects("input") {
         request.messages = items.into_iter().map(read_item).collect();
     }
@@ -102,7 +102,7 @@ fn read_item(item: Object) -> RequestMessage {
             let kind = if word == "custom_tool_call_output" { CallKind::Custom } else { CallKind::Function };
             Some((Role::Tool, read_output(&mut item, kind)))
         }
-        "reasoning" => Some((Role::Assistant, read_thought(&mut item))),
+        "reasoning" => Some((Role::Assistant, read_reasoning(&mut item))),
         "additional_tools" => item.objects("tools").map(|tools| {
             let tools = tools.into_iter().map(|tool| read_tool(tool, ToolDepth::Outer)).collect();
             (Role::Developer, PartKind::Tools(tools))
@@ -114,7 +114,10 @@ fn read_item(item: Object) -> RequestMessage {
         |(role, body)| {
             let mut item = std::mem::replace(&mut item, RequestMembers::new(Object::new()));
             item.constant("type", &word);
-            Some(RequestMessage::of(role, ContentPart { kept: item.rest(NAME), ..ContentPart::new(body) }))
+            Some(RequestMessage::of(
+                role,
+                ContentPart { retained: item.rest(NAME), ..ContentPart::new(body) },
+            ))
         },
     )
     .unwrap_or_else(|| {
@@ -127,7 +130,7 @@ fn read_message(mut item: RequestMembers) -> RequestMessage {
     item.note_absence("type");
     item.constant("type", "message");
     let content = read_content(&mut item, "content", role);
-    RequestMessage { role, content, name: None, kept: item.rest(NAME) }
+    RequestMessage { role, content, name: None, retained: item.rest(NAME) }
 }
 
 fn read_content(members: &mut RequestMembers, path: &str, role: Role) -> MessageContent {
@@ -163,7 +166,7 @@ fn read_part(part: Value, role: Role) -> ContentPart {
     };
     // A text with the word of another role stays what it is.
     part.constant("type", usual);
-    ContentPart { kept: part.rest(NAME), ..ContentPart::new(body) }
+    ContentPart { retained: part.rest(NAME), ..ContentPart::new(body) }
 }
 
 fn read_image(part: &mut RequestMembers) -> Option<Media> {
@@ -205,7 +208,7 @@ fn read_output(item: &mut RequestMembers, kind: CallKind) -> PartKind {
     PartKind::from(CallResult { id, name: None, content, value: None, is_error: None, kind })
 }
 
-fn read_thought(item: &mut RequestMembers) -> PartKind {
+fn read_reasoning(item: &mut RequestMembers) -> PartKind {
     PartKind::from(RequestReasoning {
         text: read_texts(item, "content", "reasoning_text").map(|texts| texts.join("\n\n")),
         summary: read_texts(item, "summary", "summary_text"),
@@ -257,13 +260,13 @@ fn read_tool(tool: Object, depth: ToolDepth) -> RequestTool {
     let (Some(kind), Some(name)) = (kind, name) else {
         let kept = RetainedFields::whole(NAME, tool.into_object().into());
         let word = if word.starts_with("web_search") { WEB_SEARCH.to_owned() } else { word };
-        return RequestTool { kept, ..RequestTool::new(word.clone(), ToolKind::Builtin(word)) };
+        return RequestTool { retained: kept, ..RequestTool::new(word.clone(), ToolKind::Builtin(word)) };
     };
     tool.string("type");
     tool.string("name");
     let description = tool.string("description");
     let strict = tool.truth("strict");
-    RequestTool { description, strict, kept: tool.rest(NAME), ..RequestTool::new(name, kind) }
+    RequestTool { description, strict, retained: tool.rest(NAME), ..RequestTool::new(name, kind) }
 }
 
 fn read_grammar(tool: &mut RequestMembers) -> Option<TextGrammar> {

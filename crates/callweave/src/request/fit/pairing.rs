@@ -112,7 +112,7 @@ pub(super) fn pair_results(
         if message.role == Role::Tool {
             message.role = Role::User;
         }
-        let mut is_answer = false;
+        let mut is_response = false;
         if !parts.iter().any(|part| matches!(part.body, PartKind::Result(_))) {
             message.content.parts = parts;
             if !(message.content.is_empty() && had_parts) {
@@ -125,7 +125,7 @@ pub(super) fn pair_results(
                 message.content.parts.push(part);
                 continue;
             }
-            is_answer = true;
+            is_response = true;
             match answer(part, &mut turns, &mut open) {
                 // Its call is with the provider, or nobody asks for it.
                 Some(orphan) if is_kept => {
@@ -143,7 +143,7 @@ pub(super) fn pair_results(
                 None => {}
             }
         }
-        if !(message.content.is_empty() && (is_answer || had_parts)) {
+        if !(message.content.is_empty() && (is_response || had_parts)) {
             turns.push(message);
         }
     }

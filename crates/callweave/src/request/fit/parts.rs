@@ -53,7 +53,7 @@ pub(super) fn mend_parts(
             let PartKind::Result(result) = &mut part.body else { continue };
             let is_object = result.value.as_ref().is_some_and(Value::is_object);
             if !limits.takes_object_results || result.kind == CallKind::Builtin || !is_object {
-                tell_value(result);
+                emit_value(result);
             }
             result.content.parts.retain(|part| match &part.body {
                 PartKind::Media(_) => can_be_told(part, protocol, limits, losses),
@@ -64,7 +64,7 @@ pub(super) fn mend_parts(
                 if !limits.takes_documents {
                     tell_document(part, losses);
                 }
-                tell_opaque(part, protocol, losses);
+                emit_opaque(part, protocol, losses);
             }
             if !limits.takes_rich_results && result.content.parts.iter().any(is_media) {
                 let (others, rich): (Vec<ContentPart>, Vec<ContentPart>) =
@@ -98,8 +98,8 @@ pub(super) fn mend_parts(
         if !limits.takes_blank_text {
             message.content.parts.retain(|part| !is_blank(part));
         }
-        let is_told = |part: &ContentPart| matches!(part.body, PartKind::Thought(_));
-        if has_calls && limits.fills_thoughts && !message.content.parts.iter().any(is_told) {
+        let is_told = |part: &ContentPart| matches!(part.body, PartKind::Reasoning(_));
+        if has_calls && limits.fills_reasoning && !message.content.parts.iter().any(is_told) {
             let thought = RequestReasoning { text: Some(" ".to_owned()), ..RequestReasoning::default() };
             message.content.parts.insert(0, ContentPart::new(thought));
         }
@@ -141,9 +141,9 @@ fn sign_first_call(
     unsigned: Option<&'static str>,
 ) {
     let is_loose = |part: &ContentPart| {
-        matches!(part.body, PartKind::Thought(_))
-            && part.kept.protocol() != Some(protocol)
-            && is_kept_whole(part)
+        matches!(part.body, PartKind::Reasoning(_))
+            && part.retained.protocol() != Some(protocol)
+            && is_kept_complete(part)
             && part.signature.as_ref().is_some_and(|seal| seal.is_of(issuer))
     };
     let Some(call) = parts.iter().position(|part| matches!(part.body, PartKind::Call(_))) else { return };
@@ -163,35 +163,35 @@ fn sign_first_call(
 fn think_first(parts: &mut [ContentPart]) {
     let is_call = |part: &ContentPart| matches!(part.body, PartKind::Call(_));
     for step in parts.split_inclusive_mut(is_call) {
-        step.sort_by_key(|part| !matches!(part.body, PartKind::Thought(_)));
+        step.sort_by_key(|part| !matches!(part.body, PartKind::Reasoning(_)));
     }
 }
 
 /// Gateways tell thoughts twice: in words, and with their signatures.
 fn drop_doubled_thoughts(message: &mut RequestMessage) {
     let is_sealed = |part: &ContentPart| match &part.body {
-        PartKind::Thought(thought) => part.signature.is_some() || thought.encrypted.is_some(),
+        PartKind::Reasoning(thought) => part.signature.is_some() || thought.encrypted.is_some(),
         _ => false,
     };
     let is_told = |part: &ContentPart| match &part.body {
-        PartKind::Thought(thought) => thought.text.as_ref().is_some_and(|text| !text.is_empty()),
+        PartKind::Reasoning(thought) => thought.text.as_ref().is_some_and(|text| !text.is_empty()),
         _ => false,
     };
-    let is_bare = |part: &ContentPart| matches!(part.body, PartKind::Thought(_)) && part.is_plain();
+    let is_bare = |part: &ContentPart| matches!(part.body, PartKind::Reasoning(_)) && part.is_plain();
     let parts = &mut message.content.parts;
-    if parts.iter().any(|part| is_sealed(part) && is_told(part) && is_kept_whole(part)) {
+    if parts.iter().any(|part| is_sealed(part) && is_told(part) && is_kept_complete(part)) {
         parts.retain(|part| !is_bare(part) || is_sealed(part));
     }
 }
 
 /// Whether a gateway tells it beside the content, or whole in it.
-fn is_kept_whole(part: &ContentPart) -> bool {
-    part.kept.any().is_some_and(|members| members.contains_key("type") || members.contains_key(""))
+fn is_kept_complete(part: &ContentPart) -> bool {
+    part.retained.any().is_some_and(|members| members.contains_key("type") || members.contains_key(""))
 }
 
 /// Whether the provider takes such a part at all.
 fn can_be_told(part: &ContentPart, protocol: &str, limits: &ProviderLimits, losses: &mut LossList) -> bool {
-    let is_own = part.kept.protocol() == Some(protocol);
+    let is_own = part.retained.protocol() == Some(protocol);
     match &part.body {
         PartKind::Media(media) if !can_be_reached(media, limits) => {
             losses.put(format!("{:?} by url", media.kind).to_lowercase());
@@ -199,14 +199,14 @@ fn can_be_told(part: &ContentPart, protocol: &str, limits: &ProviderLimits, loss
         }
         PartKind::Opaque(word) => {
             if !is_own {
-                losses.put(format!("{word} of {}", part.kept.protocol().unwrap_or("nobody")));
-                for path in part.kept.malformed() {
+                losses.put(format!("{word} of {}", part.retained.protocol().unwrap_or("nobody")));
+                for path in part.retained.malformed() {
                     losses.refuse(format!("malformed {path} of {word}"));
                 }
             }
             is_own
         }
-        PartKind::Thought(thought) => {
+        PartKind::Reasoning(thought) => {
             let mut texts = thought.text.iter().chain(thought.summary.iter().flatten());
             let has_text = texts.any(|text| !text.is_empty());
             let is_told = match limits.thoughts {
@@ -250,9 +250,9 @@ fn is_blank(part: &ContentPart) -> bool {
 }
 
 fn mend_part(part: &mut ContentPart) {
-    if matches!(part.body, PartKind::Thought(_)) && is_kept_whole(part) {
+    if matches!(part.body, PartKind::Reasoning(_)) && is_kept_complete(part) {
         // It was kept whole, and is told already.
-        part.kept = RetainedFields::default();
+        part.retained = RetainedFields::default();
     }
     let PartKind::Media(media) = &mut part.body else { return };
     if let MediaSource::Url(url) = &media.source
@@ -317,16 +317,16 @@ fn to_usual_base64(data: &mut String) {
 }
 
 /// What only another protocol knows of a result, as text: the model can read it.
-fn tell_opaque(part: &mut ContentPart, protocol: &str, losses: &mut LossList) {
+fn emit_opaque(part: &mut ContentPart, protocol: &str, losses: &mut LossList) {
     let PartKind::Opaque(word) = &part.body else { return };
-    let Some(own) = part.kept.protocol().filter(|own| *own != protocol) else { return };
+    let Some(own) = part.retained.protocol().filter(|own| *own != protocol) else { return };
     losses.put(format!("form of {word} of {own}"));
-    let value = std::mem::take(&mut part.kept).into_whole(own).unwrap_or_default();
+    let value = std::mem::take(&mut part.retained).into_complete(own).unwrap_or_default();
     part.body = PartKind::Text(value.to_string());
 }
 
 /// A result that is an object, as text. What only wraps a text is that text.
-pub(crate) fn tell_value(result: &mut CallResult) {
+pub(crate) fn emit_value(result: &mut CallResult) {
     let Some(value) = result.value.take() else { return };
     let text = match &value {
         Value::String(text) => text.clone(),

@@ -247,7 +247,7 @@ pub(super) fn declare_tools(request: &mut Request, protocol: &str, limits: &Prov
         parts.any(|part| matches!(part.body, PartKind::Call(_) | PartKind::Result(_)))
     };
     let is_own = |tool: &RequestTool| {
-        !matches!(tool.kind, ToolKind::Builtin(_)) || tool.kept.protocol() == Some(protocol)
+        !matches!(tool.kind, ToolKind::Builtin(_)) || tool.retained.protocol() == Some(protocol)
     };
     if limits.demands_tools && !request.tools.iter().any(is_own) && has_calls() {
         let schema = Value::object([("type", "object".into())]);

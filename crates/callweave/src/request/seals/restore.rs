@@ -109,7 +109,7 @@ impl<'s> SealRestorer<'s> {
         let resolved = |seal: Box<ProviderSeal>| ProviderSeal::new(self.issuer, seal.data);
         for message in &mut request.messages {
             for part in &mut message.content.parts {
-                let PartKind::Thought(thought) = &mut part.body else {
+                let PartKind::Reasoning(thought) = &mut part.body else {
                     if let Some(seal) = part.signature.take_if(|seal| seal.issuer == signature) {
                         part.signature = Some(resolved(seal));
                     }
@@ -302,7 +302,7 @@ impl RestorePlan {
         let mut inserts = inserts.into_iter().peekable();
         for (number, message) in messages.iter_mut().enumerate() {
             let is_due = inserts.peek().is_some_and(|((message, _), _)| *message == number);
-            let is_told = |part: &ContentPart| replaces && matches!(part.body, PartKind::Thought(_));
+            let is_told = |part: &ContentPart| replaces && matches!(part.body, PartKind::Reasoning(_));
             if !is_due && !message.content.parts.iter().any(is_told) {
                 continue;
             }
@@ -330,7 +330,7 @@ fn parts_of(messages: &[RequestMessage]) -> impl Iterator<Item = (PartIndex, &Co
 /// Gives a signature that came after the words it signs, in a part of its own, all pieces of these words.
 fn join_signed(parts: &mut Vec<ContentPart>) {
     let is_bare = |part: &ContentPart| match &part.body {
-        PartKind::Thought(thought) => part.signature.is_some() && thought.text.as_deref() == Some(""),
+        PartKind::Reasoning(thought) => part.signature.is_some() && thought.text.as_deref() == Some(""),
         _ => false,
     };
     if !parts.iter().any(is_bare) {
@@ -340,18 +340,18 @@ fn join_signed(parts: &mut Vec<ContentPart>) {
     for mut part in parts.drain(..) {
         if is_bare(&part) {
             let is_piece = |part: &ContentPart| match &part.body {
-                PartKind::Thought(thought) => {
+                PartKind::Reasoning(thought) => {
                     part.is_plain() && thought.text.is_some() && thought.encrypted.is_none()
                 }
                 _ => false,
             };
             let count = joined.iter().rev().take_while(|part| is_piece(part)).count();
             let words = joined.drain(joined.len() - count..).map(|part| match part.body {
-                PartKind::Thought(thought) => thought.text.unwrap_or_default(),
+                PartKind::Reasoning(thought) => thought.text.unwrap_or_default(),
                 _ => String::new(),
             });
             let words = words.collect();
-            if let PartKind::Thought(thought) = &mut part.body {
+            if let PartKind::Reasoning(thought) = &mut part.body {
                 thought.text = Some(words);
             }
         }

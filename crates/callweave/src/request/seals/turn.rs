@@ -75,7 +75,7 @@ impl SealedReasoning {
         let mut part = ContentPart::new(RequestReasoning { text, summary, encrypted });
         part.signature = signature.map(|data| ProviderSeal::new(issuer, data));
         if let Some(id) = item {
-            part.kept = RetainedFields::new(protocol, [("id", id)].into_iter().collect());
+            part.retained = RetainedFields::new(protocol, [("id", id)].into_iter().collect());
         }
         part
     }
@@ -238,7 +238,7 @@ impl RunningHash {
 
 /// The reasoning of a part, as a client sends it.
 pub(super) fn reasoning_of(part: &ContentPart) -> Vec<&str> {
-    let PartKind::Thought(thought) = &part.body else { return Vec::new() };
+    let PartKind::Reasoning(thought) = &part.body else { return Vec::new() };
     match &thought.text {
         Some(text) => vec![text.as_str()],
         None => thought.summary.iter().flatten().map(String::as_str).collect(),

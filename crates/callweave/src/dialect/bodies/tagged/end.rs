@@ -62,7 +62,7 @@ pub(super) struct Lookahead {
 }
 
 /// How often the rest of a text may be looked through from such tags: else many would cost as many times its length.
-const MOST_LOOKS: u32 = 64;
+const MAX_LOOKS: u32 = 64;
 
 /// How far is looked behind such a tag.
 const LONGEST_LOOK: usize = 1 << 18;
@@ -196,7 +196,7 @@ impl TaggedReader {
         let looked = &mut self.looked;
         let is_data = EndVerdict::NotBefore(at + 1);
         let is_over = if is_known { EndVerdict::Yes } else { is_data };
-        if *context.looks > MOST_LOOKS {
+        if *context.looks > MAX_LOOKS {
             return is_over;
         }
         let end = boundary(text, at + LONGEST_LOOK);

@@ -127,7 +127,7 @@ impl TaggedReader {
             TaggedState::Value => self.read_value(text, frame, context),
             TaggedState::Start => self.start(text, frame, context),
             TaggedState::Header => self.header(text, frame, context),
-            TaggedState::Whole => self.finish(context, 0, BlockCompletion::Whole),
+            TaggedState::Whole => self.finish(context, 0, BlockCompletion::Complete),
             TaggedState::Inside => self.inside(text, frame, context),
             TaggedState::Key => self.key(text, frame, context),
             TaggedState::ValueOpen => self.value_open(text, frame, context),
@@ -207,8 +207,8 @@ impl TaggedReader {
             _ => 0,
         };
         // A tag that closes itself has no parameters.
-        let is_whole = end > 0 && header.trim_end().ends_with('/');
-        self.at = if is_whole { TaggedState::Whole } else { TaggedState::Inside };
+        let is_complete = end > 0 && header.trim_end().ends_with('/');
+        self.at = if is_complete { TaggedState::Whole } else { TaggedState::Inside };
         self.count = 0;
         BodyToken::Name(len + end)
     }
@@ -221,7 +221,7 @@ impl TaggedReader {
         }
         if text.is_empty() {
             return if context.is_last {
-                self.finish(context, 0, BlockCompletion::Cut)
+                self.finish(context, 0, BlockCompletion::Truncated)
             } else {
                 BodyToken::More
             };
@@ -245,7 +245,7 @@ impl TaggedReader {
             // A closer too many.
             MarkerMatch::Marker { len, meaning: TagRole::ValueClose, .. } => BodyToken::Markup(len),
             MarkerMatch::Marker { len, meaning: TagRole::CallClose, .. } => {
-                self.finish(context, len, BlockCompletion::Whole)
+                self.finish(context, len, BlockCompletion::Complete)
             }
             // `<tool_call>f<tool_call>key</arg_key>`: the wrong opener.
             MarkerMatch::Marker { len, meaning: TagRole::CallOpen, .. }
@@ -260,10 +260,10 @@ impl TaggedReader {
             MarkerMatch::Marker { meaning, .. } => {
                 // What follows a value, in place of the end of its call, may be a part of it.
                 *context.in_doubt |= meaning == TagRole::CallOpen && self.count > 0;
-                self.finish(context, 0, BlockCompletion::Whole)
+                self.finish(context, 0, BlockCompletion::Complete)
             }
             // Nothing says that the call goes on.
-            MarkerMatch::Nothing if self.has_unfit_end => self.finish(context, 0, BlockCompletion::Cut),
+            MarkerMatch::Nothing if self.has_unfit_end => self.finish(context, 0, BlockCompletion::Truncated),
             MarkerMatch::Nothing if text.starts_with('{') && self.count == 0 && !self.was_odd => {
                 self.at = TaggedState::Json;
                 self.json(text, context)
@@ -307,7 +307,7 @@ impl TaggedReader {
             }
             None => self.key.push_str(direct_name(header)),
         }
-        let is_whole = header.trim_end().ends_with('/') && tag.end == ">";
+        let is_complete = header.trim_end().ends_with('/') && tag.end == ">";
         let told = frame.body.type_attribute.as_deref().and_then(|attribute| attribute_of(header, attribute));
         self.types = match told {
             None | Some("false") => None,
@@ -326,7 +326,7 @@ impl TaggedReader {
                 MarkerMatch::Marker { len, .. } => len,
                 _ => 0,
             };
-        if is_whole && is_direct {
+        if is_complete && is_direct {
             // `<parameter=k/>` has an empty value.
             self.at = TaggedState::Inside;
             self.wraps = false;
@@ -375,7 +375,7 @@ impl TaggedReader {
         match progress {
             ValueProgress::Open | ValueProgress::Odd => {}
             ValueProgress::Complete | ValueProgress::Closed => self.at = TaggedState::Close,
-            ValueProgress::Cut => self.end(BlockCompletion::Cut, context),
+            ValueProgress::Cut => self.end(BlockCompletion::Truncated, context),
         }
         token
     }
@@ -398,7 +398,7 @@ impl TaggedReader {
             MarkerMatch::Marker { len, meaning: TagRole::CallClose, .. } => len,
             _ => 0,
         };
-        self.end(BlockCompletion::Whole, context);
+        self.end(BlockCompletion::Complete, context);
         BodyToken::Markup(len)
     }
 
@@ -414,7 +414,7 @@ impl TaggedReader {
             MarkerMatch::Nothing if text.is_empty() => 0,
             MarkerMatch::Nothing => return BodyToken::Markup(text.len()),
         };
-        self.end(BlockCompletion::Whole, context);
+        self.end(BlockCompletion::Complete, context);
         BodyToken::Markup(len)
     }
 

@@ -134,7 +134,7 @@ impl TaggedReader {
     }
 
     fn end_string_cut(&mut self, context: &mut BodyContext<'_>) -> BodyToken {
-        self.end(BlockCompletion::Cut, context);
+        self.end(BlockCompletion::Truncated, context);
         context.made(0, "\"}")
     }
 
@@ -169,7 +169,7 @@ impl TaggedReader {
                 self.at = TaggedState::ValueEnd;
                 if !is_ended {
                     context.scratch.push('}');
-                    self.end(BlockCompletion::Cut, context);
+                    self.end(BlockCompletion::Truncated, context);
                 }
                 self.seen = 0;
                 BodyToken::Converted(data)

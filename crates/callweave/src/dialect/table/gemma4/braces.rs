@@ -97,7 +97,7 @@ impl BracesReader {
             return context.made(1, "{");
         }
         self.at = BracesState::Done;
-        context.ended = Some(BlockCompletion::Whole);
+        context.ended = Some(BlockCompletion::Complete);
         BodyToken::NoArguments(0)
     }
 
@@ -115,7 +115,7 @@ impl BracesReader {
             // Whatever this is, the closer ends it.
             literal.close(context.scratch);
             self.at = BracesState::Done;
-            context.ended = Some(BlockCompletion::Cut);
+            context.ended = Some(BlockCompletion::Truncated);
             return BodyToken::Converted(0);
         }
         token

@@ -81,7 +81,7 @@ struct ElementLookahead {
 /// How far is looked behind such a tag.
 const LONGEST_LOOK: usize = 1 << 18;
 /// How often the rest of a text may be looked through.
-const MOST_LOOKS: u32 = 64;
+const MAX_LOOKS: u32 = 64;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum ElementsState {
@@ -177,18 +177,18 @@ impl ElementsReader {
             return BodyToken::Markup(space);
         }
         if text.is_empty() {
-            return if context.is_last { self.finish(0, BlockCompletion::Cut, context) } else { BodyToken::More };
+            return if context.is_last { self.finish(0, BlockCompletion::Truncated, context) } else { BodyToken::More };
         }
         match tag_at(text, &body.prefix, context.is_last) {
             FoundElement::More => BodyToken::More,
             FoundElement::Open { name, .. } if body.opens_call(name) => {
                 // The next call, and this one was not closed.
-                self.finish(0, BlockCompletion::Whole, context)
+                self.finish(0, BlockCompletion::Complete, context)
             }
             FoundElement::Open { name, len } => self.open(name, len, context),
             FoundElement::Close { name, len } => self.close(name, len, body, context),
             // Nothing says that the call goes on.
-            FoundElement::None if self.has_unfit_end => self.finish(0, BlockCompletion::Cut, context),
+            FoundElement::None if self.has_unfit_end => self.finish(0, BlockCompletion::Truncated, context),
             FoundElement::None if !self.was_odd => {
                 self.was_odd = true;
                 BodyToken::Odd("text stands between the elements of a call")
@@ -229,10 +229,10 @@ impl ElementsReader {
                 }
                 if context.scratch.is_empty() { BodyToken::Markup(len) } else { BodyToken::Converted(len) }
             }
-            None if is_call => self.finish(len, BlockCompletion::Whole, context),
+            None if is_call => self.finish(len, BlockCompletion::Complete, context),
             // The closer of something around the call.
             None if context.form.form.close.iter().any(|close| close.contains(name)) => {
-                self.finish(0, BlockCompletion::Whole, context)
+                self.finish(0, BlockCompletion::Complete, context)
             }
             None if !self.was_odd => {
                 self.was_odd = true;
@@ -452,7 +452,7 @@ impl ElementsReader {
         body: &ElementsBody,
         context: &mut BodyContext<'_>,
     ) -> Option<Option<usize>> {
-        if *context.looks > MOST_LOOKS {
+        if *context.looks > MAX_LOOKS {
             return Some(None);
         }
         loop {

@@ -96,7 +96,7 @@ impl FieldsReader {
             FieldsState::HeaderEnd { closes_itself } => {
                 let len = text.find('>').map_or(0, |end| end + 1);
                 self.at = FieldsState::Children;
-                if closes_itself { self.finish(len, BlockCompletion::Whole, context) } else { BodyToken::Markup(len) }
+                if closes_itself { self.finish(len, BlockCompletion::Complete, context) } else { BodyToken::Markup(len) }
             }
             FieldsState::Children => self.children(text, body, context),
             FieldsState::Name => self.name(text, context),
@@ -133,7 +133,7 @@ impl FieldsReader {
             return BodyToken::Markup(space);
         }
         if text.is_empty() {
-            return if context.is_last { self.finish(0, BlockCompletion::Cut, context) } else { BodyToken::More };
+            return if context.is_last { self.finish(0, BlockCompletion::Truncated, context) } else { BodyToken::More };
         }
         if text.starts_with('{') && self.count == 0 && !self.has_arguments {
             if !self.has_name {
@@ -147,7 +147,7 @@ impl FieldsReader {
             return self.arguments(text, context);
         }
         if !text.starts_with('<') {
-            return if self.has_name { self.finish(0, BlockCompletion::Cut, context) } else { BodyToken::Fail };
+            return if self.has_name { self.finish(0, BlockCompletion::Truncated, context) } else { BodyToken::Fail };
         }
         let Some(end) = head(text, LONGEST_TAG).find('>').filter(|&end| end <= LONGEST_TAG) else {
             return match context.is_last {
@@ -159,7 +159,7 @@ impl FieldsReader {
         let tag = &text[1..end];
         if text[..=end] == *body.close {
             return if self.has_name {
-                self.finish(end + 1, BlockCompletion::Whole, context)
+                self.finish(end + 1, BlockCompletion::Complete, context)
             } else {
                 BodyToken::Fail
             };
@@ -237,7 +237,7 @@ impl FieldsReader {
         match progress {
             ValueProgress::Complete | ValueProgress::Closed => self.at = FieldsState::FieldEnd,
             ValueProgress::Open | ValueProgress::Cut if is_ended && len == 0 => self.at = FieldsState::FieldEnd,
-            ValueProgress::Cut => return self.finish(0, BlockCompletion::Cut, context),
+            ValueProgress::Cut => return self.finish(0, BlockCompletion::Truncated, context),
             ValueProgress::Open | ValueProgress::Odd => {}
         }
         if token == BodyToken::More && is_ended { BodyToken::Markup(0) } else { token }
@@ -280,14 +280,14 @@ impl FieldsReader {
     fn field_end(&mut self, text: &str, body: &FieldsBody, context: &mut BodyContext<'_>) -> BodyToken {
         let (len, is_ended) = self.end_of_field(text, context.is_last);
         if is_ended && self.closer == body.close {
-            return self.finish(len + self.closer.len(), BlockCompletion::Whole, context);
+            return self.finish(len + self.closer.len(), BlockCompletion::Complete, context);
         }
         if is_ended {
             self.at = FieldsState::Children;
             return BodyToken::Markup(len + self.closer.len());
         }
         match (context.is_last, len) {
-            (true, 0) => self.finish(0, BlockCompletion::Cut, context),
+            (true, 0) => self.finish(0, BlockCompletion::Truncated, context),
             (_, 0) => BodyToken::More,
             (_, len) => BodyToken::Markup(len),
         }

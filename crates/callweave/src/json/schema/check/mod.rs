@@ -725,10 +725,10 @@ fn shown(value: &Value) -> String {
 
 /// Names as they are told, with the end of the sentence.
 fn quoted(names: &[&str]) -> String {
-    const MOST: usize = 8;
-    let mut told: Vec<String> = names.iter().take(MOST).map(|name| format!("'{}'", excerpt(name))).collect();
-    if names.len() > MOST {
-        told.push(format!("and {} more", names.len() - MOST));
+    const MAX: usize = 8;
+    let mut told: Vec<String> = names.iter().take(MAX).map(|name| format!("'{}'", excerpt(name))).collect();
+    if names.len() > MAX {
+        told.push(format!("and {} more", names.len() - MAX));
     }
     format!("{} {} unexpected)", told.join(", "), if names.len() == 1 { "was" } else { "were" })
 }

@@ -45,7 +45,7 @@ struct AnthropicStream {
     start: Option<MessageStart>,
     /// Token counts that wait for a `message_delta`, and those that were told last; empty if there are none.
     usage: String,
-    told_usage: String,
+    emitted_usage: String,
     /// All token counts so far.
     counts: Option<Usage>,
     /// What else waits for it.
@@ -62,7 +62,7 @@ struct AnthropicStream {
 }
 
 struct MessageStart {
-    members: MemberPaths,
+    extra: MemberPaths,
     /// The answer was started before, and goes on under another name.
     is_again: bool,
     is_named: bool,
@@ -74,7 +74,7 @@ struct OpenAnthropicBlock {
     index: i64,
     form: AnthropicBlockForm,
     /// What came with its start, and then what waits for its next delta.
-    members: MemberPaths,
+    extra: MemberPaths,
     is_told: bool,
 }
 
@@ -85,7 +85,7 @@ enum AnthropicBlockForm {
     },
     Redacted,
     Call {
-        word: String,
+        wire_type: String,
         id: Option<String>,
         name: String,
         arguments: ArgumentPieces,
@@ -111,28 +111,28 @@ impl StreamEncoder for AnthropicStream {
             return;
         }
         let body = &event.body;
-        if self.has_failed && self.manner.is_mended() && !matches!(body, EventKind::Start { .. }) {
+        if self.has_failed && self.manner.is_normalized() && !matches!(body, EventKind::Start { .. }) {
             // Clients stop reading at an error.
             return;
         }
         self.settle(body, out);
         match body {
-            EventKind::Start { id, model, word, members } => {
+            EventKind::Start { id, model, wire_type, extra: members } => {
                 let (frame, text) = (std::mem::take(&mut self.frame), std::mem::take(&mut self.text));
-                let manner = self.manner.of_next(word == MESSAGE);
+                let manner = self.manner.of_next(wire_type == MESSAGE);
                 *self = Self { manner, frame, text, ..Self::default() };
-                self.start(id.as_deref(), model.as_deref(), word, members.as_ref());
+                self.start(id.as_deref(), model.as_deref(), wire_type, members.as_ref());
             }
-            EventKind::Usage { word, counters, raw } => self.usage(word, counters, raw, out),
-            EventKind::Identity { scope: EventScope::Answer, id, model } if !self.manner.is_mended() => {
+            EventKind::Usage { wire_type, counters, raw } => self.usage(wire_type, counters, raw, out),
+            EventKind::Identity { scope: EventScope::Response, id, model } if !self.manner.is_normalized() => {
                 self.rename(id.as_deref(), model.as_deref());
             }
-            EventKind::Foreign { scope, path, value } if self.writes(path) => self.foreign(*scope, path, value, out),
+            EventKind::Extra { scope, path, value } if self.writes(path) => self.extra(*scope, path, value, out),
             EventKind::BlockStart { .. } => self.start_block(body, out),
             EventKind::Delta { block, text, .. } => self.grow(*block, text, out),
-            EventKind::Attachment { scope, kind, word, value } => self.attach(*scope, *kind, word, value, out),
+            EventKind::Attachment { scope, kind, wire_type, value } => self.attach(*scope, *kind, wire_type, value, out),
             EventKind::BlockEnd { block, completion } => self.end_block(*block, *completion, out),
-            EventKind::Progress { scope: EventScope::Answer, word, .. } if word == PING => {
+            EventKind::Progress { scope: EventScope::Response, wire_type, .. } if wire_type == PING => {
                 self.put(PING, out, |_| {});
             }
             EventKind::Error(error) => self.fail(error, out),
@@ -145,7 +145,7 @@ impl StreamEncoder for AnthropicStream {
                 }
             }
             EventKind::ChoiceStart
-            | EventKind::Foreign { .. }
+            | EventKind::Extra { .. }
             | EventKind::ItemStart { .. }
             | EventKind::ItemEnd { .. }
             | EventKind::Identity { .. }
@@ -169,11 +169,11 @@ impl AnthropicStream {
         let Some(start) = &self.start else { return };
         match body {
             EventKind::Usage { .. } | EventKind::Notice(_) => {}
-            EventKind::Foreign { scope: EventScope::Answer, .. }
-            | EventKind::Identity { scope: EventScope::Answer, .. } => {}
+            EventKind::Extra { scope: EventScope::Response, .. }
+            | EventKind::Identity { scope: EventScope::Response, .. } => {}
             // The block itself tells which model goes on.
-            EventKind::BlockStart { kind: BlockKind::Opaque { .. }, word, .. }
-                if start.is_again && word == FALLBACK =>
+            EventKind::BlockStart { kind: BlockKind::Opaque { .. }, wire_type, .. }
+                if start.is_again && wire_type == FALLBACK =>
             {
                 self.start = None;
             }
@@ -181,12 +181,18 @@ impl AnthropicStream {
         }
     }
 
-    fn start(&mut self, id: Option<&str>, model: Option<&str>, word: &str, members: Option<&JsonText<'_>>) {
+    fn start(
+        &mut self,
+        id: Option<&str>,
+        model: Option<&str>,
+        wire_type: &str,
+        members: Option<&JsonText<'_>>,
+    ) {
         self.id = id.or(self.manner.options.id.as_deref()).unwrap_or_default().to_owned();
         self.model = model.or(self.manner.options.model.as_deref()).unwrap_or_default().to_owned();
         let paths = self.members(members);
-        let is_named = !word.is_empty() || self.manner.is_mended();
-        self.start = Some(MessageStart { members: paths, is_again: false, is_named });
+        let is_named = !wire_type.is_empty() || self.manner.is_normalized();
+        self.start = Some(MessageStart { extra: paths, is_again: false, is_named });
     }
 
     /// The members of a start that are written.
@@ -203,7 +209,7 @@ impl AnthropicStream {
     /// Whether a member that only this protocol knows is written. What is read has another type there than clients
     /// expect.
     fn writes(&self, path: &str) -> bool {
-        self.manner.keeps() && path != "type" && !(self.manner.is_mended() && READ.contains(&path))
+        self.manner.keeps() && path != "type" && !(self.manner.is_normalized() && READ.contains(&path))
     }
 
     fn rename(&mut self, id: Option<&str>, model: Option<&str>) {
@@ -214,7 +220,7 @@ impl AnthropicStream {
         }
         if self.start.is_none() {
             self.start = Some(MessageStart {
-                members: std::mem::take(&mut self.answer),
+                extra: std::mem::take(&mut self.answer),
                 is_again: true,
                 is_named: true,
             });
@@ -222,24 +228,24 @@ impl AnthropicStream {
     }
 
     fn write_start(&mut self, usage: Option<&str>, out: &mut Vec<u8>) {
-        let Some(MessageStart { members, is_named, .. }) = self.start.take() else { return };
-        let is_mended = self.manner.is_mended();
+        let Some(MessageStart { extra: members, is_named, .. }) = self.start.take() else { return };
+        let is_normalized = self.manner.is_normalized();
         if !is_named && usage.is_none() {
             // Nobody said that a message begins: an error, or the middle of a stream.
             let later = std::mem::replace(&mut self.answer, members);
             later.iter().for_each(|(path, value)| self.answer.set(path, value));
             return;
         }
-        let usage = usage.or(is_mended.then_some(NO_USAGE));
+        let usage = usage.or(is_normalized.then_some(NO_USAGE));
         let (id, model) = (std::mem::take(&mut self.id), std::mem::take(&mut self.model));
         self.put("message_start", out, |writer| {
             writer.key("message");
             writer.object();
-            if !id.is_empty() || is_mended {
+            if !id.is_empty() || is_normalized {
                 writer.text_member("id", &id);
             }
             writer.text_member("type", MESSAGE);
-            if !model.is_empty() || is_mended {
+            if !model.is_empty() || is_normalized {
                 writer.text_member("model", &model);
             }
             let usual = [("role", "\"assistant\""), ("content", "[]"), ("stop_reason", "null")];
@@ -257,63 +263,63 @@ impl AnthropicStream {
         (self.id, self.model) = (id, model);
     }
 
-    fn usage(&mut self, word: &str, counters: &TokenCounts, raw: &JsonText<'_>, out: &mut Vec<u8>) {
+    fn usage(&mut self, wire_type: &str, counters: &TokenCounts, raw: &JsonText<'_>, out: &mut Vec<u8>) {
         count(&mut self.counts, counters, raw);
-        let keeps = self.manner.keeps() && word == USAGE;
+        let keeps = self.manner.keeps() && wire_type == USAGE;
         if self.start.is_none() && !self.usage.is_empty() && keeps {
             self.flush_news(out);
         }
         let is_start = self.start.is_some();
-        let mut usage = std::mem::take(if is_start { &mut self.told_usage } else { &mut self.usage });
+        let mut usage = std::mem::take(if is_start { &mut self.emitted_usage } else { &mut self.usage });
         usage.clear();
         match &self.counts {
-            Some(counts) if self.manner.is_mended() => {
+            Some(counts) if self.manner.is_normalized() => {
                 write_usage(&counts.counters, Some(raw).filter(|_| keeps), &mut JsonWriter(&mut usage));
             }
             _ => JsonWriter(&mut usage).raw(raw.as_str()),
         }
         if is_start {
             self.write_start(Some(&usage), out);
-            self.told_usage = usage;
+            self.emitted_usage = usage;
         } else {
             self.usage = usage;
         }
     }
 
-    fn foreign(&mut self, scope: EventScope, path: &str, value: &JsonText<'_>, out: &mut Vec<u8>) {
-        let is_mended = self.manner.is_mended();
+    fn extra(&mut self, scope: EventScope, path: &str, value: &JsonText<'_>, out: &mut Vec<u8>) {
+        let is_normalized = self.manner.is_normalized();
         match scope {
-            EventScope::Answer if calls_itself(path, value) => {
+            EventScope::Response if calls_itself(path, value) => {
                 self.flush_news(out);
                 self.put_raw(path, value, out);
             }
-            EventScope::Answer => {
+            EventScope::Response => {
                 if self.answer.get(path).is_some() {
                     self.flush_news(out);
                 }
                 self.answer.set(path, value.as_str());
             }
             EventScope::Block(block) => {
-                self.tell_block(block, None, out);
+                self.emit_block(block, None, out);
                 let Some(open) = self.open(block) else { return };
                 if calls_itself(path, value) {
                     // Clients would not know what grows by it.
-                    let index = Some(open.index).filter(|_| !is_mended);
-                    return index.into_iter().for_each(|index| self.put_whole_delta(index, value, out));
+                    let index = Some(open.index).filter(|_| !is_normalized);
+                    return index.into_iter().for_each(|index| self.put_complete_delta(index, value, out));
                 }
-                if open.members.get(path).is_some() {
+                if open.extra.get(path).is_some() {
                     self.write_members(block, out);
                 }
                 if let Some(open) = self.open(block) {
-                    open.members.set(path, value.as_str());
+                    open.extra.set(path, value.as_str());
                 }
             }
             // Of a block that is over, or of none: clients would look for an open one.
-            EventScope::Choice | EventScope::Item(_) if is_mended => {}
+            EventScope::Choice | EventScope::Item(_) if is_normalized => {}
             EventScope::Choice | EventScope::Item(_) => {
                 let index = self.next_index - 1;
                 if calls_itself(path, value) {
-                    return self.put_whole_delta(index, value, out);
+                    return self.put_complete_delta(index, value, out);
                 }
                 put_delta(&mut self.frame, index, "", out, |writer| {
                     crate::json::write_members(&[(path, value.as_str())], writer);
@@ -327,8 +333,10 @@ impl AnthropicStream {
     }
 
     fn start_block(&mut self, start: &EventKind<'_>, out: &mut Vec<u8>) {
-        let EventKind::BlockStart { block, kind, word, index, members, .. } = start else { return };
-        let (is_mended, keeps) = (self.manner.is_mended(), self.manner.keeps());
+        let EventKind::BlockStart { block, kind, wire_type, index, extra: members, .. } = start else {
+            return;
+        };
+        let (is_normalized, keeps) = (self.manner.is_normalized(), self.manner.keeps());
         let form = match kind {
             BlockKind::Text | BlockKind::Refusal => AnthropicBlockForm::Text,
             BlockKind::Reasoning(ReasoningForm::Redacted) => AnthropicBlockForm::Redacted,
@@ -338,8 +346,9 @@ impl AnthropicStream {
             // A client would take for its own what another provider has run.
             BlockKind::ToolCall { call: CallKind::Builtin, .. } if !keeps => return,
             BlockKind::ToolCall { id, is_made, name, call } => AnthropicBlockForm::Call {
-                word: if keeps && !word.is_empty() { word.as_ref() } else { TOOL_USE }.to_owned(),
-                id: match is_mended {
+                wire_type: if keeps && !wire_type.is_empty() { wire_type.as_ref() } else { TOOL_USE }
+                    .to_owned(),
+                id: match is_normalized {
                     true => Some(self.ids.claim(id.as_deref().unwrap_or_default())),
                     false => id.as_deref().filter(|_| !is_made).map(str::to_owned),
                 },
@@ -348,11 +357,11 @@ impl AnthropicStream {
             },
             // Nor what nobody has a word for.
             BlockKind::ToolResult { .. } | BlockKind::Opaque { .. }
-                if !keeps || is_mended && word.is_empty() =>
+                if !keeps || is_normalized && wire_type.is_empty() =>
             {
                 return;
             }
-            BlockKind::ToolResult { value, .. } if is_mended && !answers(value) => return,
+            BlockKind::ToolResult { value, .. } if is_normalized && !answers(value) => return,
             BlockKind::ToolResult { value, .. } | BlockKind::Opaque { value } => {
                 AnthropicBlockForm::Fixed(value.as_str().to_owned())
             }
@@ -360,29 +369,29 @@ impl AnthropicStream {
         if keeps {
             self.flush_news(out);
         }
-        let index = index.filter(|_| !is_mended).unwrap_or(self.next_index);
+        let index = index.filter(|_| !is_normalized).unwrap_or(self.next_index);
         // Nobody needs to hear of a text or a thought without any.
         let waits = match form {
-            AnthropicBlockForm::Text | AnthropicBlockForm::Thinking { .. } => is_mended,
+            AnthropicBlockForm::Text | AnthropicBlockForm::Thinking { .. } => is_normalized,
             AnthropicBlockForm::Redacted => true,
             AnthropicBlockForm::Call { .. } | AnthropicBlockForm::Fixed(_) => false,
         };
         let members = self.members(members.as_ref());
-        self.blocks.push(OpenAnthropicBlock { block: *block, index, form, members, is_told: false });
+        self.blocks.push(OpenAnthropicBlock { block: *block, index, form, extra: members, is_told: false });
         if !waits {
-            self.tell_block(*block, None, out);
+            self.emit_block(*block, None, out);
         }
     }
 
     /// Writes the start of a block, if it has not been written; `data` are the encrypted thoughts.
-    fn tell_block(&mut self, block: BlockId, data: Option<&str>, out: &mut Vec<u8>) {
-        let is_mended = self.manner.is_mended();
+    fn emit_block(&mut self, block: BlockId, data: Option<&str>, out: &mut Vec<u8>) {
+        let is_normalized = self.manner.is_normalized();
         let Some(at) = self.blocks.iter().rposition(|open| open.block == block) else { return };
-        let OpenAnthropicBlock { index, form, members, is_told, .. } = &mut self.blocks[at];
+        let OpenAnthropicBlock { index, form, extra: members, is_told, .. } = &mut self.blocks[at];
         if std::mem::replace(is_told, true) {
             return;
         }
-        if let (AnthropicBlockForm::Redacted, None, true) = (&form, data, is_mended) {
+        if let (AnthropicBlockForm::Redacted, None, true) = (&form, data, is_normalized) {
             // What is shown of it is a thought.
             *form = AnthropicBlockForm::Thinking { is_signed: false };
         }
@@ -412,9 +421,9 @@ impl AnthropicStream {
                     let usual: Vec<_> = data.map(|data| (DATA, data)).into_iter().collect();
                     write_block(REDACTED_THINKING, &usual, &members, writer);
                 }
-                AnthropicBlockForm::Call { word, id, name, .. } => {
+                AnthropicBlockForm::Call { wire_type, id, name, .. } => {
                     writer.object();
-                    writer.text_member("type", word);
+                    writer.text_member("type", wire_type);
                     if let Some(id) = id {
                         writer.text_member("id", id);
                     }
@@ -443,7 +452,7 @@ impl AnthropicStream {
     }
 
     fn grow(&mut self, block: BlockId, text: &str, out: &mut Vec<u8>) {
-        self.tell_block(block, None, out);
+        self.emit_block(block, None, out);
         let Self { blocks, stamps, frame, text: scratch, .. } = self;
         let Some(open) = blocks.iter_mut().rev().find(|open| open.block == block) else { return };
         let (text, is_plain) = match &mut open.form {
@@ -456,20 +465,20 @@ impl AnthropicStream {
         let (index, (kind, key)) = (open.index, open.form.delta());
         let mut piece = WrittenDelta::new(text);
         put_delta(frame, index, kind, out, |writer| {
-            if open.members.get(key).is_none() {
+            if open.extra.get(key).is_none() {
                 piece.write(key, writer);
             }
-            open.members.write(writer);
+            open.extra.write(writer);
         });
-        if is_plain && open.members.is_empty() {
+        if is_plain && open.extra.is_empty() {
             stamps.keep(block, frame.as_bytes(), &piece);
         }
-        open.members.clear();
+        open.extra.clear();
     }
 
     /// Writes what waits for a block, in a delta that adds nothing else.
     fn write_members(&mut self, block: BlockId, out: &mut Vec<u8>) {
-        if self.open(block).is_some_and(|open| open.is_told && !open.members.is_empty()) {
+        if self.open(block).is_some_and(|open| open.is_told && !open.extra.is_empty()) {
             self.grow(block, "", out);
         }
     }
@@ -478,7 +487,7 @@ impl AnthropicStream {
         &mut self,
         scope: EventScope,
         kind: AttachmentKind,
-        word: &str,
+        wire_type: &str,
         value: &JsonText<'_>,
         out: &mut Vec<u8>,
     ) {
@@ -501,9 +510,9 @@ impl AnthropicStream {
                 return;
             }
             if let (AttachmentKind::Encrypted, true) = (kind, is_apt) {
-                return self.tell_block(block, Some(value.as_str()), out);
+                return self.emit_block(block, Some(value.as_str()), out);
             }
-            self.tell_block(block, None, out);
+            self.emit_block(block, None, out);
             if let Some(open) = self.open(block) {
                 index = open.index;
                 if let (AnthropicBlockForm::Thinking { is_signed }, AttachmentKind::Signature) =
@@ -518,22 +527,22 @@ impl AnthropicStream {
         let (name, key) = match kind {
             AttachmentKind::Signature => (SIGNATURE_DELTA, SIGNATURE),
             AttachmentKind::Annotation => (CITATIONS_DELTA, "citation"),
-            AttachmentKind::Encrypted | AttachmentKind::Logprobs => ("", word),
+            AttachmentKind::Encrypted | AttachmentKind::Logprobs => ("", wire_type),
         };
         put_delta(&mut self.frame, index, name, out, |writer| writer.raw_member(key, value.as_str()));
     }
 
     fn end_block(&mut self, block: BlockId, completion: BlockCompletion, out: &mut Vec<u8>) {
-        let is_mended = self.manner.is_mended();
-        if !is_mended {
-            self.tell_block(block, None, out);
+        let is_normalized = self.manner.is_normalized();
+        if !is_normalized {
+            self.emit_block(block, None, out);
         }
         self.write_members(block, out);
         let Some(at) = self.blocks.iter().rposition(|open| open.block == block) else { return };
         let OpenAnthropicBlock { index, form, is_told, .. } = self.blocks.remove(at);
-        let is_cut = completion != BlockCompletion::Whole && !is_mended;
+        let is_truncated = completion != BlockCompletion::Complete && !is_normalized;
         let rest = match &form {
-            AnthropicBlockForm::Call { arguments, .. } if !is_cut => arguments.rest(),
+            AnthropicBlockForm::Call { arguments, .. } if !is_truncated => arguments.rest(),
             _ => None,
         };
         if let Some(rest) = rest {
@@ -551,7 +560,7 @@ impl AnthropicStream {
                 writer.text_member(SIGNATURE, "")
             });
         }
-        match is_cut {
+        match is_truncated {
             true => self.cut.push(index),
             false => self.stop(index, out),
         }
@@ -566,18 +575,18 @@ impl AnthropicStream {
 
     fn fail(&mut self, error: &UpstreamError<'_>, out: &mut Vec<u8>) {
         self.has_failed = true;
-        if !self.usage.is_empty() && !self.manner.is_mended() {
+        if !self.usage.is_empty() && !self.manner.is_normalized() {
             self.flush_news(out);
         }
-        let (is_mended, answer) = (self.manner.is_mended(), std::mem::take(&mut self.answer));
+        let (is_normalized, answer) = (self.manner.is_normalized(), std::mem::take(&mut self.answer));
         self.put("error", out, |writer| {
-            write_error(error, is_mended, writer);
+            write_error(error, is_normalized, writer);
             answer.write(writer);
         });
     }
 
     fn finish(&mut self, reason: FinishReason, raw: Option<&str>, out: &mut Vec<u8>) {
-        if self.manner.is_mended() {
+        if self.manner.is_normalized() {
             self.write_end(Some(stop_reason(reason, raw)), out);
         } else if raw.is_some() {
             self.write_end(raw, out);
@@ -595,17 +604,17 @@ impl AnthropicStream {
         let answer = std::mem::take(&mut self.answer);
         // Clients look for counts in every one; equal ones say nothing new.
         if !self.usage.is_empty() {
-            std::mem::swap(&mut self.told_usage, &mut self.usage);
+            std::mem::swap(&mut self.emitted_usage, &mut self.usage);
             self.usage.clear();
         }
-        let usage = std::mem::take(&mut self.told_usage);
-        let is_mended = self.manner.is_mended();
+        let usage = std::mem::take(&mut self.emitted_usage);
+        let is_normalized = self.manner.is_normalized();
         self.put("message_delta", out, |writer| {
             writer.key("delta");
             writer.object();
             if answer.get("stop_reason").is_none() {
                 match stop_reason {
-                    Some(word) => writer.text_member("stop_reason", word),
+                    Some(wire_type) => writer.text_member("stop_reason", wire_type),
                     None => writer.raw_member("stop_reason", "null"),
                 }
             }
@@ -619,11 +628,11 @@ impl AnthropicStream {
             crate::json::write_members(&beside, writer);
             if !usage.is_empty() {
                 writer.raw_member(USAGE, &usage);
-            } else if is_mended {
+            } else if is_normalized {
                 writer.raw_member(USAGE, NO_USAGE);
             }
         });
-        self.told_usage = usage;
+        self.emitted_usage = usage;
     }
 
     fn put(&mut self, name: &str, out: &mut Vec<u8>, members: impl FnOnce(&mut JsonWriter<'_>)) {
@@ -631,7 +640,7 @@ impl AnthropicStream {
     }
 
     /// Writes a delta that is whole.
-    fn put_whole_delta(&mut self, index: i64, value: &JsonText<'_>, out: &mut Vec<u8>) {
+    fn put_complete_delta(&mut self, index: i64, value: &JsonText<'_>, out: &mut Vec<u8>) {
         self.put("content_block_delta", out, |writer| {
             writer.key("index");
             writer.number(index);
@@ -671,7 +680,7 @@ fn put_delta(
     index: i64,
     kind: &str,
     out: &mut Vec<u8>,
-    members: impl FnOnce(&mut JsonWriter<'_>),
+    extra: impl FnOnce(&mut JsonWriter<'_>),
 ) {
     put(frame, "content_block_delta", out, |writer| {
         writer.key("index");
@@ -681,7 +690,7 @@ fn put_delta(
         if !kind.is_empty() {
             writer.text_member("type", kind);
         }
-        members(writer);
+        extra(writer);
         writer.end_object();
     });
 }

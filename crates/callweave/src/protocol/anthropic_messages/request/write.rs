@@ -14,14 +14,14 @@ pub(super) fn write(request: &mut Request, writing: &mut RequestWriting<'_>) -> 
     let mut body = Object::new();
     put(&mut body, "model", request.model.take());
     let instructions = request.instructions.take();
-    if !instructions.is_empty() || instructions.form == ContentForm::List && writing.is_faithful {
-        let is_text = writing.is_faithful && instructions.form == ContentForm::Text;
+    if !instructions.is_empty() || instructions.form == ContentForm::List && writing.is_lossless {
+        let is_text = writing.is_lossless && instructions.form == ContentForm::Text;
         put(&mut body, "system", write_content(instructions, is_text, writing));
     }
     let mut messages = Vec::new();
     writing.each_message(request, |message, writing| messages.push(write_message(message, writing)));
     let is_thoughtless = is_thoughtless(&messages);
-    if !messages.is_empty() || !writing.is_faithful {
+    if !messages.is_empty() || !writing.is_lossless {
         body.insert("messages", messages);
     }
     let tools = writing.each_tool(request, write_tool);
@@ -29,7 +29,7 @@ pub(super) fn write(request: &mut Request, writing: &mut RequestWriting<'_>) -> 
     if has_tools {
         body.insert("tools", tools);
     }
-    if has_tools || writing.is_faithful {
+    if has_tools || writing.is_lossless {
         write_choice(request, &mut body, writing);
     }
     put(&mut body, "stop_sequences", Some(std::mem::take(&mut request.stop)).filter(|stop| !stop.is_empty()));
@@ -37,11 +37,11 @@ pub(super) fn write(request: &mut Request, writing: &mut RequestWriting<'_>) -> 
     put(&mut body, "top_p", request.sampling.top_p.take());
     put(&mut body, "top_k", request.sampling.top_k.take());
     write_reasoning(request, &mut body, writing);
-    if !writing.is_faithful {
+    if !writing.is_lossless {
         settle_thinking(request, &mut body, is_thoughtless);
         settle_sampling(request, &mut body);
     }
-    if writing.is_faithful || body.get("thinking").is_some_and(|thinking| thinking["type"] != "disabled") {
+    if writing.is_lossless || body.get("thinking").is_some_and(|thinking| thinking["type"] != "disabled") {
         let told = request.reasoning.summary.take();
         put(
             &mut body,
@@ -65,7 +65,7 @@ pub(super) fn write(request: &mut Request, writing: &mut RequestWriting<'_>) -> 
     put(&mut body, "stream", request.stream.take());
     put(&mut body, "metadata.user_id", request.user.take());
     put(&mut body, "service_tier", take_word(&mut request.service_tier, TIERS));
-    let compaction = request.compaction.take().filter(|_| !writing.is_faithful);
+    let compaction = request.compaction.take().filter(|_| !writing.is_lossless);
     if let Some(compaction) = compaction {
         let mut edit = Object::from_iter([("type", "compact_20260112")]);
         if let Some(threshold) = compaction.threshold {
@@ -80,7 +80,7 @@ pub(super) fn write(request: &mut Request, writing: &mut RequestWriting<'_>) -> 
 
 fn write_reasoning(request: &mut Request, body: &mut Object, writing: &RequestWriting<'_>) {
     let reasoning = &mut request.reasoning;
-    if writing.is_faithful
+    if writing.is_lossless
         || reasoning.mode == Some(ReasoningMode::Off)
             && reasoning.effort.is_none()
             && reasoning.budget.is_none()
@@ -185,10 +185,10 @@ fn write_choice(request: &mut Request, body: &mut Object, writing: &RequestWriti
             put(body, "tool_choice.name", Some(name));
         }
     }
-    if (word != Some("none") || writing.is_faithful)
+    if (word != Some("none") || writing.is_lossless)
         && let Some(is_parallel) = request.parallel_calls.take()
     {
-        let has_word = word.is_some() || writing.is_faithful;
+        let has_word = word.is_some() || writing.is_lossless;
         put(body, "tool_choice.type", (!has_word).then_some("auto"));
         put(body, "tool_choice.disable_parallel_tool_use", Some(!is_parallel));
     }
@@ -202,9 +202,9 @@ fn write_message(mut message: RequestMessage, writing: &mut RequestWriting<'_>) 
     };
     let mut object = Object::from_iter([("role", role)]);
     let content = message.content.take();
-    let is_text = writing.is_faithful && content.form == ContentForm::Text;
+    let is_text = writing.is_lossless && content.form == ContentForm::Text;
     put(&mut object, "content", write_content(content, is_text, writing));
-    message.kept.restore(NAME, &mut object);
+    message.retained.restore(NAME, &mut object);
     writing.losses.message(NAME, &message);
     object.into()
 }
@@ -217,12 +217,12 @@ fn write_content(content: MessageContent, is_text: bool, writing: &mut RequestWr
         writing.losses.part(NAME, &parts[0]);
         return Some(text.into());
     }
-    if parts.is_empty() && (form != ContentForm::List || !writing.is_faithful) {
+    if parts.is_empty() && (form != ContentForm::List || !writing.is_lossless) {
         return None;
     }
     let mut blocks: Vec<Value> = parts.into_iter().filter_map(|part| write_block(part, writing)).collect();
     // All that was said is lost, and nothing at all is refused.
-    if blocks.is_empty() && !writing.is_faithful {
+    if blocks.is_empty() && !writing.is_lossless {
         blocks.push(Value::object([("type", "text".into()), ("text", "(left out)".into())]));
     }
     Some(blocks.into())
@@ -236,15 +236,15 @@ fn write_block(mut part: ContentPart, writing: &mut RequestWriting<'_>) -> Optio
             block.insert("text", text);
         }
         PartKind::Media(media) => write_media(*media, &mut block, writing)?,
-        PartKind::Thought(thought) => write_thought(*thought, &mut part, &mut block, writing)?,
+        PartKind::Reasoning(thought) => write_reasoning_block(*thought, &mut part, &mut block, writing)?,
         PartKind::Call(call) => {
             let call = *call;
-            let is_builtin = call.kind == CallKind::Builtin && writing.is_faithful;
+            let is_builtin = call.kind == CallKind::Builtin && writing.is_lossless;
             block.insert("type", if is_builtin { "server_tool_use" } else { "tool_use" });
             put(&mut block, "id", call.id);
             block.insert("name", call.name);
             let input = match call.arguments {
-                CallArguments::Json(value) if writing.is_faithful => value,
+                CallArguments::Json(value) if writing.is_lossless => value,
                 arguments => writing.object_of(arguments).into(),
             };
             block.insert("input", input);
@@ -259,20 +259,20 @@ fn write_block(mut part: ContentPart, writing: &mut RequestWriting<'_>) -> Optio
             };
             // One level: a result in a result is opaque.
             put(&mut block, "content", write_content(result.content, is_text, writing));
-            put(&mut block, "is_error", result.is_error.filter(|is_error| *is_error || writing.is_faithful));
+            put(&mut block, "is_error", result.is_error.filter(|is_error| *is_error || writing.is_lossless));
         }
         PartKind::Tools(tools) => {
             let body = PartKind::Tools(tools);
             writing.losses.message(NAME, &RequestMessage::of(Role::User, ContentPart { body, ..part }));
             return None;
         }
-        PartKind::Opaque(word) => return writing.opaque(&word, part.kept, NAME),
+        PartKind::Opaque(word) => return writing.opaque(&word, part.retained, NAME),
     }
     // A thought cannot be marked; the mark is a loss.
-    if !block["type"].as_str().is_some_and(|word| word.ends_with("thinking")) || writing.is_faithful {
+    if !block["type"].as_str().is_some_and(|word| word.ends_with("thinking")) || writing.is_lossless {
         write_cache(part.cache.take(), &mut block);
     }
-    part.kept.restore(NAME, &mut block);
+    part.retained.restore(NAME, &mut block);
     writing.losses.part(NAME, &part);
     Some(block.into())
 }
@@ -302,13 +302,13 @@ fn write_media(media: Media, block: &mut Object, writing: &mut RequestWriting<'_
         MediaSource::Data(data) => {
             let usual = if word == "image" { "image/jpeg" } else { "application/pdf" };
             put(block, "source.type", Some("base64"));
-            let media_type = media_type.or_else(|| (!writing.is_faithful).then(|| usual.to_owned()));
+            let media_type = media_type.or_else(|| (!writing.is_lossless).then(|| usual.to_owned()));
             put(block, "source.media_type", media_type);
             put(block, "source.data", Some(data));
         }
         MediaSource::Text(text) => {
             put(block, "source.type", Some("text"));
-            let media_type = media_type.or_else(|| (!writing.is_faithful).then(|| "text/plain".to_owned()));
+            let media_type = media_type.or_else(|| (!writing.is_lossless).then(|| "text/plain".to_owned()));
             put(block, "source.media_type", media_type);
             put(block, "source.data", Some(text));
         }
@@ -328,7 +328,7 @@ fn write_media(media: Media, block: &mut Object, writing: &mut RequestWriting<'_
 }
 
 /// A thought without this provider's signature would be refused.
-fn write_thought(
+fn write_reasoning_block(
     mut thought: RequestReasoning,
     part: &mut ContentPart,
     block: &mut Object,
@@ -340,13 +340,13 @@ fn write_thought(
         return Some(());
     }
     let signature = ProviderSeal::of(&mut part.signature, ISSUER);
-    if signature.is_none() && !writing.is_faithful {
+    if signature.is_none() && !writing.is_lossless {
         writing.losses.put("reasoning that is not signed by this provider");
         return None;
     }
     block.insert("type", "thinking");
     let text = thought.into_text();
-    put(block, "thinking", text.or_else(|| (!writing.is_faithful).then(String::new)));
+    put(block, "thinking", text.or_else(|| (!writing.is_lossless).then(String::new)));
     put(block, "signature", signature);
     Some(())
 }
@@ -358,17 +358,17 @@ fn write_tool(mut tool: RequestTool, writing: &mut RequestWriting<'_>) -> Option
             object.insert("name", tool.name.clone());
             put(&mut object, "description", tool.description.take());
             put(&mut object, "input_schema", schema);
-            let strict = tool.strict.take().filter(|strict| *strict || writing.is_faithful);
+            let strict = tool.strict.take().filter(|strict| *strict || writing.is_lossless);
             put(&mut object, "strict", strict);
         }
-        ToolKind::Builtin(word) if word == WEB_SEARCH && tool.kept.protocol() != Some(NAME) => {
+        ToolKind::Builtin(word) if word == WEB_SEARCH && tool.retained.protocol() != Some(NAME) => {
             let members = [("type", "web_search_20250305".into()), ("name", "web_search".into())];
             return Some(Value::object(members));
         }
         ToolKind::Builtin(word) => {
             tool.kind = ToolKind::Builtin(word);
             writing.losses.tool(NAME, &tool);
-            return tool.kept.into_whole(NAME);
+            return tool.retained.into_complete(NAME);
         }
         ToolKind::Custom { .. } | ToolKind::Group(_) => {
             writing.losses.put("free-form tool");
@@ -376,7 +376,7 @@ fn write_tool(mut tool: RequestTool, writing: &mut RequestWriting<'_>) -> Option
         }
     }
     write_cache(tool.cache.take(), &mut object);
-    tool.kept.restore(NAME, &mut object);
+    tool.retained.restore(NAME, &mut object);
     writing.losses.tool(NAME, &tool);
     Some(object.into())
 }

@@ -77,7 +77,7 @@ impl StreamEncoder for ConverseStream {
             return seal(start, out);
         }
         let body = &event.body;
-        if self.has_failed && self.manner.is_mended() && !matches!(body, EventKind::Start { .. }) {
+        if self.has_failed && self.manner.is_normalized() && !matches!(body, EventKind::Start { .. }) {
             // Clients stop reading at an exception.
             return;
         }
@@ -88,24 +88,24 @@ impl StreamEncoder for ConverseStream {
             }
         }
         match body {
-            EventKind::Start { word, members, .. } => {
+            EventKind::Start { wire_type, extra: members, .. } => {
                 let (payload, text) = (std::mem::take(&mut self.payload), std::mem::take(&mut self.text));
-                let manner = self.manner.of_next(word == OUTPUT);
+                let manner = self.manner.of_next(wire_type == OUTPUT);
                 *self = Self { manner, payload, text, ..Self::default() };
-                self.start(word, members.as_ref(), out);
+                self.start(wire_type, members.as_ref(), out);
             }
             EventKind::BlockStart { .. } => self.start_block(body, out),
             EventKind::Delta { block, text, .. } => self.grow(*block, text, out),
-            EventKind::Attachment { scope, kind, word, value } => self.attach(*scope, *kind, word, value, out),
+            EventKind::Attachment { scope, kind, wire_type, value } => self.attach(*scope, *kind, wire_type, value, out),
             EventKind::BlockEnd { block, completion } => self.end_block(*block, *completion, out),
-            EventKind::Usage { word, counters, raw } => self.usage(word, counters, raw),
-            EventKind::Foreign { scope, path, value } if self.manner.keeps() && !(self.manner.is_mended() && is_read(path)) => self.foreign(*scope, path, value, out),
+            EventKind::Usage { wire_type, counters, raw } => self.usage(wire_type, counters, raw),
+            EventKind::Extra { scope, path, value } if self.manner.keeps() && !(self.manner.is_normalized() && is_read(path)) => self.extra(*scope, path, value, out),
             EventKind::Error(error) => self.fail(error, out),
             EventKind::Finish { reason, raw } => self.finish(*reason, raw.as_deref(), out),
             EventKind::Notice(notice) => self.manner.notice(notice),
             EventKind::End => self.end(out),
             EventKind::ChoiceStart
-            | EventKind::Foreign { .. }
+            | EventKind::Extra { .. }
             | EventKind::ItemStart { .. }
             | EventKind::ItemEnd { .. }
             // The wire has no word for these.
@@ -118,18 +118,18 @@ impl StreamEncoder for ConverseStream {
 }
 
 impl ConverseStream {
-    fn start(&mut self, word: &str, members: Option<&JsonText<'_>>, out: &mut Vec<u8>) {
+    fn start(&mut self, wire_type: &str, members: Option<&JsonText<'_>>, out: &mut Vec<u8>) {
         let mut beside = MemberPaths::default();
         each_member(members.filter(|_| self.manner.keeps()), |path, value| {
             // A whole answer tells all of it at once.
             match path {
                 _ if WITH_STOP.contains(&path) => self.stop.set(path, value),
                 _ if WITH_METADATA.contains(&path) => self.metadata.set(path, value),
-                "role" if self.manner.is_mended() => {}
+                "role" if self.manner.is_normalized() => {}
                 _ => beside.set(path, value),
             }
         });
-        if word == OUTPUT || self.manner.is_mended() {
+        if wire_type == OUTPUT || self.manner.is_normalized() {
             self.put("messageStart", out, |writer| {
                 if beside.get("role").is_none() {
                     writer.text_member("role", "assistant");
@@ -142,9 +142,11 @@ impl ConverseStream {
     }
 
     fn start_block(&mut self, start: &EventKind<'_>, out: &mut Vec<u8>) {
-        let EventKind::BlockStart { block, kind, word, index, members, .. } = start else { return };
-        let (is_mended, keeps) = (self.manner.is_mended(), self.manner.keeps());
-        let index = index.filter(|_| !is_mended).unwrap_or(self.next_index);
+        let EventKind::BlockStart { block, kind, wire_type, index, extra: members, .. } = start else {
+            return;
+        };
+        let (is_normalized, keeps) = (self.manner.is_normalized(), self.manner.keeps());
+        let index = index.filter(|_| !is_normalized).unwrap_or(self.next_index);
         let mut start = MemberPaths::default();
         each_member(members.as_ref().filter(|_| keeps), |path, value| start.set(path, value));
         let mut delta = None;
@@ -154,7 +156,7 @@ impl ConverseStream {
             // A client would take for its own what another provider has run.
             BlockKind::ToolCall { call: CallKind::Builtin, .. } if !keeps => return,
             BlockKind::ToolCall { id, is_made, name, call } => {
-                let id = match is_mended {
+                let id = match is_normalized {
                     true => Some(self.ids.claim(id.as_deref().unwrap_or_default())),
                     false => id.as_deref().filter(|_| !is_made).map(str::to_owned),
                 };
@@ -162,12 +164,12 @@ impl ConverseStream {
                 ConverseBlockForm::Call(ArgumentPieces::new(*call, self.manner.mode()))
             }
             BlockKind::ToolResult { .. } | BlockKind::Opaque { .. }
-                if !keeps || is_mended && word.is_empty() =>
+                if !keeps || is_normalized && wire_type.is_empty() =>
             {
                 return;
             }
             // One that was cut may not say what it answers.
-            BlockKind::ToolResult { call: None, .. } if is_mended => return,
+            BlockKind::ToolResult { call: None, .. } if is_normalized => return,
             BlockKind::ToolResult { call, value } => {
                 if let Some(call) = call {
                     start.set("toolResult.toolUseId", JsonText::from_text(call).as_str());
@@ -179,7 +181,7 @@ impl ConverseStream {
                 ConverseBlockForm::Fixed
             }
             BlockKind::Opaque { value } => {
-                start.set(word, value.as_str());
+                start.set(wire_type, value.as_str());
                 ConverseBlockForm::Fixed
             }
         };
@@ -198,8 +200,8 @@ impl ConverseStream {
                 write_index(index, writer);
             });
         }
-        if let Some((word, value)) = delta {
-            self.put_delta(index, out, |writer| writer.raw_member(word, value));
+        if let Some((wire_type, value)) = delta {
+            self.put_delta(index, out, |writer| writer.raw_member(wire_type, value));
         }
         self.blocks.push(OpenConverseBlock { block: *block, index, form, is_told });
     }
@@ -255,7 +257,7 @@ impl ConverseStream {
         &mut self,
         scope: EventScope,
         kind: AttachmentKind,
-        word: &str,
+        wire_type: &str,
         value: &JsonText<'_>,
         out: &mut Vec<u8>,
     ) {
@@ -280,38 +282,38 @@ impl ConverseStream {
                 let key = if kind == AttachmentKind::Signature { SIGNATURE } else { REDACTED };
                 write_members(&[(&format!("{REASONING}.{key}"), value.as_str())], writer);
             }
-            AttachmentKind::Logprobs => writer.raw_member(word, value.as_str()),
+            AttachmentKind::Logprobs => writer.raw_member(wire_type, value.as_str()),
         });
     }
 
     fn end_block(&mut self, block: BlockId, completion: BlockCompletion, out: &mut Vec<u8>) {
         let Some(at) = self.blocks.iter().rposition(|open| open.block == block) else { return };
         let OpenConverseBlock { index, form, is_told, .. } = self.blocks.remove(at);
-        let is_mended = self.manner.is_mended();
+        let is_normalized = self.manner.is_normalized();
         // What ends after the answer's last word was never said to end.
-        let is_unsaid = !is_mended && self.metadata.get(USAGE).is_some();
-        let is_cut = completion != BlockCompletion::Whole && !is_mended;
+        let is_unsaid = !is_normalized && self.metadata.get(USAGE).is_some();
+        let is_truncated = completion != BlockCompletion::Complete && !is_normalized;
         if !is_told || is_unsaid {
             return;
         }
         if let ConverseBlockForm::Call(arguments) = form
-            && let Some(rest) = arguments.rest().filter(|rest| !is_cut && !rest.is_empty())
+            && let Some(rest) = arguments.rest().filter(|rest| !is_truncated && !rest.is_empty())
         {
             self.put_delta(index, out, |writer| write_input(&mut WrittenDelta::new(rest), writer));
         }
-        match is_cut {
+        match is_truncated {
             true => self.cut.push(index),
             false => self.put_stop(index, out),
         }
     }
 
-    fn usage(&mut self, word: &str, counters: &TokenCounts, raw: &JsonText<'_>) {
+    fn usage(&mut self, wire_type: &str, counters: &TokenCounts, raw: &JsonText<'_>) {
         count(&mut self.counts, counters, raw);
-        let keeps = self.manner.keeps() && word == USAGE;
+        let keeps = self.manner.keeps() && wire_type == USAGE;
         self.text.clear();
         let mut writer = JsonWriter(&mut self.text);
         match &self.counts {
-            Some(counts) if self.manner.is_mended() => {
+            Some(counts) if self.manner.is_normalized() => {
                 write_usage(&counts.counters, Some(raw).filter(|_| keeps), &mut writer);
             }
             _ => writer.raw(raw.as_str()),
@@ -319,31 +321,31 @@ impl ConverseStream {
         self.metadata.set(USAGE, &self.text);
     }
 
-    fn foreign(&mut self, scope: EventScope, path: &str, value: &JsonText<'_>, out: &mut Vec<u8>) {
+    fn extra(&mut self, scope: EventScope, path: &str, value: &JsonText<'_>, out: &mut Vec<u8>) {
         match scope {
-            EventScope::Answer if WITH_STOP.contains(&path) => self.stop.set(path, value.as_str()),
-            EventScope::Answer if self.manner.is_mended() && !WITH_METADATA.contains(&path) => {}
+            EventScope::Response if WITH_STOP.contains(&path) => self.stop.set(path, value.as_str()),
+            EventScope::Response if self.manner.is_normalized() && !WITH_METADATA.contains(&path) => {}
             // An event that nobody knows.
-            EventScope::Answer if !WITH_METADATA.contains(&path) && is_event(path, value) => {
+            EventScope::Response if !WITH_METADATA.contains(&path) && is_event(path, value) => {
                 self.payload.clear();
                 JsonWriter(&mut self.payload).raw(value.as_str());
                 write_event(path, &self.payload, out);
             }
-            EventScope::Answer => self.metadata.set(path, value.as_str()),
+            EventScope::Response => self.metadata.set(path, value.as_str()),
             EventScope::Block(block) => {
                 let Some(index) = self.told_index(block) else { return };
-                self.put_foreign(index, path, value, out);
+                self.put_extra(index, path, value, out);
             }
             EventScope::Choice | EventScope::Item(_) => {
-                if !self.manner.is_mended() {
-                    self.put_foreign(self.next_index - 1, path, value, out);
+                if !self.manner.is_normalized() {
+                    self.put_extra(self.next_index - 1, path, value, out);
                 }
             }
         }
     }
 
     /// Writes what only this protocol knows of a block. An object in a delta would be content.
-    fn put_foreign(&mut self, index: i64, path: &str, value: &JsonText<'_>, out: &mut Vec<u8>) {
+    fn put_extra(&mut self, index: i64, path: &str, value: &JsonText<'_>, out: &mut Vec<u8>) {
         let is_inside = path.contains('.') || !value.as_str().trim_ascii_start().starts_with('{');
         self.put("contentBlockDelta", out, |writer| {
             if is_inside {
@@ -360,24 +362,24 @@ impl ConverseStream {
 
     fn fail(&mut self, error: &UpstreamError<'_>, out: &mut Vec<u8>) {
         self.has_failed = true;
-        let is_mended = self.manner.is_mended();
+        let is_normalized = self.manner.is_normalized();
         self.payload.clear();
-        write_error(error, is_mended, &mut JsonWriter(&mut self.payload));
-        write_exception(exception_name(error, is_mended, IN_AMAZON_STREAMS), &self.payload, out);
+        write_error(error, is_normalized, &mut JsonWriter(&mut self.payload));
+        write_exception(exception_name(error, is_normalized, IN_AMAZON_STREAMS), &self.payload, out);
     }
 
     fn finish(&mut self, reason: FinishReason, raw: Option<&str>, out: &mut Vec<u8>) {
-        let word = match self.manner.is_mended() {
+        let wire_type = match self.manner.is_normalized() {
             true => Some(stop_reason(reason, raw)),
             false => raw,
         };
         let stop = std::mem::take(&mut self.stop);
-        if word.is_none() && stop.is_empty() {
+        if wire_type.is_none() && stop.is_empty() {
             return;
         }
         self.put("messageStop", out, |writer| {
-            if let Some(word) = word {
-                writer.text_member("stopReason", word);
+            if let Some(wire_type) = wire_type {
+                writer.text_member("stopReason", wire_type);
             }
             stop.write(writer);
         });
@@ -386,7 +388,7 @@ impl ConverseStream {
     fn end(&mut self, out: &mut Vec<u8>) {
         let is_missing = std::mem::take(&mut self.manner.is_truncated) || self.has_failed;
         let mut metadata = std::mem::take(&mut self.metadata);
-        if self.manner.is_mended() {
+        if self.manner.is_normalized() {
             if is_missing {
                 return;
             }

@@ -16,71 +16,71 @@ use crate::upstream::UpstreamError;
 
 /// Writes the whole answer, or the body of an error.
 pub(super) fn write(message: &Message, options: &EncodeOptions, out: &mut Vec<u8>) {
-    let is_mended = options.is_mended();
-    let keeps = !is_mended || message.word == OUTPUT;
+    let is_normalized = options.is_normalized();
+    let keeps = !is_normalized || message.wire_type == OUTPUT;
     let choice = message.choices.first();
     let is_empty = choice.is_none_or(|choice| choice.blocks.is_empty());
     let error = message.errors.first();
     let mut text = String::new();
     let mut writer = JsonWriter(&mut text);
-    if let Some(error) = error.filter(|_| is_empty && (is_mended || message.word.is_empty())) {
-        whole_error(error, is_mended, &mut writer);
+    if let Some(error) = error.filter(|_| is_empty && (is_normalized || message.wire_type.is_empty())) {
+        whole_error(error, is_normalized, &mut writer);
         return out.extend_from_slice(text.as_bytes());
     }
-    let (mut foreign, mut inside) = (MemberPaths::default(), MemberPaths::default());
+    let (mut extra, mut inside) = (MemberPaths::default(), MemberPaths::default());
     if keeps {
-        let of_choice = choice.into_iter().flat_map(|choice| choice.foreign.iter());
-        for (path, value) in message.foreign.iter().chain(of_choice) {
+        let of_choice = choice.into_iter().flat_map(|choice| choice.extra.iter());
+        for (path, value) in message.extra.iter().chain(of_choice) {
             match (path.strip_prefix("output."), path.strip_prefix("message.")) {
                 (Some(path), _) => inside.set(path, value.as_str()),
                 (None, Some(_)) => inside.set(path, value.as_str()),
-                (None, None) => foreign.set(path, value.as_str()),
+                (None, None) => extra.set(path, value.as_str()),
             }
         }
     }
     writer.object();
     writer.key(OUTPUT);
     writer.object();
-    let content = whole_content(choice.map_or(&[][..], |choice| &choice.blocks), options.mode, keeps);
+    let content = complete_content(choice.map_or(&[][..], |choice| &choice.blocks), options.mode, keeps);
     inside.set("message.role", inside.get("message.role").unwrap_or("\"assistant\"").to_owned().as_str());
     inside.set("message.content", &content);
     inside.write(&mut writer);
     writer.end_object();
     let finish = choice.and_then(|choice| choice.finish.as_ref());
-    let word = match finish {
-        Some(finish) if is_mended => Some(stop_reason(finish.reason, finish.raw.as_deref())),
+    let wire_type = match finish {
+        Some(finish) if is_normalized => Some(stop_reason(finish.reason, finish.raw.as_deref())),
         Some(finish) => finish.raw.as_deref(),
-        None => is_mended.then_some(INCOMPLETE),
+        None => is_normalized.then_some(INCOMPLETE),
     };
-    if let Some(word) = word {
-        writer.text_member("stopReason", word);
+    if let Some(wire_type) = wire_type {
+        writer.text_member("stopReason", wire_type);
     }
     match &message.usage {
         Some(usage) => {
             writer.key(USAGE);
             write_usage(&usage.counters, Some(&usage.raw).filter(|_| keeps), &mut writer);
         }
-        None if is_mended => writer.raw_member(USAGE, NO_USAGE),
+        None if is_normalized => writer.raw_member(USAGE, NO_USAGE),
         None => {}
     }
-    if is_mended && foreign.get("metrics").is_none() {
-        foreign.set("metrics", NO_METRICS);
+    if is_normalized && extra.get("metrics").is_none() {
+        extra.set("metrics", NO_METRICS);
     }
-    foreign.write(&mut writer);
+    extra.write(&mut writer);
     if let Some(error) = error {
-        writer.key(exception_name(error, is_mended, ERRORS));
-        write_error(error, is_mended, &mut writer);
+        writer.key(exception_name(error, is_normalized, ERRORS));
+        write_error(error, is_normalized, &mut writer);
     }
     writer.end_object();
     out.extend_from_slice(text.as_bytes());
 }
 
 /// The body of a failed request names the exception with a capital.
-fn whole_error(error: &UpstreamError<'_>, is_mended: bool, writer: &mut JsonWriter<'_>) {
-    if !is_mended {
-        return write_error(error, is_mended, writer);
+fn whole_error(error: &UpstreamError<'_>, is_normalized: bool, writer: &mut JsonWriter<'_>) {
+    if !is_normalized {
+        return write_error(error, is_normalized, writer);
     }
-    let name = exception_name(error, is_mended, ERRORS);
+    let name = exception_name(error, is_normalized, ERRORS);
     let (first, rest) = name.split_at_checked(1).unwrap_or_default();
     writer.object();
     writer.text_member("__type", &(first.to_uppercase() + rest));
@@ -88,8 +88,8 @@ fn whole_error(error: &UpstreamError<'_>, is_mended: bool, writer: &mut JsonWrit
     writer.end_object();
 }
 
-fn whole_content(blocks: &[Block], mode: EncodeMode, keeps: bool) -> String {
-    let is_mended = mode == EncodeMode::Mended;
+fn complete_content(blocks: &[Block], mode: EncodeMode, keeps: bool) -> String {
+    let is_normalized = mode == EncodeMode::Normalized;
     let mut text = String::new();
     let mut writer = JsonWriter(&mut text);
     let mut ids = UniqueCallIds::default();
@@ -97,10 +97,10 @@ fn whole_content(blocks: &[Block], mode: EncodeMode, keeps: bool) -> String {
     for block in blocks {
         let mut members = MemberPaths::default();
         if keeps {
-            let written = block.foreign.iter().filter(|(path, _)| !(is_mended && is_read(path)));
+            let written = block.extra.iter().filter(|(path, _)| !(is_normalized && is_read(path)));
             written.for_each(|(path, value)| members.set(path, value.as_str()));
         }
-        if !whole_block(block, mode, keeps, &mut ids, &mut members) {
+        if !complete_block(block, mode, keeps, &mut ids, &mut members) {
             continue;
         }
         writer.object();
@@ -112,15 +112,15 @@ fn whole_content(blocks: &[Block], mode: EncodeMode, keeps: bool) -> String {
 }
 
 /// Adds what the block holds to its members; false if it cannot be said.
-fn whole_block(
+fn complete_block(
     block: &Block,
     mode: EncodeMode,
     keeps: bool,
     ids: &mut UniqueCallIds,
     members: &mut MemberPaths,
 ) -> bool {
-    let is_mended = mode == EncodeMode::Mended;
-    let is_known = keeps && !(is_mended && block.word.is_empty());
+    let is_normalized = mode == EncodeMode::Normalized;
+    let is_known = keeps && !(is_normalized && block.wire_type.is_empty());
     match &block.content {
         BlockContent::Text(text) | BlockContent::Refusal(text) => {
             let citations = block.attachments.iter().filter(|own| own.kind == AttachmentKind::Annotation);
@@ -138,7 +138,7 @@ fn whole_block(
                     writer.end_object();
                     members.extend(&format!("{CITATIONS}.{CONTENT}"), &part);
                 }
-                (false, true) if is_mended => return false,
+                (false, true) if is_normalized => return false,
                 (false, _) => members.set(TEXT, JsonText::from_text(text).as_str()),
             }
         }
@@ -160,11 +160,11 @@ fn whole_block(
                     members.set(&format!("{REASONING}.{REASONING_TEXT}.{key}"), value.as_str());
                 }
             }
-            return !is_mended || !text.is_empty() || signature.is_some() || data.is_some();
+            return !is_normalized || !text.is_empty() || signature.is_some() || data.is_some();
         }
         BlockContent::ToolCall(call) if call.kind == CallKind::Builtin && !keeps => return false,
         BlockContent::ToolCall(call) => {
-            let id = match is_mended {
+            let id = match is_normalized {
                 true => Some(ids.claim(&call.id)),
                 false => Some(call.id.clone()).filter(|_| !call.has_made_id),
             };
@@ -173,13 +173,13 @@ fn whole_block(
             write_arguments(call, mode, &mut JsonWriter(&mut input));
             members.set(&format!("{TOOL_USE}.input"), &input);
         }
-        BlockContent::ToolResult(result) if is_known && !(is_mended && result.call.is_none()) => {
+        BlockContent::ToolResult(result) if is_known && !(is_normalized && result.call.is_none()) => {
             if let Some(call) = &result.call {
                 members.set(&format!("{TOOL_RESULT}.toolUseId"), JsonText::from_text(call).as_str());
             }
             members.set(&format!("{TOOL_RESULT}.{CONTENT}"), result.value.as_str());
         }
-        BlockContent::Opaque(value) if is_known => members.set(&block.word, value.as_str()),
+        BlockContent::Opaque(value) if is_known => members.set(&block.wire_type, value.as_str()),
         BlockContent::ToolResult(_) | BlockContent::Opaque(_) => return false,
     }
     true

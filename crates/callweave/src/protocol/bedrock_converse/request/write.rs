@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use super::{ISSUER, NAME, TIERS};
 use crate::json::{Number, Object, Value};
 use crate::request::thinking::{
-    budget_within, is_adaptive, is_of_other_maker, knows_effort, most_output, takes_both_samplings,
+    budget_within, is_adaptive, is_of_other_maker, knows_effort, max_output, takes_both_samplings,
 };
 use crate::request::{
     CacheMark, CallArguments, ContentForm, ContentPart, Media, MediaKind, MediaSource, MessageContent,
@@ -15,7 +15,7 @@ use crate::request::{
 
 pub(super) fn write(request: &mut Request, writing: &mut RequestWriting<'_>) -> Object {
     let mut body = Object::new();
-    if writing.is_faithful {
+    if writing.is_lossless {
         put(&mut body, "modelId", request.model.take());
     }
     let mut parts = request.messages.iter().flat_map(|message| &message.content.parts);
@@ -28,23 +28,23 @@ pub(super) fn write(request: &mut Request, writing: &mut RequestWriting<'_>) -> 
     let mut messages = Vec::new();
     writing
         .each_message(request, |message, writing| messages.push(write_message(message, &mut names, writing)));
-    if !messages.is_empty() || !writing.is_faithful {
+    if !messages.is_empty() || !writing.is_lossless {
         body.insert("messages", messages);
     }
     write_tools(request, has_calls, &mut body, writing);
     // It is named in the URL.
     let model = request.model.take().unwrap_or_default();
-    if !writing.is_faithful {
+    if !writing.is_lossless {
         settle_thinking(request, &model, has_calls, &mut body);
     }
     put(&mut body, "inferenceConfig.maxTokens", request.max_tokens.take());
-    let has_thoughts =
+    let has_reasoning =
         body.get("additionalModelRequestFields").is_some_and(|own| own.get("thinking").is_some());
-    let is_settled = has_thoughts && !writing.is_faithful && model.contains("claude");
+    let is_settled = has_reasoning && !writing.is_lossless && model.contains("claude");
     if !is_settled {
         let is_both = request.sampling.temperature.is_some() && !takes_both_samplings(&model);
         put(&mut body, "inferenceConfig.temperature", request.sampling.temperature.take());
-        if writing.is_faithful || !is_both {
+        if writing.is_lossless || !is_both {
             put(&mut body, "inferenceConfig.topP", request.sampling.top_p.take());
         }
     }
@@ -54,19 +54,19 @@ pub(super) fn write(request: &mut Request, writing: &mut RequestWriting<'_>) -> 
         put(&mut body, "additionalModelRequestFields.top_k", request.sampling.top_k.take());
     }
     let reasoning = &mut request.reasoning;
-    let mode = reasoning.mode.take_if(|_| writing.is_faithful);
-    if has_thoughts || writing.is_faithful {
+    let mode = reasoning.mode.take_if(|_| writing.is_lossless);
+    if has_reasoning || writing.is_lossless {
         let told = reasoning.summary.take();
         let display = told.map(|told| if told == "none" { "omitted" } else { "summarized" });
         put(&mut body, "additionalModelRequestFields.thinking.display", display);
     }
-    if writing.is_faithful {
+    if writing.is_lossless {
         put(&mut body, "additionalModelRequestFields.thinking.type", mode.map(ReasoningMode::word));
         put(&mut body, "additionalModelRequestFields.thinking.budget_tokens", reasoning.budget.take());
         put(&mut body, "additionalModelRequestFields.output_config.effort", reasoning.effort.take());
     }
     // There is no member for it but that of one maker's models.
-    if !writing.is_faithful
+    if !writing.is_lossless
         && !is_of_other_maker(&model)
         && body.get("toolConfig").is_some()
         && request.parallel_calls == Some(false)
@@ -87,7 +87,7 @@ pub(super) fn write(request: &mut Request, writing: &mut RequestWriting<'_>) -> 
         request.format = None;
     }
     // It stays where it was read.
-    if writing.is_faithful {
+    if writing.is_lossless {
         request.parallel_calls = None;
     }
     request.stream = None;
@@ -147,7 +147,7 @@ fn settle_thinking(request: &mut Request, model: &str, has_calls: bool, body: &m
     }
     if let Some(budget) = effort::take_budget(reasoning).and_then(|tokens| tokens.as_u64()) {
         let most = request.max_tokens.as_ref().and_then(Number::as_u64);
-        let most = most.or_else(|| most_output(model)).unwrap_or(2 * budget.max(8192));
+        let most = most.or_else(|| max_output(model)).unwrap_or(2 * budget.max(8192));
         // Beside a tool that must be called, and after calls that no thought led to, thinking is refused.
         let is_refused = is_forced || has_calls && !thinks_before_calls(body);
         match budget_within(budget, most).filter(|_| budget > 0 && !is_refused) {
@@ -211,13 +211,13 @@ fn write_tools(request: &mut Request, has_calls: bool, body: &mut Object, writin
     }
     let has_tools = !tools.is_empty();
     put(body, "toolConfig.tools", has_tools.then_some(tools));
-    if has_tools || writing.is_faithful {
+    if has_tools || writing.is_lossless {
         let choice = request.tool_choice.take();
         // These models know no such word.
         let is_refused = |choice: &ToolChoice| {
             let model = request.model.as_deref().unwrap_or_default();
             *choice == ToolChoice::Required
-                && !writing.is_faithful
+                && !writing.is_lossless
                 && ["amazon.nova", "meta.llama"].iter().any(|start| model.contains(start))
         };
         let said = choice.as_ref().filter(|choice| !is_refused(choice));
@@ -247,24 +247,24 @@ fn write_tool(mut tool: RequestTool, writing: &mut RequestWriting<'_>) -> Option
             put(
                 &mut object,
                 "toolSpec.description",
-                description.filter(|text| writing.is_faithful || !text.is_empty()),
+                description.filter(|text| writing.is_lossless || !text.is_empty()),
             );
             let any = || Value::object([("type", "object".into())]);
-            let schema = schema.or_else(|| (!writing.is_faithful).then(any));
+            let schema = schema.or_else(|| (!writing.is_lossless).then(any));
             put(&mut object, "toolSpec.inputSchema.json", schema);
             put(
                 &mut object,
                 "toolSpec.strict",
-                tool.strict.take().filter(|strict| *strict || writing.is_faithful),
+                tool.strict.take().filter(|strict| *strict || writing.is_lossless),
             );
-            tool.kept.restore(NAME, &mut object);
+            tool.retained.restore(NAME, &mut object);
             writing.losses.tool(NAME, &tool);
             Some(object.into())
         }
         kind => {
             tool.kind = kind;
             writing.losses.tool(NAME, &tool);
-            tool.kept.into_whole(NAME)
+            tool.retained.into_complete(NAME)
         }
     }
 }
@@ -313,20 +313,20 @@ fn write_message(
     };
     let mut object = Object::from_iter([("role", role)]);
     let MessageContent { parts, form } = message.content.take();
-    if !parts.is_empty() || form == ContentForm::List || !writing.is_faithful {
+    if !parts.is_empty() || form == ContentForm::List || !writing.is_lossless {
         let mut blocks = write_blocks(parts, names, writing);
         // A document without any text beside it is refused.
         let has = |key: &str| blocks.iter().any(|block| block.get(key).is_some());
-        if has("document") && !has("text") && !writing.is_faithful {
+        if has("document") && !has("text") && !writing.is_lossless {
             blocks.push(Value::object([("text", ".".into())]));
         }
         // All that was said is lost, and nothing at all is refused.
-        if blocks.is_empty() && !writing.is_faithful {
+        if blocks.is_empty() && !writing.is_lossless {
             blocks.push(left_out());
         }
         object.insert("content", blocks);
     }
-    message.kept.restore(NAME, &mut object);
+    message.retained.restore(NAME, &mut object);
     writing.losses.message(NAME, &message);
     object.into()
 }
@@ -346,7 +346,7 @@ fn write_blocks(
         let mut mark = part.cache.take();
         // In a result there is no place for marks: they stand behind it.
         if let PartKind::Result(result) = &mut part.body
-            && !writing.is_faithful
+            && !writing.is_lossless
         {
             let inner = result.content.parts.iter_mut().filter_map(|part| part.cache.take()).last();
             mark = mark.or(inner);
@@ -376,16 +376,16 @@ fn write_block(
         PartKind::Text(text) | PartKind::Refusal(text) => {
             let is_kept =
                 |members: &Object| ["json", "guardContent"].iter().any(|key| members.contains_key(key));
-            let is_copy = part.kept.members(NAME).is_some_and(is_kept);
+            let is_copy = part.retained.members(NAME).is_some_and(is_kept);
             put(&mut block, "text", (!is_copy).then_some(text));
         }
         PartKind::Media(media) => write_media(*media, &mut block, names, writing)?,
-        PartKind::Thought(mut thought) => {
+        PartKind::Reasoning(mut thought) => {
             if let Some(data) = ProviderSeal::of(&mut thought.encrypted, ISSUER) {
                 put(&mut block, "reasoningContent.redactedContent", Some(data));
             } else {
                 let signature = ProviderSeal::of(&mut part.signature, ISSUER);
-                if signature.is_none() && !writing.is_faithful {
+                if signature.is_none() && !writing.is_lossless {
                     writing.losses.put("reasoning that is not signed by this provider");
                     return None;
                 }
@@ -399,7 +399,7 @@ fn write_block(
             put(&mut block, "toolUse.toolUseId", call.id);
             put(&mut block, "toolUse.name", Some(call.name));
             let input = match call.arguments {
-                CallArguments::Json(value) if writing.is_faithful => value,
+                CallArguments::Json(value) if writing.is_lossless => value,
                 arguments => writing.object_of(arguments).into(),
             };
             put(&mut block, "toolUse.input", Some(input));
@@ -409,18 +409,18 @@ fn write_block(
             let MessageContent { mut parts, form } = result.content;
             if let Some(value) = result.value {
                 let mut json = ContentPart::text("");
-                json.kept = RetainedFields::new(NAME, Object::from_iter([("json", value)]));
+                json.retained = RetainedFields::new(NAME, Object::from_iter([("json", value)]));
                 parts.insert(0, json);
             }
-            if !parts.is_empty() || form == ContentForm::List || !writing.is_faithful {
+            if !parts.is_empty() || form == ContentForm::List || !writing.is_lossless {
                 // One level: a result in a result is opaque.
                 let mut content = write_blocks(parts, names, writing);
-                if content.is_empty() && !writing.is_faithful {
+                if content.is_empty() && !writing.is_lossless {
                     content.push(left_out());
                 }
                 put(&mut block, "toolResult.content", Some(content));
             }
-            let status = result.is_error.filter(|is_error| *is_error || writing.is_faithful);
+            let status = result.is_error.filter(|is_error| *is_error || writing.is_lossless);
             put(
                 &mut block,
                 "toolResult.status",
@@ -432,9 +432,9 @@ fn write_block(
             writing.losses.message(NAME, &RequestMessage::of(Role::User, ContentPart { body, ..part }));
             return None;
         }
-        PartKind::Opaque(word) => return writing.opaque(&word, part.kept, NAME),
+        PartKind::Opaque(word) => return writing.opaque(&word, part.retained, NAME),
     }
-    part.kept.restore(NAME, &mut block);
+    part.retained.restore(NAME, &mut block);
     writing.losses.part(NAME, &part);
     Some(block.into())
 }
@@ -458,7 +458,7 @@ fn write_media(
     let (path, value) = match source {
         MediaSource::Data(data) => ("source.bytes", data),
         MediaSource::Text(text) => ("source.text", text),
-        MediaSource::Url(url) if writing.is_faithful || url.starts_with("s3://") => {
+        MediaSource::Url(url) if writing.is_lossless || url.starts_with("s3://") => {
             ("source.s3Location.uri", url)
         }
         MediaSource::Url(_) => {
@@ -471,9 +471,9 @@ fn write_media(
         }
     };
     let format = media_type.as_deref().and_then(ending_of_type);
-    let format = format.or_else(|| (!writing.is_faithful).then_some(usual));
+    let format = format.or_else(|| (!writing.is_lossless).then_some(usual));
     put(block, &format!("{word}.format"), format);
-    if writing.is_faithful {
+    if writing.is_lossless {
         put(block, &format!("{word}.name"), name);
     } else if word == "document" {
         put(block, "document.name", Some(names.next(name.as_deref())));

@@ -9,13 +9,13 @@ use crate::protocol::gemini_generate_content::words;
 
 pub(super) fn write_text(
     piece: &mut WrittenDelta<'_>,
-    is_thought: bool,
+    is_reasoning: bool,
     writer: &mut JsonWriter<'_>,
     members: impl FnOnce(&mut JsonWriter<'_>),
 ) {
     writer.object();
     piece.write("text", writer);
-    if is_thought {
+    if is_reasoning {
         writer.raw_member("thought", "true");
     }
     members(writer);
@@ -32,7 +32,7 @@ pub(super) fn write_block(block: &Block, mode: EncodeMode, keeps: bool, writer: 
         return writer.end_object();
     }
     match &block.content {
-        BlockContent::ToolCall(call) => match block.word.as_str() {
+        BlockContent::ToolCall(call) => match block.wire_type.as_str() {
             words::EXECUTABLE_CODE => write_part(block, words::EXECUTABLE_CODE, writer, |writer| {
                 match is_object(&call.raw_arguments) {
                     true => writer.raw(&call.raw_arguments),
@@ -48,11 +48,11 @@ pub(super) fn write_block(block: &Block, mode: EncodeMode, keeps: bool, writer: 
             }),
         },
         BlockContent::ToolResult(result) => {
-            write_part(block, &block.word, writer, |writer| writer.raw(result.value.as_str()));
+            write_part(block, &block.wire_type, writer, |writer| writer.raw(result.value.as_str()));
         }
-        BlockContent::Opaque(value) if block.word == words::PARTS => writer.raw(value.as_str()),
+        BlockContent::Opaque(value) if block.wire_type == words::PARTS => writer.raw(value.as_str()),
         BlockContent::Opaque(value) => {
-            write_part(block, &block.word, writer, |writer| writer.raw(value.as_str()));
+            write_part(block, &block.wire_type, writer, |writer| writer.raw(value.as_str()));
         }
         BlockContent::Text(_) | BlockContent::Refusal(_) | BlockContent::Reasoning { .. } => {}
     }
@@ -61,29 +61,29 @@ pub(super) fn write_block(block: &Block, mode: EncodeMode, keeps: bool, writer: 
 /// A part: what it holds, and what hangs on it.
 pub(super) fn write_part(
     block: &Block,
-    word: &str,
+    wire_type: &str,
     writer: &mut JsonWriter<'_>,
     content: impl FnOnce(&mut JsonWriter<'_>),
 ) {
     writer.object();
-    writer.key(word);
+    writer.key(wire_type);
     content(writer);
-    let is_inside = |path: &str| inner_path(word, path).is_some();
+    let is_inside = |path: &str| inner_path(wire_type, path).is_some();
     write_belongings(block, |path| !is_inside(path), writer);
     writer.end_object();
 }
 
 /// What hangs on a part.
 pub(super) fn write_belongings(block: &Block, is_wanted: impl Fn(&str) -> bool, writer: &mut JsonWriter<'_>) {
-    let hung = block.attachments.iter().map(|hung| (hung.word.as_str(), hung.value.as_str()));
-    let members = block.foreign.iter().map(|(path, value)| (path, value.as_str()));
+    let hung = block.attachments.iter().map(|hung| (hung.wire_type.as_str(), hung.value.as_str()));
+    let members = block.extra.iter().map(|(path, value)| (path, value.as_str()));
     let all: Vec<_> = hung.chain(members).filter(|(path, _)| is_wanted(path)).collect();
     write_members(&all, writer);
 }
 
 /// The path of a member of what a part of that word holds.
-fn inner_path<'p>(word: &str, path: &'p str) -> Option<&'p str> {
-    path.strip_prefix(word)?.strip_prefix('.')
+fn inner_path<'p>(wire_type: &str, path: &'p str) -> Option<&'p str> {
+    path.strip_prefix(wire_type)?.strip_prefix('.')
 }
 
 /// The object of a call that is told whole; `name` is the key of its name.
@@ -98,17 +98,17 @@ fn write_call(
     write_call_names(call, name, mode, writer);
     writer.key("args");
     match mode {
-        EncodeMode::Mended => writer.raw(&objects::arguments(call)),
-        EncodeMode::Faithful => write_arguments(call, writer),
+        EncodeMode::Normalized => writer.raw(&objects::arguments(call)),
+        EncodeMode::Lossless => write_arguments(call, writer),
     }
-    if call.completion != BlockCompletion::Whole {
+    if call.completion != BlockCompletion::Complete {
         writer.raw_member("willContinue", "true");
     }
-    let word = if name == "name" { words::FUNCTION_CALL } else { words::TOOL_CALL };
-    for (path, value) in block.into_iter().flat_map(|block| block.foreign.iter()) {
-        match inner_path(word, path) {
+    let wire_type = if name == "name" { words::FUNCTION_CALL } else { words::TOOL_CALL };
+    for (path, value) in block.into_iter().flat_map(|block| block.extra.iter()) {
+        match inner_path(wire_type, path) {
             // What could not be read as a leaf, clients could not either.
-            Some(words::PARTIAL_ARGS) if mode == EncodeMode::Mended => {}
+            Some(words::PARTIAL_ARGS) if mode == EncodeMode::Normalized => {}
             Some(words::PARTIAL_ARGS) => {
                 writer.key(words::PARTIAL_ARGS);
                 writer.list();
@@ -123,7 +123,7 @@ fn write_call(
 }
 
 pub(super) fn write_call_names(call: &ToolCall, name: &str, mode: EncodeMode, writer: &mut JsonWriter<'_>) {
-    if mode == EncodeMode::Mended || !call.has_made_id {
+    if mode == EncodeMode::Normalized || !call.has_made_id {
         writer.text_member("id", &call.id);
     }
     writer.text_member(name, &call.name);
@@ -140,18 +140,18 @@ fn write_arguments(call: &ToolCall, writer: &mut JsonWriter<'_>) {
 /// The arguments of a call that was announced, leaf by leaf.
 pub(super) fn write_leaves(block: &Block, writer: &mut JsonWriter<'_>) {
     let BlockContent::ToolCall(call) = &block.content else { return };
-    let is_cut = call.completion != BlockCompletion::Whole;
+    let is_truncated = call.completion != BlockCompletion::Complete;
     let (mut tape, mut leaves) = (Tape::new(), String::new());
     let mut list = JsonWriter(&mut leaves);
     list.list();
     // What could not be read as a leaf.
-    if let Some(odd) = block.foreign.get("functionCall.partialArgs") {
+    if let Some(odd) = block.extra.get("functionCall.partialArgs") {
         list.raw(odd.as_str());
     }
     let is_told = call.raw_arguments.is_empty()
         || tape
             .parse(&call.raw_arguments)
-            .is_ok_and(|value| leaf_by_leaf(value, is_cut, &mut list).is_some());
+            .is_ok_and(|value| leaf_by_leaf(value, is_truncated, &mut list).is_some());
     write_part(block, words::FUNCTION_CALL, writer, |writer| {
         writer.object();
         if !is_told {
@@ -161,7 +161,7 @@ pub(super) fn write_leaves(block: &Block, writer: &mut JsonWriter<'_>) {
             leaves.push(']');
             writer.raw_member(words::PARTIAL_ARGS, &leaves);
         }
-        if is_cut {
+        if is_truncated {
             writer.raw_member("willContinue", "true");
         }
         writer.end_object();
@@ -170,7 +170,7 @@ pub(super) fn write_leaves(block: &Block, writer: &mut JsonWriter<'_>) {
 
 /// Writes the leaves of an object, each with its path; none where that cannot tell all of it. The last one goes on if
 /// the call was cut in it.
-fn leaf_by_leaf(object: TapeNode<'_>, is_cut: bool, list: &mut JsonWriter<'_>) -> Option<()> {
+fn leaf_by_leaf(object: TapeNode<'_>, is_truncated: bool, list: &mut JsonWriter<'_>) -> Option<()> {
     const DEEPEST: usize = 64;
     let mut path = String::from("$");
     // The values still to come, and how long the path to each container is.
@@ -198,7 +198,7 @@ fn leaf_by_leaf(object: TapeNode<'_>, is_cut: bool, list: &mut JsonWriter<'_>) -
         list.raw_member(key, value.raw());
         list.end_object();
     }
-    if is_cut && list.0.ends_with("\"}") {
+    if is_truncated && list.0.ends_with("\"}") {
         list.0.pop();
         list.raw_member("willContinue", "true");
         list.end_object();

@@ -3,7 +3,7 @@
 use std::mem::take;
 
 use super::part::{set_logprobs, write_block, write_call_names, write_leaves, write_part, write_text};
-use super::{block_reason, tell_usage, word_for, write_candidate, write_error, write_names};
+use super::{block_reason, emit_usage, word_for, write_candidate, write_error, write_names};
 use crate::encode::{
     BufferedBlocks, ClientReading, DeltaTemplates, EncodeContext, EncodeMode, EncodeOptions,
     SerializingEncoder, StreamEncoder, UniqueCallIds, WrittenDelta, count,
@@ -62,7 +62,7 @@ struct OpenCandidate {
 /// A text that is being written.
 struct OpenText {
     block: BlockId,
-    is_thought: bool,
+    is_reasoning: bool,
     /// What waits for its next part.
     members: MemberPaths,
 }
@@ -85,8 +85,8 @@ impl StreamEncoder for GeminiStream {
             return;
         }
         match &event.body {
-            EventKind::Start { id, model, word, members } => {
-                let manner = self.manner.of_next(word == RESPONSE);
+            EventKind::Start { id, model, wire_type, extra: members } => {
+                let manner = self.manner.of_next(wire_type == RESPONSE);
                 *self = Self { manner, frame: take(&mut self.frame), ..Self::default() };
                 self.id = id.as_deref().or(self.manner.options.id.as_deref()).unwrap_or_default().to_owned();
                 self.model =
@@ -97,31 +97,31 @@ impl StreamEncoder for GeminiStream {
                 }
             }
             EventKind::ChoiceStart => self.choices.push(OpenCandidate { number, ..OpenCandidate::default() }),
-            EventKind::BlockStart { block, kind, word, members, .. } => {
-                self.block_start(*block, kind, word, members.as_ref(), event);
+            EventKind::BlockStart { block, kind, wire_type, extra: members, .. } => {
+                self.block_start(*block, kind, wire_type, members.as_ref(), event);
             }
             EventKind::Delta { block, text, .. } => self.delta(number, *block, text, event, out),
             EventKind::BlockEnd { block, .. } => self.block_end(number, *block, event, out),
-            EventKind::Identity { scope: EventScope::Answer, id, model } => {
-                let is_mended = self.manner.is_mended();
-                if self.has_news && !is_mended {
+            EventKind::Identity { scope: EventScope::Response, id, model } => {
+                let is_normalized = self.manner.is_normalized();
+                if self.has_news && !is_normalized {
                     self.flush(out);
                 }
                 for (own, given) in [(&mut self.id, id), (&mut self.model, model)] {
-                    if let Some(given) = given.as_deref().filter(|_| own.is_empty() || !is_mended) {
+                    if let Some(given) = given.as_deref().filter(|_| own.is_empty() || !is_normalized) {
                         *own = given.to_owned();
                     }
                 }
                 self.has_news = true;
             }
             EventKind::Identity { .. } | EventKind::Correction { .. } => self.hold(event),
-            EventKind::Attachment { scope, kind, word, value } => {
-                self.attach(number, *scope, *kind, word, value, event, out);
+            EventKind::Attachment { scope, kind, wire_type, value } => {
+                self.attach(number, *scope, *kind, wire_type, value, event, out);
             }
             EventKind::Usage { counters, raw, .. } => {
                 // The next chunk tells them.
                 self.stamps.forget();
-                if !self.usage.is_empty() && !self.manner.is_mended() {
+                if !self.usage.is_empty() && !self.manner.is_normalized() {
                     self.flush(out);
                 }
                 count(&mut self.total, counters, raw);
@@ -129,7 +129,7 @@ impl StreamEncoder for GeminiStream {
             }
             EventKind::Finish { reason, raw } => self.finish(number, *reason, raw.as_deref(), out),
             // What is held comes before it.
-            EventKind::Error(error) if self.manner.is_mended() => {
+            EventKind::Error(error) if self.manner.is_normalized() => {
                 self.has_failed = true;
                 self.error.get_or_insert_with(|| error.clone().into_owned());
             }
@@ -139,11 +139,11 @@ impl StreamEncoder for GeminiStream {
                 self.write_error(error, out);
             }
             EventKind::Notice(notice) => self.manner.notice(notice),
-            EventKind::Foreign { scope, path, value } if self.manner.keeps() => {
-                self.foreign(number, *scope, path, value.as_str(), event, out);
+            EventKind::Extra { scope, path, value } if self.manner.keeps() => {
+                self.extra(number, *scope, path, value.as_str(), event, out);
             }
             EventKind::End => self.end(out),
-            EventKind::Foreign { .. }
+            EventKind::Extra { .. }
             | EventKind::ItemStart { .. }
             | EventKind::ItemEnd { .. }
             | EventKind::Progress { .. }
@@ -167,15 +167,15 @@ impl GeminiStream {
         &mut self,
         block: BlockId,
         kind: &BlockKind<'_>,
-        word: &str,
+        wire_type: &str,
         members: Option<&JsonText<'_>>,
         event: &Event<'_>,
     ) {
         let keeps = self.manner.keeps();
-        let is_mended = self.manner.is_mended();
-        let is_streamed = word == words::PARTIAL_ARGS && !is_mended;
+        let is_normalized = self.manner.is_normalized();
+        let is_streamed = wire_type == words::PARTIAL_ARGS && !is_normalized;
         let Some(choice) = self.choice(event.choice) else { return };
-        let is_thought = match kind {
+        let is_reasoning = match kind {
             BlockKind::Text | BlockKind::Refusal => false,
             BlockKind::Reasoning(_) => true,
             // Who runs a call itself, and what that gave, clients of others would not understand.
@@ -186,7 +186,7 @@ impl GeminiStream {
                 return;
             }
             // No client would know what to do with such a part.
-            BlockKind::Opaque { .. } if is_mended && word == words::PARTS => return,
+            BlockKind::Opaque { .. } if is_normalized && wire_type == words::PARTS => return,
             BlockKind::ToolResult { .. } | BlockKind::Opaque { .. } => {
                 if keeps {
                     choice.held.take(event);
@@ -198,7 +198,7 @@ impl GeminiStream {
         if keeps {
             each_member(members, |path, value| own.set(path, value));
         }
-        choice.texts.push(OpenText { block, is_thought, members: own });
+        choice.texts.push(OpenText { block, is_reasoning, members: own });
     }
 
     fn delta(&mut self, number: u32, block: BlockId, text: &str, event: &Event<'_>, out: &mut Vec<u8>) {
@@ -210,7 +210,7 @@ impl GeminiStream {
     }
 
     fn block_end(&mut self, number: u32, block: BlockId, event: &Event<'_>, out: &mut Vec<u8>) {
-        let is_mended = self.manner.is_mended();
+        let is_normalized = self.manner.is_normalized();
         let Some(choice) = self.choice(number) else { return };
         if let Some(at) = choice.texts.iter().rposition(|text| text.block == block) {
             // A signature may hang on a part without any text.
@@ -225,10 +225,10 @@ impl GeminiStream {
         choice.held.take(event);
         let Some(mut block) = choice.held.remove(block) else { return };
         match &mut block.content {
-            BlockContent::ToolCall(call) if is_mended => call.id = self.ids.claim(&call.id),
-            BlockContent::ToolCall(call) if block.word == words::PARTIAL_ARGS => {
+            BlockContent::ToolCall(call) if is_normalized => call.id = self.ids.claim(&call.id),
+            BlockContent::ToolCall(call) if block.wire_type == words::PARTIAL_ARGS => {
                 // Nothing of it says that it goes on and never does.
-                if call.completion == BlockCompletion::Whole || !call.raw_arguments.is_empty() {
+                if call.completion == BlockCompletion::Complete || !call.raw_arguments.is_empty() {
                     self.write(number, None, out, &mut |_, writer| write_leaves(&block, writer));
                 }
                 return;
@@ -254,12 +254,12 @@ impl GeminiStream {
             let BlockContent::ToolCall(call) = &block.content else { return };
             write_part(block, words::FUNCTION_CALL, writer, |writer| {
                 writer.object();
-                write_call_names(call, "name", EncodeMode::Faithful, writer);
+                write_call_names(call, "name", EncodeMode::Lossless, writer);
                 writer.raw_member("willContinue", "true");
                 writer.end_object();
             });
             block.attachments.clear();
-            block.foreign = ExtraFields::default();
+            block.extra = ExtraFields::default();
         });
         is_signed
     }
@@ -270,7 +270,7 @@ impl GeminiStream {
         number: u32,
         scope: EventScope,
         kind: AttachmentKind,
-        word: &str,
+        wire_type: &str,
         value: &JsonText<'_>,
         event: &Event<'_>,
         out: &mut Vec<u8>,
@@ -292,19 +292,19 @@ impl GeminiStream {
         match (scope, kind) {
             (EventScope::Block(block), _) => {
                 match choice.texts.iter_mut().rev().find(|text| text.block == block) {
-                    Some(text) => text.members.set(word, value.as_str()),
+                    Some(text) => text.members.set(wire_type, value.as_str()),
                     None => self.hold(event),
                 }
             }
             (_, AttachmentKind::Logprobs) => choice.logprobs.extend(value.clone().entries()),
-            _ if words::CITATIONS.contains(&word) => {
-                choice.pending.extend(&format!("{}.{word}", words::CITATION_METADATA), value.as_str());
+            _ if words::CITATIONS.contains(&wire_type) => {
+                choice.pending.extend(&format!("{}.{wire_type}", words::CITATION_METADATA), value.as_str());
             }
-            _ => self.foreign(number, EventScope::Choice, word, value.as_str(), event, out),
+            _ => self.extra(number, EventScope::Choice, wire_type, value.as_str(), event, out),
         }
     }
 
-    fn foreign(
+    fn extra(
         &mut self,
         number: u32,
         scope: EventScope,
@@ -314,14 +314,14 @@ impl GeminiStream {
         out: &mut Vec<u8>,
     ) {
         match scope {
-            EventScope::Answer => {
+            EventScope::Response => {
                 if self.answer.get(path).is_some() {
                     self.flush(out);
                 }
                 self.set(path, value);
             }
             // The client knows of no other role.
-            EventScope::Choice if path == "content.role" && self.manner.is_mended() => {}
+            EventScope::Choice if path == "content.role" && self.manner.is_normalized() => {}
             EventScope::Choice | EventScope::Item(_) => {
                 if self.choice(number).is_some_and(|choice| choice.pending.get(path).is_some()) {
                     self.write_candidate(number, None, out);
@@ -343,7 +343,7 @@ impl GeminiStream {
     /// Has the next chunk tell the token counts so far.
     fn tell_counts(&mut self) {
         if let Some(total) = &self.total {
-            tell_usage(total, self.manner.keeps(), self.manner.mode(), &mut self.usage);
+            emit_usage(total, self.manner.keeps(), self.manner.mode(), &mut self.usage);
         }
     }
 
@@ -354,23 +354,23 @@ impl GeminiStream {
     }
 
     fn finish(&mut self, number: u32, reason: FinishReason, raw: Option<&str>, out: &mut Vec<u8>) {
-        let is_mended = self.manner.is_mended();
-        let word = match raw {
-            _ if is_mended && self.has_failed => None,
-            _ if is_mended && self.manner.is_truncated && reason == FinishReason::Other => None,
-            raw if is_mended => Some(word_for(reason, raw)),
+        let is_normalized = self.manner.is_normalized();
+        let wire_type = match raw {
+            _ if is_normalized && self.has_failed => None,
+            _ if is_normalized && self.manner.is_truncated && reason == FinishReason::Other => None,
+            raw if is_normalized => Some(word_for(reason, raw)),
             raw => raw,
         };
         // A blocked prompt has no candidate: its feedback says why.
         let is_blocked = raw.is_some() && self.blocked.as_deref() == raw;
-        if is_mended {
+        if is_normalized {
             // Clients look for the counts in the last chunk.
             self.tell_counts();
         }
         let Some(choice) = self.choice(number) else { return };
-        let is_silent = word.is_none() && choice.pending.is_empty() && (choice.is_told || number == 0);
+        let is_silent = wire_type.is_none() && choice.pending.is_empty() && (choice.is_told || number == 0);
         if !is_silent && (choice.is_told || !is_blocked) {
-            self.write_candidate(number, word, out);
+            self.write_candidate(number, wire_type, out);
         }
     }
 
@@ -449,7 +449,7 @@ impl GeminiStream {
         let mut piece = WrittenDelta::new(text);
         self.write(number, None, out, &mut |choice, writer| {
             let Some(own) = choice.texts.get_mut(at) else { return };
-            write_text(&mut piece, own.is_thought, writer, |writer| own.members.write(writer));
+            write_text(&mut piece, own.is_reasoning, writer, |writer| own.members.write(writer));
             own.members.clear();
         });
         if let Some(block) = plain {
@@ -477,7 +477,7 @@ impl GeminiStream {
             choice.is_told = true;
             let (mut pending, logprobs) = (take(&mut choice.pending), take(&mut choice.logprobs));
             set_logprobs(logprobs.iter(), &mut pending);
-            if finish.is_some() && self.manner.is_mended() {
+            if finish.is_some() && self.manner.is_normalized() {
                 // Clients walk the parts of every chunk, those of the last as well.
                 pending.set("content.role", "\"model\"");
             }

@@ -11,13 +11,13 @@ use crate::request::{
 
 pub(super) fn write(request: &mut Request, writing: &mut RequestWriting<'_>) -> Object {
     let mut body = Object::new();
-    if writing.is_faithful {
+    if writing.is_lossless {
         put(&mut body, "model", request.model.take());
     }
     // Elsewhere it is named in the URL.
     let model = request.model.take().unwrap_or_default();
     let instructions = request.instructions.take();
-    if instructions.form == ContentForm::Text && writing.is_faithful {
+    if instructions.form == ContentForm::Text && writing.is_lossless {
         body.insert("systemInstruction", instructions.joined(""));
     } else if !instructions.is_empty() {
         let parts: Vec<Value> = instructions
@@ -29,7 +29,7 @@ pub(super) fn write(request: &mut Request, writing: &mut RequestWriting<'_>) -> 
     }
     let mut contents = Vec::new();
     writing.each_message(request, |message, writing| contents.push(write_content(message, writing)));
-    if !contents.is_empty() || !writing.is_faithful {
+    if !contents.is_empty() || !writing.is_lossless {
         body.insert("contents", contents);
     }
     let tools = write_tools(std::mem::take(&mut request.tools), writing);
@@ -37,7 +37,7 @@ pub(super) fn write(request: &mut Request, writing: &mut RequestWriting<'_>) -> 
     if has_tools {
         body.insert("tools", tools);
     }
-    if has_tools || writing.is_faithful {
+    if has_tools || writing.is_lossless {
         write_choice(request, &mut body);
     }
     put(&mut body, "generationConfig.maxOutputTokens", request.max_tokens.take());
@@ -61,8 +61,8 @@ pub(super) fn write(request: &mut Request, writing: &mut RequestWriting<'_>) -> 
         Some(OutputFormat::Schema { schema, .. }) => {
             put(&mut body, "generationConfig.responseMimeType", Some("application/json"));
             // A schema that is read from the other place is renamed by what is kept.
-            let (is_whole, schema) = whole_or_narrow(schema, writing);
-            let word = if is_whole { "responseJsonSchema" } else { "responseSchema" };
+            let (is_complete, schema) = whole_or_narrow(schema, writing);
+            let word = if is_complete { "responseJsonSchema" } else { "responseSchema" };
             put(&mut body, &format!("generationConfig.{word}"), Some(schema));
         }
         None => {}
@@ -73,7 +73,7 @@ pub(super) fn write(request: &mut Request, writing: &mut RequestWriting<'_>) -> 
     let modalities: Vec<String> = modalities.iter().map(|word| word.to_uppercase()).collect();
     put(&mut body, "generationConfig.responseModalities", (!modalities.is_empty()).then_some(modalities));
     // Only some of its servers know it, and all do `default` without being told.
-    if writing.is_faithful || request.service_tier.as_deref() != Some("default") {
+    if writing.is_lossless || request.service_tier.as_deref() != Some("default") {
         put(&mut body, "serviceTier", take_word(&mut request.service_tier, TIERS));
     }
     request.kept.restore(NAME, &mut body);
@@ -84,7 +84,7 @@ pub(super) fn write(request: &mut Request, writing: &mut RequestWriting<'_>) -> 
 /// can say it.
 fn whole_or_narrow(schema: Value, writing: &RequestWriting<'_>) -> (bool, Value) {
     match writing.limits.whole_schemas {
-        _ if writing.is_faithful => (false, schema),
+        _ if writing.is_lossless => (false, schema),
         FullSchemas::None => (false, schema),
         FullSchemas::Others => match in_open_api(&schema) {
             Some(narrow) => (false, narrow),
@@ -106,7 +106,7 @@ fn write_reasoning(request: &mut Request, model: &str, body: &mut Object, writin
         reasoning.budget = Some((-1).into());
     }
     let told = reasoning.summary.take().map(|summary| summary != "none");
-    if writing.is_faithful {
+    if writing.is_lossless {
         put(body, BUDGET, reasoning.budget.take());
         put(body, LEVEL, reasoning.effort.take());
         put(body, TOLD, told);
@@ -155,13 +155,13 @@ fn write_content(mut message: RequestMessage, writing: &mut RequestWriting<'_>) 
     let role = if message.role == Role::Assistant { "model" } else { "user" };
     let mut object = Object::from_iter([("role", role)]);
     let MessageContent { parts, form } = message.content.take();
-    let is_absent = parts.is_empty() && form != ContentForm::List && writing.is_faithful;
+    let is_absent = parts.is_empty() && form != ContentForm::List && writing.is_lossless;
     let parts: Vec<Value> =
         parts.into_iter().filter_map(|part| write_part(part, PartPosition::Content, writing)).collect();
     if !is_absent {
         object.insert("parts", parts);
     }
-    message.kept.restore(NAME, &mut object);
+    message.retained.restore(NAME, &mut object);
     writing.losses.message(NAME, &message);
     object.into()
 }
@@ -184,9 +184,9 @@ fn write_part(
             object.insert("text", text);
         }
         PartKind::Media(media) => write_media(*media, &mut object, writing)?,
-        PartKind::Thought(thought) => {
+        PartKind::Reasoning(thought) => {
             let text = thought.into_text();
-            if text.as_ref().is_none_or(String::is_empty) && !writing.is_faithful {
+            if text.as_ref().is_none_or(String::is_empty) && !writing.is_lossless {
                 writing.losses.put("encrypted reasoning");
                 return None;
             }
@@ -202,11 +202,11 @@ fn write_part(
         PartKind::Result(result) => write_result(*result, &mut object, writing),
         PartKind::Opaque(word) => {
             // An empty part has nothing to keep.
-            if part.kept.protocol() != Some(NAME) && !writing.is_faithful {
-                writing.losses.put(format!("{word} of {}", part.kept.protocol().unwrap_or("nobody")));
+            if part.retained.protocol() != Some(NAME) && !writing.is_lossless {
+                writing.losses.put(format!("{word} of {}", part.retained.protocol().unwrap_or("nobody")));
                 return None;
             }
-            part.kept.restore(NAME, &mut object);
+            part.retained.restore(NAME, &mut object);
             return Some(object.into());
         }
         body => {
@@ -215,7 +215,7 @@ fn write_part(
         }
     }
     put(&mut object, "thoughtSignature", ProviderSeal::of(&mut part.signature, ISSUER));
-    part.kept.restore(NAME, &mut object);
+    part.retained.restore(NAME, &mut object);
     writing.losses.part(NAME, &part);
     Some(object.into())
 }
@@ -238,7 +238,7 @@ fn write_result(result: CallResult, object: &mut Object, writing: &mut RequestWr
     }
     let response = match result.value {
         Some(value) => Some(value),
-        None if writing.is_faithful => None,
+        None if writing.is_lossless => None,
         None => {
             let key = if result.is_error == Some(true) { "error" } else { "output" };
             Some(Value::object([(key, text.into())]))
@@ -247,7 +247,7 @@ fn write_result(result: CallResult, object: &mut Object, writing: &mut RequestWr
     put(object, "functionResponse.response", response);
     let parts: Vec<Value> =
         rich.into_iter().filter_map(|part| write_part(part, PartPosition::Result, writing)).collect();
-    if !parts.is_empty() || form == ContentForm::List && writing.is_faithful {
+    if !parts.is_empty() || form == ContentForm::List && writing.is_lossless {
         put(object, "functionResponse.parts", Some(parts));
     }
 }
@@ -265,10 +265,10 @@ fn write_media(media: Media, object: &mut Object, writing: &mut RequestWriting<'
     };
     match source {
         MediaSource::Data(data) => {
-            let media_type = media_type.or_else(|| (!writing.is_faithful).then(|| usual.to_owned()));
+            let media_type = media_type.or_else(|| (!writing.is_lossless).then(|| usual.to_owned()));
             put(object, "inlineData.mimeType", media_type);
             put(object, "inlineData.data", Some(data));
-            if writing.is_faithful {
+            if writing.is_lossless {
                 put(object, "inlineData.displayName", name);
             }
         }
@@ -280,10 +280,10 @@ fn write_media(media: Media, object: &mut Object, writing: &mut RequestWriting<'
         }
         MediaSource::Url(url) => {
             let guess = || type_of_name(&url).unwrap_or(usual).to_owned();
-            let media_type = media_type.or_else(|| (!writing.is_faithful).then(guess));
+            let media_type = media_type.or_else(|| (!writing.is_lossless).then(guess));
             put(object, "fileData.mimeType", media_type);
             put(object, "fileData.fileUri", Some(url));
-            if writing.is_faithful {
+            if writing.is_lossless {
                 put(object, "fileData.displayName", name);
             }
         }
@@ -304,21 +304,21 @@ fn write_tools(tools: Vec<RequestTool>, writing: &mut RequestWriting<'_>) -> Vec
     for (number, mut tool) in tools.into_iter().enumerate() {
         writing.losses.at(format_args!("tools[{number}]"));
         match std::mem::replace(&mut tool.kind, ToolKind::Group(Vec::new())) {
-            ToolKind::Group(members) if writing.is_faithful => {
+            ToolKind::Group(members) if writing.is_lossless => {
                 let members: Vec<Value> =
                     members.into_iter().filter_map(|tool| write_function(tool, writing)).collect();
                 let mut object = Object::from_iter([("functionDeclarations", members)]);
-                tool.kept.restore(NAME, &mut object);
+                tool.retained.restore(NAME, &mut object);
                 out.push(object.into());
             }
             ToolKind::Builtin(word) => {
-                let is_search = word == WEB_SEARCH && tool.kept.protocol() != Some(NAME);
+                let is_search = word == WEB_SEARCH && tool.retained.protocol() != Some(NAME);
                 tool.kind = ToolKind::Builtin(word);
                 if is_search {
                     out.push(Value::object([("googleSearch", Object::new().into())]));
                 } else {
                     writing.losses.tool(NAME, &tool);
-                    out.extend(tool.kept.into_whole(NAME));
+                    out.extend(tool.retained.into_complete(NAME));
                 }
             }
             kind => functions.extend(write_function(RequestTool { kind, ..tool }, writing)),
@@ -343,11 +343,11 @@ fn write_function(mut tool: RequestTool, writing: &mut RequestWriting<'_>) -> Op
             schema["properties"].as_object().is_none_or(Object::is_empty) && !schema.contains_key("anyOf")
         })
     };
-    if let Some(schema) = schema.filter(|schema| writing.is_faithful || !is_empty(schema)) {
-        let (is_whole, schema) = whole_or_narrow(schema, writing);
-        object.insert(if is_whole { "parametersJsonSchema" } else { "parameters" }, schema);
+    if let Some(schema) = schema.filter(|schema| writing.is_lossless || !is_empty(schema)) {
+        let (is_complete, schema) = whole_or_narrow(schema, writing);
+        object.insert(if is_complete { "parametersJsonSchema" } else { "parameters" }, schema);
     }
-    tool.kept.restore(NAME, &mut object);
+    tool.retained.restore(NAME, &mut object);
     writing.losses.tool(NAME, &tool);
     Some(object.into())
 }

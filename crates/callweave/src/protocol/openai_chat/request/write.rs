@@ -16,7 +16,7 @@ pub(super) fn write(request: &mut Request, writing: &mut RequestWriting<'_>) -> 
         renew(request);
     }
     writing.put_messages(request, &mut body, write_message);
-    if writing.is_faithful {
+    if writing.is_lossless {
         drop_copies(request);
     } else {
         write_search(request, &mut body);
@@ -35,7 +35,7 @@ pub(super) fn write(request: &mut Request, writing: &mut RequestWriting<'_>) -> 
     put(&mut body, "logit_bias", sampling.logit_bias.take());
     put(&mut body, "logprobs", sampling.logprobs.take());
     put(&mut body, "top_logprobs", sampling.top_logprobs.take());
-    if writing.is_faithful {
+    if writing.is_lossless {
         // Members of compatible servers, which OpenAI refuses.
         put(&mut body, "top_k", sampling.top_k.take());
         put(&mut body, "min_p", sampling.min_p.take());
@@ -47,7 +47,7 @@ pub(super) fn write(request: &mut Request, writing: &mut RequestWriting<'_>) -> 
     }
     put(&mut body, "response_format", request.format.take().map(|format| write_format(format, writing)));
     let effort = effort::take(&mut request.reasoning);
-    if has_tools && !writing.is_faithful && calls_without_thinking(body["model"].as_str().unwrap_or_default())
+    if has_tools && !writing.is_lossless && calls_without_thinking(body["model"].as_str().unwrap_or_default())
     {
         request.reasoning.effort = effort.filter(|effort| effort != "none");
         body.insert("reasoning_effort", "none");
@@ -56,7 +56,7 @@ pub(super) fn write(request: &mut Request, writing: &mut RequestWriting<'_>) -> 
     }
     put(&mut body, "stream", request.stream.take());
     let usage = request.stream_usage.take();
-    if request.stream == Some(true) || writing.is_faithful || body.get("stream").is_some_and(|on| *on == true)
+    if request.stream == Some(true) || writing.is_lossless || body.get("stream").is_some_and(|on| *on == true)
     {
         put(&mut body, "stream_options.include_usage", usage);
     }
@@ -75,20 +75,20 @@ pub(super) fn write(request: &mut Request, writing: &mut RequestWriting<'_>) -> 
 fn write_modalities(request: &mut Request, body: &mut Object, writing: &mut RequestWriting<'_>) {
     let mut words = std::mem::take(&mut request.modalities);
     let has_voice = request.kept.members(NAME).is_some_and(|members| members.contains_key("audio"));
-    if !has_voice && !writing.is_faithful && words.iter().any(|word| word == "audio") {
+    if !has_voice && !writing.is_lossless && words.iter().any(|word| word == "audio") {
         words.retain(|word| word != "audio");
         writing.losses.at(format_args!(""));
         writing.losses.put("modality audio");
     }
     let is_text = words.iter().all(|word| word == "text");
-    put(body, "modalities", (writing.is_faithful && !words.is_empty() || !is_text).then_some(words));
+    put(body, "modalities", (writing.is_lossless && !words.is_empty() || !is_text).then_some(words));
 }
 
 /// What stays in the older form is not written in the newer.
 fn drop_copies(request: &mut Request) {
-    request.tools.retain(|tool| !is_copy(&tool.kept) || !matches!(tool.kind, ToolKind::Builtin(_)));
+    request.tools.retain(|tool| !is_copy(&tool.retained) || !matches!(tool.kind, ToolKind::Builtin(_)));
     let count = request.tools.len();
-    request.tools.retain(|tool| !is_copy(&tool.kept));
+    request.tools.retain(|tool| !is_copy(&tool.retained));
     let has_older = request.kept.members(NAME).is_some_and(|members| members.contains_key("function_call"));
     if request.tools.len() < count || has_older {
         request.tool_choice = None;
@@ -98,23 +98,23 @@ fn drop_copies(request: &mut Request) {
 /// Says tools, calls and results in the newer form: most servers know no other.
 fn renew(request: &mut Request) {
     request.kept.forget(&["functions", "function_call"]);
-    for tool in request.tools.iter_mut().filter(|tool| is_copy(&tool.kept)) {
+    for tool in request.tools.iter_mut().filter(|tool| is_copy(&tool.retained)) {
         if !matches!(tool.kind, ToolKind::Builtin(_)) {
-            tool.kept = RetainedFields::default();
+            tool.retained = RetainedFields::default();
         }
     }
     let (mut calls, mut last) = (0, None);
     for message in &mut request.messages {
-        let has_call = !message.kept.forget(&["function_call"]).is_empty();
+        let has_call = !message.retained.forget(&["function_call"]).is_empty();
         for part in &mut message.content.parts {
             match &mut part.body {
-                PartKind::Call(call) if has_call && is_copy(&part.kept) => {
-                    part.kept = RetainedFields::default();
+                PartKind::Call(call) if has_call && is_copy(&part.retained) => {
+                    part.retained = RetainedFields::default();
                     calls += 1;
                     last = Some(call.id.get_or_insert_with(|| format!("call_{}_{calls}", call.name)).clone());
                 }
                 // The role is the older form's own word.
-                PartKind::Result(result) if !message.kept.forget(&["role"]).is_empty() => {
+                PartKind::Result(result) if !message.retained.forget(&["role"]).is_empty() => {
                     result.id = result.id.take().or_else(|| last.take());
                 }
                 _ => {}
@@ -154,7 +154,7 @@ fn write_message(mut message: RequestMessage, out: &mut Vec<Value>, writing: &mu
             let mut object = Object::from_iter([("role", role)]);
             put(&mut object, "tool_call_id", result.id.take());
             let name = result.name.take();
-            put(&mut object, "name", name.filter(|_| writing.is_faithful || writing.limits.names_results));
+            put(&mut object, "name", name.filter(|_| writing.is_lossless || writing.limits.names_results));
             let content = one_text(result.content.take(), writing);
             if let Some(content) = write_content(content, writing) {
                 object.insert("content", content);
@@ -163,7 +163,7 @@ fn write_message(mut message: RequestMessage, out: &mut Vec<Value>, writing: &mu
                 writing.losses.put("error mark of a result");
             }
             write_cache(&mut part, &mut object, writing);
-            message.kept.restore(NAME, &mut object);
+            message.retained.restore(NAME, &mut object);
             writing.losses.part(NAME, &part);
             out.push(object.into());
         }
@@ -171,21 +171,23 @@ fn write_message(mut message: RequestMessage, out: &mut Vec<Value>, writing: &mu
         return;
     }
     let mut object = Object::from_iter([("role", role)]);
-    if writing.is_faithful || writing.limits.names_speakers {
+    if writing.is_lossless || writing.limits.names_speakers {
         put(&mut object, "name", message.name.take());
     }
     let form = message.content.form;
     let (mut spoken, mut calls, mut thoughts) = (Vec::new(), Vec::new(), Vec::new());
     for part in std::mem::take(&mut message.content.parts) {
         match part.body {
-            PartKind::Thought(_) | PartKind::Call(_) | PartKind::Refusal(_)
-                if writing.is_faithful && is_copy(&part.kept) => {}
+            PartKind::Reasoning(_) | PartKind::Call(_) | PartKind::Refusal(_)
+                if writing.is_lossless && is_copy(&part.retained) => {}
             PartKind::Call(_) => calls.extend(write_call(part, writing)),
-            PartKind::Opaque(ref word) if word == "tool_call" => calls.extend(part.kept.into_whole(NAME)),
-            PartKind::Thought(_) if writing.is_faithful && !part.kept.is_empty() => {
+            PartKind::Opaque(ref word) if word == "tool_call" => {
+                calls.extend(part.retained.into_complete(NAME))
+            }
+            PartKind::Reasoning(_) if writing.is_lossless && !part.retained.is_empty() => {
                 spoken.push(ContentPart { signature: None, body: PartKind::Opaque(String::new()), ..part });
             }
-            PartKind::Thought(_) => thoughts.push(part),
+            PartKind::Reasoning(_) => thoughts.push(part),
             _ => spoken.push(part),
         }
     }
@@ -198,12 +200,12 @@ fn write_message(mut message: RequestMessage, out: &mut Vec<Value>, writing: &mu
     }
     let blocks: Vec<Value> = thoughts.iter_mut().filter_map(|part| write_block(part, writing)).collect();
     let texts = thoughts.iter_mut().filter_map(|part| {
-        let PartKind::Thought(thought) = &mut part.body else { return None };
+        let PartKind::Reasoning(thought) = &mut part.body else { return None };
         thought
             .text
             .take()
             .or_else(|| Some(thought.summary.take()?.join("\n\n")))
-            .filter(|text| writing.is_faithful || !text.is_empty())
+            .filter(|text| writing.is_lossless || !text.is_empty())
     });
     let texts: Vec<String> = texts.collect();
     if !texts.is_empty() {
@@ -214,31 +216,31 @@ fn write_message(mut message: RequestMessage, out: &mut Vec<Value>, writing: &mu
     }
     for part in &thoughts {
         writing.losses.part(NAME, part);
-        if matches!(&part.body, PartKind::Thought(thought) if thought.encrypted.is_some()) {
+        if matches!(&part.body, PartKind::Reasoning(thought) if thought.encrypted.is_some()) {
             writing.losses.put("encrypted reasoning");
         }
     }
     if !calls.is_empty() {
         object.insert("tool_calls", calls);
     }
-    message.kept.restore(NAME, &mut object);
+    message.retained.restore(NAME, &mut object);
     // Who demands thoughts knows one word for them.
-    if writing.limits.fills_thoughts
-        && !writing.is_faithful
+    if writing.limits.fills_reasoning
+        && !writing.is_lossless
         && let Some(thought) = object.remove("reasoning")
     {
         object.insert("reasoning_content", thought);
     }
     writing.losses.message(NAME, &message);
-    if object.len() > 1 || writing.is_faithful {
+    if object.len() > 1 || writing.is_lossless {
         out.push(object.into());
     }
 }
 
 /// A thought with its seal, as gateways hand it on to who issued that.
 fn write_block(part: &mut ContentPart, writing: &RequestWriting<'_>) -> Option<Value> {
-    let issuer = writing.limits.replays.filter(|_| !writing.is_faithful)?;
-    let PartKind::Thought(thought) = &mut part.body else { return None };
+    let issuer = writing.limits.replays.filter(|_| !writing.is_lossless)?;
+    let PartKind::Reasoning(thought) = &mut part.body else { return None };
     if let Some(data) = ProviderSeal::of(&mut thought.encrypted, issuer) {
         return Some(Value::object([("type", "redacted_thinking".into()), ("data", data.into())]));
     }
@@ -251,7 +253,7 @@ fn write_block(part: &mut ContentPart, writing: &RequestWriting<'_>) -> Option<V
 /// Several texts as one, for servers that take lists of parts from users only: llama-cpp-python is one of them.
 fn one_text(content: MessageContent, writing: &mut RequestWriting<'_>) -> MessageContent {
     let is_text = |part: &ContentPart| matches!(part.body, PartKind::Text(_));
-    let is_taken = writing.is_faithful || !writing.limits.wants_one_text();
+    let is_taken = writing.is_lossless || !writing.limits.wants_one_text();
     if is_taken || content.parts.len() < 2 || !content.parts.iter().all(is_text) {
         return content;
     }
@@ -265,11 +267,11 @@ fn write_content(content: MessageContent, writing: &mut RequestWriting<'_>) -> O
     let MessageContent { mut parts, form } = content;
     let is_text = match form {
         ContentForm::Text => parts.len() == 1,
-        ContentForm::List => !writing.is_faithful && parts.len() == 1,
+        ContentForm::List => !writing.is_lossless && parts.len() == 1,
         ContentForm::Any => parts.len() == 1,
     };
     let is_plain = |part: &ContentPart| {
-        matches!(part.body, PartKind::Text(_)) && (part.is_plain() || !writing.is_faithful)
+        matches!(part.body, PartKind::Text(_)) && (part.is_plain() || !writing.is_lossless)
     };
     if is_text && parts.iter().all(is_plain) {
         let part = parts.pop()?;
@@ -277,15 +279,15 @@ fn write_content(content: MessageContent, writing: &mut RequestWriting<'_>) -> O
         let PartKind::Text(text) = part.body else { return None };
         return Some(text.into());
     }
-    if parts.is_empty() && (form != ContentForm::List || !writing.is_faithful) {
+    if parts.is_empty() && (form != ContentForm::List || !writing.is_lossless) {
         return None;
     }
     let parts: Vec<Value> = parts.into_iter().filter_map(|part| write_part(part, writing)).collect();
-    (!parts.is_empty() || writing.is_faithful).then(|| parts.into())
+    (!parts.is_empty() || writing.is_lossless).then(|| parts.into())
 }
 
 fn write_cache(part: &mut ContentPart, object: &mut Object, writing: &RequestWriting<'_>) {
-    if writing.is_faithful
+    if writing.is_lossless
         && let Some(mark) = part.cache.take()
     {
         put(object, "cache_control.type", Some("ephemeral"));
@@ -306,7 +308,7 @@ fn write_part(mut part: ContentPart, writing: &mut RequestWriting<'_>) -> Option
             object.insert("refusal", text);
         }
         PartKind::Media(media) => write_media(*media, &mut object, writing)?,
-        PartKind::Opaque(word) => return writing.opaque(&word, part.kept, NAME),
+        PartKind::Opaque(word) => return writing.opaque(&word, part.retained, NAME),
         body => {
             let lost = RequestMessage::of(Role::User, ContentPart { body, ..part });
             writing.losses.message(NAME, &lost);
@@ -314,7 +316,7 @@ fn write_part(mut part: ContentPart, writing: &mut RequestWriting<'_>) -> Option
         }
     }
     write_cache(&mut part, &mut object, writing);
-    part.kept.restore(NAME, &mut object);
+    part.retained.restore(NAME, &mut object);
     writing.losses.part(NAME, &part);
     Some(object.into())
 }
@@ -379,7 +381,7 @@ fn write_call(mut part: ContentPart, writing: &mut RequestWriting<'_>) -> Option
             object.insert("type", "custom");
             put(&mut object, "custom.name", Some(call.name));
             let input = match call.arguments {
-                CallArguments::Json(value) if writing.is_faithful => value,
+                CallArguments::Json(value) if writing.is_lossless => value,
                 arguments => arguments.into_text().into(),
             };
             put(&mut object, "custom.input", Some(input));
@@ -389,20 +391,20 @@ fn write_call(mut part: ContentPart, writing: &mut RequestWriting<'_>) -> Option
             put(&mut object, "function.name", Some(call.name));
             let arguments = match call.arguments {
                 // Some servers write objects, and only they read them.
-                CallArguments::Json(value) if writing.is_faithful => value,
+                CallArguments::Json(value) if writing.is_lossless => value,
                 arguments => arguments.into_text().into(),
             };
             put(&mut object, "function.arguments", Some(arguments));
         }
     }
     write_cache(&mut part, &mut object, writing);
-    if part.kept.members(NAME).is_some_and(|members| members.contains_key("extra_content")) {
+    if part.retained.members(NAME).is_some_and(|members| members.contains_key("extra_content")) {
         part.signature = None;
     }
     if let Some(issuer) = writing.limits.signs_calls {
         put(&mut object, GOOGLE_SIGNATURE, ProviderSeal::of(&mut part.signature, issuer));
     }
-    part.kept.restore(NAME, &mut object);
+    part.retained.restore(NAME, &mut object);
     writing.losses.part(NAME, &part);
     Some(object.into())
 }
@@ -434,7 +436,7 @@ fn write_tool(mut tool: RequestTool, writing: &mut RequestWriting<'_>) -> Option
         ToolKind::Builtin(word) => {
             tool.kind = ToolKind::Builtin(word);
             writing.losses.tool(NAME, &tool);
-            return tool.kept.into_whole(NAME);
+            return tool.retained.into_complete(NAME);
         }
         ToolKind::Group(_) => {
             writing.losses.put("group of tools");
@@ -442,17 +444,17 @@ fn write_tool(mut tool: RequestTool, writing: &mut RequestWriting<'_>) -> Option
         }
     }
     let is_inner =
-        tool.kept.members(NAME).is_some_and(|members| members["function"].get("cache_control").is_some());
-    if is_inner && writing.is_faithful {
+        tool.retained.members(NAME).is_some_and(|members| members["function"].get("cache_control").is_some());
+    if is_inner && writing.is_lossless {
         tool.cache = None;
     }
-    if writing.is_faithful
+    if writing.is_lossless
         && let Some(mark) = tool.cache.take()
     {
         put(&mut object, "cache_control.type", Some("ephemeral"));
         put(&mut object, "cache_control.ttl", mark.ttl);
     }
-    tool.kept.restore(NAME, &mut object);
+    tool.retained.restore(NAME, &mut object);
     writing.losses.tool(NAME, &tool);
     Some(object.into())
 }
@@ -487,7 +489,7 @@ fn write_format(format: OutputFormat, writing: &RequestWriting<'_>) -> Value {
         }
         OutputFormat::Schema { name, description, schema, strict } => {
             object.insert("type", "json_schema");
-            let name = name.or_else(|| (!writing.is_faithful).then(|| "structured_output".to_owned()));
+            let name = name.or_else(|| (!writing.is_lossless).then(|| "structured_output".to_owned()));
             put(&mut object, "json_schema.name", name);
             put(&mut object, "json_schema.description", description);
             put(&mut object, "json_schema.schema", Some(schema));

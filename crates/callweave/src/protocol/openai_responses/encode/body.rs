@@ -47,10 +47,10 @@ impl<'m> ResponseClosing<'m> {
         Self { status, reason: None, error: None }
     }
 
-    pub(super) fn of(message: &'m Message, is_mended: bool) -> Self {
+    pub(super) fn of(message: &'m Message, is_normalized: bool) -> Self {
         let finish = message.first().and_then(|choice| choice.finish.as_ref());
         let error = message.errors.last().map(ResponseFailure::Told);
-        if !is_mended {
+        if !is_normalized {
             return match finish.and_then(|finish| finish.raw.as_deref()) {
                 Some(raw) if STATUSES.contains(&raw) => Self { status: raw, reason: None, error },
                 Some(raw) => Self { status: "incomplete", reason: Some(raw), error },
@@ -110,19 +110,19 @@ impl<'m> ResponseObject<'m> {
         options: &'m EncodeOptions,
     ) -> Self {
         let [id, model] = names.map(Option::as_deref);
-        let made = options.is_mended().then_some("resp_0");
+        let made = options.is_normalized().then_some("resp_0");
         Self {
             message,
             choice: message.first(),
             options,
             id: id.or(options.id.as_deref()).or(made),
             model: model.or(options.model.as_deref()).or(made.map(|_| "")),
-            is_own: is_own(message) || !options.is_mended(),
+            is_own: is_own(message) || !options.is_normalized(),
         }
     }
 
-    fn is_mended(&self) -> bool {
-        self.options.is_mended()
+    fn is_normalized(&self) -> bool {
+        self.options.is_normalized()
     }
 
     /// What the ids of made items are made of.
@@ -139,8 +139,8 @@ impl<'m> ResponseObject<'m> {
         writer: &mut JsonWriter<'_>,
     ) {
         let message = self.message;
-        let foreign = self.foreign(&message.foreign);
-        let has = |key: &str| foreign.iter().any(|(path, _)| *path == key);
+        let extra = self.extra(&message.extra);
+        let has = |key: &str| extra.iter().any(|(path, _)| *path == key);
         writer.object();
         if let Some(id) = self.id {
             writer.text_member("id", id);
@@ -148,21 +148,21 @@ impl<'m> ResponseObject<'m> {
         if !has("object") {
             writer.text_member("object", "response");
         }
-        if self.is_mended() && !has("created_at") {
+        if self.is_normalized() && !has("created_at") {
             writer.key("created_at");
             writer.number(self.options.created.unwrap_or(0));
         }
         writer.text_member("status", closing.status);
         writer.key("error");
         match closing.error {
-            Some(failure) => failure.write(self.is_mended(), writer),
+            Some(failure) => failure.write(self.is_normalized(), writer),
             None => writer.raw("null"),
         }
         let reason = closing.reason.map(quoted);
-        let mut members = foreign.clone();
+        let mut members = extra.clone();
         match &reason {
             Some(reason) => members.push(("incomplete_details.reason", reason)),
-            None if foreign.iter().any(|(path, _)| path.starts_with("incomplete_details.")) => {}
+            None if extra.iter().any(|(path, _)| path.starts_with("incomplete_details.")) => {}
             None => members.push(("incomplete_details", "null")),
         }
         if let Some(model) = self.model {
@@ -180,7 +180,7 @@ impl<'m> ResponseObject<'m> {
         writer.end_list();
         let thoughts = self.choice.and_then(|choice| {
             let is_beside =
-                |block: &&Block| block.item.is_none() && block.word == THOUGHTS && !self.is_mended();
+                |block: &&Block| block.item.is_none() && block.wire_type == THOUGHTS && !self.is_normalized();
             choice.blocks.iter().find(is_beside)
         });
         if let Some(Block { content: BlockContent::Reasoning { text, .. }, .. }) = thoughts {
@@ -188,11 +188,11 @@ impl<'m> ResponseObject<'m> {
         }
         writer.key("usage");
         match &message.usage {
-            Some(usage) if self.is_mended() => counts(&usage.counters(), writer),
+            Some(usage) if self.is_normalized() => counts(&usage.counters(), writer),
             Some(usage) => writer.raw(usage.raw.as_str()),
             None => writer.raw("null"),
         }
-        if self.is_mended() {
+        if self.is_normalized() {
             for (key, value) in DEFAULTS {
                 if !has(key) {
                     writer.raw_member(key, value);
@@ -207,17 +207,17 @@ impl<'m> ResponseObject<'m> {
     }
 
     /// Foreign values that this wire said itself.
-    fn foreign<'f>(&self, foreign: &'f ExtraFields) -> Vec<(&'f str, &'f str)> {
+    fn extra<'f>(&self, extra: &'f ExtraFields) -> Vec<(&'f str, &'f str)> {
         if !self.is_own {
             return Vec::new();
         }
-        foreign.iter().map(|(path, value)| (path, value.as_str())).collect()
+        extra.iter().map(|(path, value)| (path, value.as_str())).collect()
     }
 
     /// What the wire calls the item.
-    pub(super) fn item_word(&self, entry: &PlannedItem) -> &'m str {
+    pub(super) fn item_type(&self, entry: &PlannedItem) -> &'m str {
         let item = entry.item.and_then(|at| self.choice?.items.get(at));
-        item.map_or(entry.form.word(), |item| &item.word)
+        item.map_or(entry.form.wire_type(), |item| &item.wire_type)
     }
 
     /// The id of the item: the newest, or for clients the one that it was first told by.
@@ -225,7 +225,7 @@ impl<'m> ResponseObject<'m> {
     where
         'm: 'e,
     {
-        if self.is_mended() {
+        if self.is_normalized() {
             return Some(&entry.id);
         }
         entry.item.and_then(|at| self.choice?.items.get(at)?.id.as_deref())
@@ -234,18 +234,18 @@ impl<'m> ResponseObject<'m> {
     pub(super) fn item(&self, entry: &PlannedItem, phase: WritingPhase, writer: &mut JsonWriter<'_>) {
         let Some(choice) = self.choice else { return };
         let item = entry.item.and_then(|at| choice.items.get(at));
-        let word = self.item_word(entry);
-        let foreign = item.map(|item| self.foreign(&item.foreign)).unwrap_or_default();
-        let has = |key: &str| foreign.iter().any(|(path, _)| *path == key);
+        let wire_type = self.item_type(entry);
+        let extra = item.map(|item| self.extra(&item.extra)).unwrap_or_default();
+        let has = |key: &str| extra.iter().any(|(path, _)| *path == key);
         writer.object();
         if let Some(id) = self.item_id(entry) {
             writer.text_member("id", id);
         }
-        writer.text_member("type", word);
-        if has_status(word) && !has("status") {
+        writer.text_member("type", wire_type);
+        if has_status(wire_type) && !has("status") {
             let status = match phase {
                 WritingPhase::Begin => "in_progress",
-                WritingPhase::End if entry.is_incomplete && self.is_mended() => "incomplete",
+                WritingPhase::End if entry.is_incomplete && self.is_normalized() => "incomplete",
                 WritingPhase::End => "completed",
             };
             writer.text_member("status", status);
@@ -260,8 +260,8 @@ impl<'m> ResponseObject<'m> {
             PlannedForm::Reasoning => {
                 let is_summary = |block: &Block| self.is_summary(block);
                 self.parts("summary", entry, phase, is_summary, writer);
-                let has_thoughts = entry.blocks(choice).any(|block| !is_summary(block));
-                if has_thoughts && phase == WritingPhase::End {
+                let has_reasoning = entry.blocks(choice).any(|block| !is_summary(block));
+                if has_reasoning && phase == WritingPhase::End {
                     self.parts("content", entry, phase, |block| !is_summary(block), writer);
                 }
                 let encrypted = item.and_then(|item| newest(&item.attachments, AttachmentKind::Encrypted));
@@ -275,14 +275,14 @@ impl<'m> ResponseObject<'m> {
                 }
             }
             PlannedForm::Function | PlannedForm::Custom | PlannedForm::Hosted => {
-                self.call(entry, word, phase, writer)
+                self.call(entry, wire_type, phase, writer)
             }
             PlannedForm::Output | PlannedForm::Other => {}
         }
         if phase == WritingPhase::End {
             results(entry, choice, writer);
         }
-        write_members(&foreign, writer);
+        write_members(&extra, writer);
         writer.end_object();
     }
 
@@ -302,7 +302,7 @@ impl<'m> ResponseObject<'m> {
             let is_written = |block: &&Block| {
                 let is_part =
                     !matches!(block.content, BlockContent::ToolCall(_) | BlockContent::ToolResult(_));
-                is_part && is_listed(block) && !(self.is_mended() && is_empty(block))
+                is_part && is_listed(block) && !(self.is_normalized() && is_empty(block))
             };
             let last = entry.blocks(choice).filter(is_written).map(|block| block.id).last();
             for block in entry.blocks(choice).filter(is_written) {
@@ -347,14 +347,14 @@ impl<'m> ResponseObject<'m> {
             writer.key(words::LOGPROBS);
             listed(own, AttachmentKind::Logprobs, writer);
         }
-        write_members(&self.foreign(&block.foreign), writer);
+        write_members(&self.extra(&block.extra), writer);
         writer.end_object();
     }
 
     /// What the wire calls such a part.
     pub(super) fn part_word(&self, block: &'m Block) -> &'m str {
         match &block.content {
-            _ if self.is_own && !self.is_mended() => &block.word,
+            _ if self.is_own && !self.is_normalized() => &block.wire_type,
             BlockContent::Refusal(_) => words::REFUSAL,
             BlockContent::Reasoning { .. } if self.is_summary(block) => words::SUMMARY_TEXT,
             BlockContent::Reasoning { .. } => words::REASONING_TEXT,
@@ -371,24 +371,26 @@ impl<'m> ResponseObject<'m> {
         is_summary(block) || is_raw && !self.is_own && !before.any(is_summary)
     }
 
-    fn call(&self, entry: &PlannedItem, word: &str, phase: WritingPhase, writer: &mut JsonWriter<'_>) {
+    fn call(&self, entry: &PlannedItem, wire_type: &str, phase: WritingPhase, writer: &mut JsonWriter<'_>) {
         let block = self.choice.and_then(|choice| entry.call(choice));
-        let Some(Block { word: member, content: BlockContent::ToolCall(call), .. }) = block else { return };
+        let Some(Block { wire_type: member, content: BlockContent::ToolCall(call), .. }) = block else {
+            return;
+        };
         if let Some(id) = self.call_id(entry, call) {
             writer.text_member("call_id", id);
         }
-        if is_named(word) {
+        if is_named(wire_type) {
             writer.text_member("name", &call.name);
         }
         // An item of its own says it itself; a call from elsewhere may have been given the client's.
-        if let Some(namespace) = block.and_then(|block| block.foreign.get("namespace"))
+        if let Some(namespace) = block.and_then(|block| block.extra.get("namespace"))
             && entry.item.is_none()
         {
             writer.raw_member("namespace", namespace.as_str());
         }
-        let usual = arguments_word(word);
+        let usual = arguments_word(wire_type);
         let member = if entry.item.is_some() && !member.is_empty() { member } else { usual };
-        let is_text = is_text(word, member);
+        let is_text = is_text(wire_type, member);
         match phase {
             _ if member.is_empty() => {}
             WritingPhase::Begin if is_text => writer.text_member(member, ""),
@@ -411,17 +413,17 @@ impl<'m> ResponseObject<'m> {
 
     /// The argument text as this mode writes it.
     pub(super) fn arguments<'c>(&self, call: &'c ToolCall) -> &'c str {
-        if self.is_mended() { call.arguments() } else { &call.raw_arguments }
+        if self.is_normalized() { call.arguments() } else { &call.raw_arguments }
     }
 
     /// The id of the call, where it has one that is not its item's.
     fn call_id<'c>(&self, entry: &'c PlannedItem, call: &'c ToolCall) -> Option<&'c str> {
         let item = entry.item.and_then(|at| self.choice?.items.get(at));
-        let id = if self.is_mended() { &entry.call_id } else { &call.id };
+        let id = if self.is_normalized() { &entry.call_id } else { &call.id };
         let is_items = item.and_then(|item| item.id.as_deref()) == Some(id);
         match entry.form {
             PlannedForm::Function | PlannedForm::Custom => {
-                (self.is_mended() || !call.has_made_id).then_some(id)
+                (self.is_normalized() || !call.has_made_id).then_some(id)
             }
             _ => (!is_items && !call.has_made_id).then_some(id),
         }
@@ -447,8 +449,8 @@ pub(super) fn is_summary(block: &Block) -> bool {
 }
 
 /// Whether what such a call is to do is a text on the wire; else it is a JSON value.
-fn is_text(word: &str, member: &str) -> bool {
-    matches!(member, "arguments" | "input" | "code") && word != "tool_search_call"
+fn is_text(wire_type: &str, member: &str) -> bool {
+    matches!(member, "arguments" | "input" | "code") && wire_type != "tool_search_call"
 }
 
 /// What the hosted tool answered; the newest of each word.
@@ -456,14 +458,14 @@ fn results(entry: &PlannedItem, choice: &Choice, writer: &mut JsonWriter<'_>) {
     let mut newest: Vec<(&str, &str)> = Vec::new();
     for block in entry.blocks(choice) {
         let BlockContent::ToolResult(result) = &block.content else { continue };
-        let told = (block.word.as_str(), result.value.as_str());
+        let told = (block.wire_type.as_str(), result.value.as_str());
         // There are few words.
-        match newest.iter_mut().find(|(word, _)| *word == told.0) {
+        match newest.iter_mut().find(|(wire_type, _)| *wire_type == told.0) {
             Some(known) => *known = told,
             None => newest.push(told),
         }
     }
-    newest.iter().for_each(|(word, value)| writer.raw_member(word, value));
+    newest.iter().for_each(|(wire_type, value)| writer.raw_member(wire_type, value));
 }
 
 fn newest(attachments: &[Attachment], kind: AttachmentKind) -> Option<&Attachment> {
@@ -510,11 +512,11 @@ fn counts(counters: &TokenCounts, writer: &mut JsonWriter<'_>) {
 }
 
 impl ResponseFailure<'_> {
-    fn write(self, is_mended: bool, writer: &mut JsonWriter<'_>) {
+    fn write(self, is_normalized: bool, writer: &mut JsonWriter<'_>) {
         match self {
             // What an event of its own told belongs here in its words only.
-            Self::Told(error) if is_mended || is_event(error) => {
-                made_error(error_code(error, is_mended), &error.message, writer);
+            Self::Told(error) if is_normalized || is_event(error) => {
+                made_error(error_code(error, is_normalized), &error.message, writer);
             }
             Self::Told(error) => writer.raw(error.raw.as_str()),
             Self::Made(message) => made_error(UNKNOWN, message, writer),
@@ -526,8 +528,8 @@ impl ResponseFailure<'_> {
 const UNKNOWN: &str = "server_error";
 
 /// The wire's word for the error: the canonical one of its class, or the one that was said.
-pub(super) fn error_code<'e>(error: &'e UpstreamError<'_>, is_mended: bool) -> &'e str {
-    let said = error.code.as_deref().filter(|_| !is_mended);
+pub(super) fn error_code<'e>(error: &'e UpstreamError<'_>, is_normalized: bool) -> &'e str {
+    let said = error.code.as_deref().filter(|_| !is_normalized);
     said.or_else(|| error_word(error, ERRORS)).unwrap_or(UNKNOWN)
 }
 
@@ -542,7 +544,7 @@ fn made_error(code: &str, message: &str, writer: &mut JsonWriter<'_>) {
 pub(super) fn is_event(error: &UpstreamError<'_>) -> bool {
     let mut tape = Tape::new();
     let Ok(object) = tape.parse(error.raw.as_str()) else { return false };
-    object.get("type").and_then(Value::str).is_some_and(|word| word.is("error"))
+    object.get("type").and_then(Value::str).is_some_and(|wire_type| wire_type.is("error"))
         && object.get("error").is_none()
 }
 
@@ -554,20 +556,20 @@ pub(super) fn is_response_error(error: &UpstreamError<'_>) -> bool {
 }
 
 /// The body of a failed request.
-pub(super) fn failure(error: &UpstreamError<'_>, foreign: &ExtraFields, writer: &mut JsonWriter<'_>) {
-    let foreign: Vec<_> = foreign.iter().map(|(path, value)| (path, value.as_str())).collect();
+pub(super) fn failure(error: &UpstreamError<'_>, extra: &ExtraFields, writer: &mut JsonWriter<'_>) {
+    let extra: Vec<_> = extra.iter().map(|(path, value)| (path, value.as_str())).collect();
     let mut tape = Tape::new();
     // What has none of the members of an error is a body of its own kind.
     let is_body = |object: &Value<'_>| {
         object.kind() == JsonKind::Object
             && !object.members().any(|(key, _)| matches!(key, "message" | "code" | "type"))
     };
-    if foreign.is_empty() && tape.parse(error.raw.as_str()).is_ok_and(|object| is_body(&object)) {
+    if extra.is_empty() && tape.parse(error.raw.as_str()).is_ok_and(|object| is_body(&object)) {
         return writer.raw(error.raw.as_str());
     }
     writer.object();
     writer.raw_member("error", error.raw.as_str());
-    write_members(&foreign, writer);
+    write_members(&extra, writer);
     writer.end_object();
 }
 
@@ -591,7 +593,7 @@ macro_rules! grown {
 
 /// The events that tell how a block grows and what it came to, the member that holds all of it, and the member that
 /// numbers it.
-pub(super) fn growing(word: &str, block: &Block) -> Option<GrowingItem> {
+pub(super) fn growing(wire_type: &str, block: &Block) -> Option<GrowingItem> {
     Some(match &block.content {
         BlockContent::Text(_) => grown!("output_text", "text", Some("content_index")),
         BlockContent::Refusal(_) => grown!("refusal", "refusal", Some("content_index")),
@@ -599,7 +601,7 @@ pub(super) fn growing(word: &str, block: &Block) -> Option<GrowingItem> {
             grown!("reasoning_summary_text", "text", Some("summary_index"))
         }
         BlockContent::Reasoning { .. } => grown!("reasoning_text", "text", Some("content_index")),
-        BlockContent::ToolCall(_) => match word {
+        BlockContent::ToolCall(_) => match wire_type {
             "function_call" => grown!("function_call_arguments", "arguments", None),
             "custom_tool_call" => grown!("custom_tool_call_input", "input", None),
             "mcp_call" => grown!("mcp_call_arguments", "arguments", None),

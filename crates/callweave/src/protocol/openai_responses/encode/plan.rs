@@ -17,7 +17,7 @@ use crate::protocol::openai_responses::{CALLS, RESPONSE};
 pub(super) struct ResponseDraft {
     accumulator: Accumulator,
     pub(super) plan: OutputPlan,
-    is_mended: bool,
+    is_normalized: bool,
     /// What the answer is called: at last, or for clients from the beginning.
     id: Option<String>,
     model: Option<String>,
@@ -29,7 +29,7 @@ pub(super) struct ResponseDraft {
 
 impl ResponseDraft {
     pub(super) fn mended() -> Self {
-        Self { is_mended: true, ..Self::default() }
+        Self { is_normalized: true, ..Self::default() }
     }
 
     pub(super) fn message(&self) -> &Message {
@@ -57,28 +57,28 @@ impl ResponseDraft {
             }
             return is_written;
         }
-        let is_about_answer = match &event.body {
+        let is_about_response = match &event.body {
             EventKind::Start { .. }
             | EventKind::Usage { .. }
             | EventKind::Error { .. }
             | EventKind::Notice(_)
             | EventKind::End => true,
-            EventKind::Foreign { scope, .. } | EventKind::Identity { scope, .. } => {
-                *scope == EventScope::Answer
+            EventKind::Extra { scope, .. } | EventKind::Identity { scope, .. } => {
+                *scope == EventScope::Response
             }
             EventKind::Attachment { scope, .. } | EventKind::Progress { scope, .. } => {
-                *scope == EventScope::Answer
+                *scope == EventScope::Response
             }
             _ => false,
         };
-        if !is_about_answer && *self.choice.get_or_insert(event.choice) != event.choice {
+        if !is_about_response && *self.choice.get_or_insert(event.choice) != event.choice {
             return false;
         }
         match &event.body {
             EventKind::Start { id, model, .. } => {
                 [self.id, self.model] = [id, model].map(|name| name.as_deref().map(str::to_owned));
             }
-            EventKind::Identity { scope: EventScope::Answer, id, model } if !self.is_mended => {
+            EventKind::Identity { scope: EventScope::Response, id, model } if !self.is_normalized => {
                 for (own, given) in [(&mut self.id, id), (&mut self.model, model)] {
                     *own = given.as_deref().map(str::to_owned).or(own.take());
                 }
@@ -90,8 +90,8 @@ impl ResponseDraft {
         }
         // Borrowed from the event, so that nothing is copied twice.
         let body = match &event.body {
-            EventKind::Usage { word, counters, raw } => EventKind::Usage {
-                word: word.as_ref().into(),
+            EventKind::Usage { wire_type, counters, raw } => EventKind::Usage {
+                wire_type: wire_type.as_ref().into(),
                 counters: *counters,
                 raw: JsonText::trusted(raw.as_str()),
             },
@@ -100,30 +100,30 @@ impl ResponseDraft {
                 kind: BlockKind::Reasoning(ReasoningForm::Raw),
                 item,
                 index,
-                word,
-                members,
-            } if self.is_mended && !self.has_summary && !is_own(self.accumulator.message()) => {
+                wire_type,
+                extra: members,
+            } if self.is_normalized && !self.has_summary && !is_own(self.accumulator.message()) => {
                 EventKind::BlockStart {
                     block: *block,
                     kind: BlockKind::Reasoning(ReasoningForm::Summary),
                     item: *item,
                     index: *index,
-                    word: word.clone(),
-                    members: members.clone(),
+                    wire_type: wire_type.clone(),
+                    extra: members.clone(),
                 }
             }
             body => body.clone(),
         };
         self.accumulator.put(Event { choice: event.choice, source: event.source, body });
         let message = self.accumulator.message();
-        let has_items = is_own(message) || !self.is_mended;
+        let has_items = is_own(message) || !self.is_normalized;
         let Some(choice) = message.first() else { return true };
         match &event.body {
             EventKind::ItemStart { .. } if has_items => {
                 self.plan.add_item(choice, choice.items.len() - 1);
             }
             EventKind::BlockStart { .. } => {
-                self.plan.add_block(choice, choice.blocks.len() - 1, has_items, self.is_mended);
+                self.plan.add_block(choice, choice.blocks.len() - 1, has_items, self.is_normalized);
             }
             _ => {}
         }
@@ -190,20 +190,22 @@ pub(super) enum PlannedForm {
 
 impl PlannedForm {
     /// The form of an item that the wire calls so.
-    pub(super) fn of(word: &str) -> Self {
-        match word {
+    pub(super) fn of(wire_type: &str) -> Self {
+        match wire_type {
             "message" => Self::Message,
             "reasoning" => Self::Reasoning,
             "function_call" => Self::Function,
             "custom_tool_call" => Self::Custom,
-            _ if word.ends_with("_call") || CALLS.iter().any(|(known, ..)| *known == word) => Self::Hosted,
-            _ if word.ends_with("_output") => Self::Output,
+            _ if wire_type.ends_with("_call") || CALLS.iter().any(|(known, ..)| *known == wire_type) => {
+                Self::Hosted
+            }
+            _ if wire_type.ends_with("_output") => Self::Output,
             _ => Self::Other,
         }
     }
 
     /// What the wire calls an item that is made here.
-    pub(super) fn word(self) -> &'static str {
+    pub(super) fn wire_type(self) -> &'static str {
         match self {
             Self::Reasoning => "reasoning",
             Self::Function => "function_call",
@@ -302,15 +304,15 @@ pub(super) fn is_empty(block: &Block) -> bool {
 
 /// Whether the answer came in this protocol.
 pub(super) fn is_own(message: &Message) -> bool {
-    message.word == RESPONSE
+    message.wire_type == RESPONSE
 }
 
 impl OutputPlan {
     /// The plan of a whole message.
-    pub(super) fn of(message: &Message, is_mended: bool) -> Self {
+    pub(super) fn of(message: &Message, is_normalized: bool) -> Self {
         let mut plan = Self::default();
         let Some(choice) = message.first() else { return plan };
-        let has_items = is_own(message) || !is_mended;
+        let has_items = is_own(message) || !is_normalized;
         let positions: HashMap<_, _> =
             choice.items.iter().enumerate().map(|(at, item)| (item.number, at)).collect();
         let known = |block: &Block| block.item.and_then(|item| positions.get(&item).copied());
@@ -323,7 +325,7 @@ impl OutputPlan {
                     later = known;
                     known + 1
                 }
-                None if is_mended && matches!(block.content, BlockContent::ToolCall(_)) => later,
+                None if is_normalized && matches!(block.content, BlockContent::ToolCall(_)) => later,
                 None => 0,
             });
         }
@@ -333,7 +335,7 @@ impl OutputPlan {
                 plan.add_item(choice, items);
                 items += 1;
             }
-            plan.add_block(choice, at, has_items, is_mended);
+            plan.add_block(choice, at, has_items, is_normalized);
         }
         while has_items && items < choice.items.len() {
             plan.add_item(choice, items);
@@ -373,17 +375,23 @@ impl OutputPlan {
     fn add_item(&mut self, choice: &Choice, item: usize) {
         if let Some(own) = choice.items.get(item) {
             self.by_item.insert(own.number, self.entries.len());
-            self.entries.push(PlannedItem::new(Some(item), PlannedForm::of(&own.word)));
+            self.entries.push(PlannedItem::new(Some(item), PlannedForm::of(&own.wire_type)));
         }
     }
 
     /// Takes a block of the choice, if the wire can say it.
-    fn add_block(&mut self, choice: &Choice, block: usize, has_items: bool, is_mended: bool) -> Option<()> {
+    fn add_block(
+        &mut self,
+        choice: &Choice,
+        block: usize,
+        has_items: bool,
+        is_normalized: bool,
+    ) -> Option<()> {
         let own = choice.blocks.get(block)?;
         let known = own.item.filter(|_| has_items).and_then(|item| self.by_item.get(&item).copied());
         let entry = match known {
             Some(entry) => entry,
-            None if !is_mended && own.word == super::body::THOUGHTS => return None,
+            None if !is_normalized && own.wire_type == super::body::THOUGHTS => return None,
             None => {
                 let form = PlannedForm::holding(&own.content)?;
                 let is_free =
@@ -418,11 +426,11 @@ impl OutputPlan {
 
 impl PlannedItem {
     /// Ends it. A call says by itself whether it is whole; of the rest, what the answer was cut in is not.
-    pub(super) fn end(&mut self, choice: &Choice, is_cut: bool) {
+    pub(super) fn end(&mut self, choice: &Choice, is_truncated: bool) {
         self.is_ended = true;
         self.is_incomplete = match self.call(choice).map(|block| &block.content) {
-            Some(BlockContent::ToolCall(call)) => call.completion != BlockCompletion::Whole,
-            _ => is_cut && matches!(self.form, PlannedForm::Message | PlannedForm::Reasoning),
+            Some(BlockContent::ToolCall(call)) => call.completion != BlockCompletion::Complete,
+            _ => is_truncated && matches!(self.form, PlannedForm::Message | PlannedForm::Reasoning),
         };
     }
 }

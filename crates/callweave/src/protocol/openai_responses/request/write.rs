@@ -31,7 +31,7 @@ pub(super) fn write(request: &mut Request, writing: &mut RequestWriting<'_>) -> 
     put(&mut body, "text.verbosity", request.verbosity.take());
     put(&mut body, "reasoning.effort", effort::take(&mut request.reasoning));
     // Without a word nothing is told.
-    let summary = request.reasoning.summary.take().filter(|told| told != "none" || writing.is_faithful);
+    let summary = request.reasoning.summary.take().filter(|told| told != "none" || writing.is_lossless);
     put(&mut body, "reasoning.summary", summary);
     if std::mem::take(&mut request.reasoning.wants_encrypted) {
         body.insert("include", vec!["reasoning.encrypted_content"]);
@@ -43,7 +43,7 @@ pub(super) fn write(request: &mut Request, writing: &mut RequestWriting<'_>) -> 
     put(&mut body, "user", request.user.take());
     put(&mut body, "service_tier", request.service_tier.take());
     put(&mut body, "prompt_cache_key", request.cache_key.take());
-    let compaction = request.compaction.take().filter(|_| !writing.is_faithful);
+    let compaction = request.compaction.take().filter(|_| !writing.is_lossless);
     if let Some(compaction) = compaction {
         let mut one = Object::from_iter([("type", "compaction")]);
         put(&mut one, "compact_threshold", compaction.threshold);
@@ -61,7 +61,7 @@ fn write_input(mut items: Vec<Value>, writing: &RequestWriting<'_>) -> Option<Va
     {
         return only.remove("content");
     }
-    (!items.is_empty() || !writing.is_faithful).then(|| items.into())
+    (!items.is_empty() || !writing.is_lossless).then(|| items.into())
 }
 
 fn write_message(mut message: RequestMessage, items: &mut Vec<Value>, writing: &mut RequestWriting<'_>) {
@@ -72,7 +72,7 @@ fn write_message(mut message: RequestMessage, items: &mut Vec<Value>, writing: &
     for part in parts {
         let is_item = match &part.body {
             PartKind::Text(_) | PartKind::Refusal(_) | PartKind::Media(_) => false,
-            PartKind::Thought(_) | PartKind::Call(_) | PartKind::Result(_) | PartKind::Tools(_) => true,
+            PartKind::Reasoning(_) | PartKind::Call(_) | PartKind::Result(_) | PartKind::Tools(_) => true,
             // A part of a message that only this protocol knows, or an item.
             PartKind::Opaque(_) => form == ContentForm::Any,
         };
@@ -83,7 +83,7 @@ fn write_message(mut message: RequestMessage, items: &mut Vec<Value>, writing: &
             spoken.push(part);
         }
     }
-    if is_empty && writing.is_faithful {
+    if is_empty && writing.is_lossless {
         items.push(message_item(&mut message, role, None, form).into());
     }
     write_spoken(&mut message, spoken, form, items, writing);
@@ -100,7 +100,7 @@ fn message_item(
     let mut item = Object::from_iter([("type", "message"), ("role", word)]);
     let empty = (form == ContentForm::List).then(|| Value::from(Vec::<Value>::new()));
     put(&mut item, "content", content.or(empty));
-    message.kept.restore(NAME, &mut item);
+    message.retained.restore(NAME, &mut item);
     item
 }
 
@@ -115,7 +115,7 @@ fn write_spoken(
         return;
     }
     let role = message.role;
-    let is_text = form == ContentForm::Text && writing.is_faithful;
+    let is_text = form == ContentForm::Text && writing.is_lossless;
     let content = write_content(
         MessageContent { parts, form: if is_text { ContentForm::Text } else { ContentForm::List } },
         role,
@@ -123,7 +123,7 @@ fn write_spoken(
     );
     if let Some(content) = content {
         let mut item = message_item(message, role, Some(content), form);
-        if role == Role::Assistant && !writing.is_faithful {
+        if role == Role::Assistant && !writing.is_lossless {
             // The types of answers demand both. Ids are unlike any that were given.
             item.get_or_insert_with("id", || format!("msg_{}", items.len()).into());
             item.get_or_insert_with("status", || "completed".into());
@@ -143,7 +143,7 @@ fn write_content(content: MessageContent, role: Role, writing: &mut RequestWriti
         return Some(text.into());
     }
     let parts: Vec<Value> = parts.into_iter().filter_map(|part| write_part(part, role, writing)).collect();
-    (!parts.is_empty() || form == ContentForm::List && writing.is_faithful).then(|| parts.into())
+    (!parts.is_empty() || form == ContentForm::List && writing.is_lossless).then(|| parts.into())
 }
 
 fn write_part(mut part: ContentPart, role: Role, writing: &mut RequestWriting<'_>) -> Option<Value> {
@@ -152,8 +152,8 @@ fn write_part(mut part: ContentPart, role: Role, writing: &mut RequestWriting<'_
         PartKind::Text(text) => {
             object.insert("type", text_word(role));
             object.insert("text", text);
-            if role == Role::Assistant && !writing.is_faithful {
-                part.kept.restore(NAME, &mut object);
+            if role == Role::Assistant && !writing.is_lossless {
+                part.retained.restore(NAME, &mut object);
                 object.get_or_insert_with("annotations", || Value::from(Vec::<Value>::new()));
             }
         }
@@ -162,13 +162,13 @@ fn write_part(mut part: ContentPart, role: Role, writing: &mut RequestWriting<'_
             object.insert("refusal", text);
         }
         PartKind::Media(media) => write_media(*media, &mut object, role, writing)?,
-        PartKind::Opaque(word) => return writing.opaque(&word, part.kept, NAME),
+        PartKind::Opaque(word) => return writing.opaque(&word, part.retained, NAME),
         body => {
             writing.losses.message(NAME, &RequestMessage::of(role, ContentPart { body, ..part }));
             return None;
         }
     }
-    part.kept.restore(NAME, &mut object);
+    part.retained.restore(NAME, &mut object);
     writing.losses.part(NAME, &part);
     Some(object.into())
 }
@@ -181,7 +181,7 @@ fn write_media(
 ) -> Option<()> {
     let Media { kind, source, media_type, name, detail } = media;
     // The types demand it of images.
-    let is_demanded = kind == MediaKind::Image && !writing.is_faithful;
+    let is_demanded = kind == MediaKind::Image && !writing.is_lossless;
     let detail = detail.or_else(|| is_demanded.then(|| "auto".to_owned()));
     let url = |data: &str| media_type.as_deref().map(|media_type| data_url(media_type, data));
     match (kind, source) {
@@ -251,36 +251,36 @@ fn write_item(mut part: ContentPart, writing: &mut RequestWriting<'_>) -> Option
                 ContentForm::List => false,
                 ContentForm::Any => parts.len() == 1,
             };
-            let is_text = is_text || !writing.is_faithful && parts.len() == 1 && parts[0].as_text().is_some();
+            let is_text = is_text || !writing.is_lossless && parts.len() == 1 && parts[0].as_text().is_some();
             let form = if is_text { ContentForm::Text } else { ContentForm::List };
             let output = write_content(MessageContent { parts, form }, Role::Tool, writing);
-            put(&mut item, "output", output.or_else(|| (!writing.is_faithful).then(|| "".into())));
+            put(&mut item, "output", output.or_else(|| (!writing.is_lossless).then(|| "".into())));
             if result.is_error == Some(true) {
                 writing.losses.put("error mark of a result");
             }
         }
-        PartKind::Thought(thought) => write_thought(*thought, &mut item, writing)?,
+        PartKind::Reasoning(thought) => write_reasoning_block(*thought, &mut item, writing)?,
         PartKind::Tools(tools) => {
             item.insert("type", "additional_tools");
             let tools: Vec<Value> = tools.into_iter().filter_map(|tool| write_tool(tool, writing)).collect();
             item.insert("tools", tools);
         }
-        PartKind::Opaque(word) => return writing.opaque(&word, part.kept, NAME),
+        PartKind::Opaque(word) => return writing.opaque(&word, part.retained, NAME),
         PartKind::Text(_) | PartKind::Refusal(_) | PartKind::Media(_) => return None,
     }
-    part.kept.restore(NAME, &mut item);
+    part.retained.restore(NAME, &mut item);
     writing.losses.part(NAME, &part);
     Some(item.into())
 }
 
 /// Thoughts go back to whoever encrypted them; the words of another's thoughts are no reasoning item of this one's.
-fn write_thought(
+fn write_reasoning_block(
     mut thought: RequestReasoning,
     item: &mut Object,
     writing: &mut RequestWriting<'_>,
 ) -> Option<()> {
     let encrypted = ProviderSeal::of(&mut thought.encrypted, ISSUER);
-    if encrypted.is_none() && !writing.is_faithful {
+    if encrypted.is_none() && !writing.is_lossless {
         writing.losses.put("reasoning that is not this provider's");
         return None;
     }
@@ -289,7 +289,7 @@ fn write_thought(
     put(
         item,
         "summary",
-        summary.or_else(|| (!writing.is_faithful).then(|| Value::from(Vec::<Value>::new()))),
+        summary.or_else(|| (!writing.is_lossless).then(|| Value::from(Vec::<Value>::new()))),
     );
     put(item, "content", thought.text.map(|text| write_texts(&[text], "reasoning_text")));
     put(item, "encrypted_content", encrypted);
@@ -308,7 +308,7 @@ fn write_tool(mut tool: RequestTool, writing: &mut RequestWriting<'_>) -> Option
             put(
                 &mut object,
                 "strict",
-                tool.strict.take().or_else(|| (!writing.is_faithful).then_some(false)),
+                tool.strict.take().or_else(|| (!writing.is_lossless).then_some(false)),
             );
         }
         ToolKind::Custom { grammar } => {
@@ -333,17 +333,17 @@ fn write_tool(mut tool: RequestTool, writing: &mut RequestWriting<'_>) -> Option
             let tools: Vec<Value> = tools.into_iter().filter_map(|tool| write_tool(tool, writing)).collect();
             object.insert("tools", tools);
         }
-        ToolKind::Builtin(word) if word == WEB_SEARCH && tool.kept.protocol() != Some(NAME) => {
+        ToolKind::Builtin(word) if word == WEB_SEARCH && tool.retained.protocol() != Some(NAME) => {
             return Some(Value::object([("type", "web_search".into())]));
         }
         ToolKind::Builtin(word) => {
             tool.kind = ToolKind::Builtin(word);
             writing.losses.tool(NAME, &tool);
-            return tool.kept.into_whole(NAME);
+            return tool.retained.into_complete(NAME);
         }
     }
     put(&mut object, "strict", tool.strict.take());
-    tool.kept.restore(NAME, &mut object);
+    tool.retained.restore(NAME, &mut object);
     writing.losses.tool(NAME, &tool);
     Some(object.into())
 }
@@ -380,7 +380,7 @@ fn write_format(format: OutputFormat, writing: &RequestWriting<'_>) -> Value {
             put(
                 &mut object,
                 "name",
-                name.or_else(|| (!writing.is_faithful).then(|| "structured_output".to_owned())),
+                name.or_else(|| (!writing.is_lossless).then(|| "structured_output".to_owned())),
             );
             put(&mut object, "description", description);
             object.insert("schema", schema);

@@ -1,0 +1,499 @@
+//! The final result of an answer: text, tool calls, a structured value, vectors or images.
+//!
+//! [`process`] takes the whole answer of a provider and gives what a caller wants of it; [`process_stream`]
+//! does so while the answer comes. The provider and the shape of the answer decide how it is read; whatever
+//! is a chat goes through the one engine of this library, so streamed and whole answers of all providers
+//! follow the same rules.
+//!
+//! - Tool calls beat text: where there are any that the caller is to run, they are the result.
+//! - Argument text is passed on unchanged; arguments that are an object on the wire are written compactly.
+//! - No text is `""`. A refusal is the text where there is no other.
+//! - Where outputs are declared, text that is JSON is parsed; text that is not stays text.
+//! - Only the first choice counts.
+//!
+//! ```
+//! use callweave::compat::prompty::{Agent, Processed, process};
+//! use serde_json::json;
+//!
+//! let response = json!({"choices": [{"message": {"content": null, "tool_calls": [
+//!     {"id": "call_1", "function": {"name": "weather", "arguments": "{\"city\": \"Oslo\"}"}}]}}]});
+//! let Processed::ToolCalls(calls) = process(&Agent::new("openai"), &response)? else { panic!() };
+//! assert_eq!(calls[0].arguments, r#"{"city": "Oslo"}"#);
+//! # Ok::<(), callweave::Error>(())
+//! ```
+//!
+//! # Traces
+//!
+//! With the feature `tracing` (on by default) every [`process`] writes a span `process`, and every stream that
+//! came to its end, or broke off, a span `PromptyStream`; a stream that nobody reads to its end writes none.
+//! Results are the same with and without. The spans go to whatever subscriber of `tracing` the program has; the
+//! example `trace_process` sends them through an OpenTelemetry SDK. A subscriber that panics changes nothing.
+//!
+//! The attributes are those of OpenTelemetry's conventions for generative AI:
+//!
+//! | Attribute | |
+//! |---|---|
+//! | `gen_ai.provider.name` | the conventions' name of the provider, such as `azure.ai.openai` |
+//! | `gen_ai.operation.name` | `chat`, `generate_content` (Gemini, images) or `embeddings` |
+//! | `gen_ai.request.model`, `gen_ai.agent.name` | as the agent has them |
+//! | `gen_ai.request.stream` | `true` for a stream |
+//! | `gen_ai.output.type` | `json` where outputs are declared, `image` for images |
+//! | `gen_ai.response.id`, `gen_ai.response.model` | as the answer has them |
+//! | `gen_ai.response.finish_reasons` | the provider's words, one per choice; JSON |
+//! | `gen_ai.usage.input_tokens`, `gen_ai.usage.output_tokens` | and `….cache_read.input_tokens`, `….cache_creation.input_tokens`, `….reasoning.output_tokens` |
+//! | `gen_ai.tool.call.id`, `gen_ai.tool.name` | of all calls, in order; JSON |
+//! | `error.type` | the [`ErrorKind`] in lower case; the span's status is then an error |
+//! | `signature`, `result_count` | `<agent>.<span>`, and how many chunks a stream had |
+//!
+//! Lists are JSON text, since `tracing` has none. Only with [`PromptAgent::capturing_content`] there are also
+//! `gen_ai.output.messages`, `inputs`, `result`, and the words of an error.
+
+mod provider;
+#[cfg(feature = "tracing")]
+mod redact;
+mod stream;
+#[cfg(feature = "tracing")]
+mod trace;
+#[cfg(not(feature = "tracing"))]
+#[path = "untraced.rs"]
+mod trace;
+mod value;
+
+use serde::de::DeserializeOwned;
+use serde::ser::SerializeMap;
+use serde::{Serialize, Serializer};
+
+use self::provider::AgentProvider;
+use crate::accumulator::Accumulator;
+use crate::event::{BlockCompletion, CallKind, JsonText};
+use crate::json::{AsValue, Value, escape_into};
+use crate::message::{self, Message};
+use crate::pipeline::FrameDecoder;
+use crate::protocol::Protocol;
+use crate::{Error, ErrorKind, Result};
+
+pub use self::stream::{
+    ProcessStream, StreamFailure, StreamItem, StreamSource, process_bytes, process_stream,
+};
+#[cfg(feature = "async")]
+pub use self::stream::{process_bytes_async, process_stream_async};
+
+/// Who was asked, and for what.
+///
+/// ```
+/// use callweave::compat::prompty::{Agent, Api};
+///
+/// let agent = Agent::new("openai").named("classifier").model("gpt-5").api(Api::Chat).with_outputs();
+/// assert_eq!(agent.provider(), "openai");
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PromptAgent {
+    provider: String,
+    model: Option<String>,
+    name: Option<String>,
+    api: Option<ApiType>,
+    has_outputs: bool,
+    captures_content: bool,
+}
+
+/// What was asked for. The shape of an answer usually tells; an empty list does not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ApiType {
+    /// Chat completions, messages and their like.
+    Chat,
+    /// OpenAI's Responses.
+    Responses,
+    /// Embeddings.
+    Embeddings,
+    /// Images.
+    Images,
+}
+
+/// The result of an answer. Serialises to the bare result: a text, a list of calls, a value, a list of numbers.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Processed {
+    /// Text; `""` where there is none.
+    Text(String),
+    /// The calls that the caller is to run; never empty.
+    ToolCalls(Vec<ProcessedCall>),
+    /// The value of a text that is JSON, where outputs were declared.
+    Structured(StructuredOutput),
+    /// One embedding.
+    Vector(Vec<f64>),
+    /// Several embeddings.
+    Vectors(Vec<Vec<f64>>),
+    /// One image: its address, or its data in base64.
+    Image(String),
+    /// Several images.
+    Images(Vec<String>),
+}
+
+/// A tool call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProcessedCall {
+    /// The provider's id; a made one (`tool_<choice>_<ordinal>`) where it gave none.
+    pub id: String,
+    /// The tool's name; never empty.
+    pub name: String,
+    /// JSON text. What the model wrote is passed on as it is, so it may be empty or damaged. The free text of
+    /// a custom tool is a JSON string.
+    pub arguments: String,
+    /// Whether the call was cut off: not to be run, even where its arguments look whole. Serialises to
+    /// `incomplete` where there is argument text; that there is none shows by itself.
+    pub is_truncated: bool,
+}
+
+/// A text that is JSON, and its value.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StructuredOutput {
+    /// The value.
+    pub value: Value,
+    /// The text, as the model wrote it.
+    pub raw: String,
+}
+
+/// Gives the result of a provider's whole answer.
+///
+/// Errors have names: `unknown provider`, `Unexpected response format`, `Empty embedding response`,
+/// `Empty image response`, or the message of the upstream's own error ([`ErrorKind::Upstream`]).
+///
+/// ```
+/// use callweave::compat::prompty::{Agent, Processed, process};
+/// use serde_json::json;
+///
+/// let message = json!({"type": "message", "role": "assistant", "content": [{"type": "text", "text": "Hello"}]});
+/// assert_eq!(process(&Agent::new("anthropic"), &message)?, Processed::Text("Hello".into()));
+///
+/// let failed = json!({"object": "response", "error": {"code": "server_error", "message": "overloaded"}});
+/// let error = process(&Agent::new("openai"), &failed).unwrap_err();
+/// assert_eq!(error.detail(), "overloaded");
+/// # Ok::<(), callweave::Error>(())
+/// ```
+pub fn process(agent: &PromptAgent, response: &impl AsValue) -> Result<Processed> {
+    let response = &*response.as_value();
+    let span = trace::ProcessSpan::begin(agent);
+    let outcome = ProcessOutcome::of(agent, response);
+    span.end(agent, response, &outcome.result, &outcome.learned());
+    outcome.result
+}
+
+/// Does what [`process`] does, for callers that wait. It never waits itself.
+///
+/// ```
+/// use callweave::compat::prompty::{Agent, Processed, process_async};
+/// use serde_json::json;
+///
+/// let response = json!({"data": [{"url": "https://example.com/1.png", "b64_json": "AAA="}]});
+/// let image = futures::executor::block_on(process_async(&Agent::new("openai"), &response))?;
+/// assert_eq!(image, Processed::Image("https://example.com/1.png".into()));
+/// # Ok::<(), callweave::Error>(())
+/// ```
+pub async fn process_async(agent: &PromptAgent, response: &impl AsValue) -> Result<Processed> {
+    process(agent, response)
+}
+
+/// What came of an answer, and what was learned on the way.
+struct ProcessOutcome {
+    result: Result<Processed>,
+    message: Message,
+    protocol: Option<&'static Protocol>,
+    value: Option<ApiType>,
+}
+
+/// What an answer says of itself, for spans.
+#[cfg_attr(not(feature = "tracing"), expect(dead_code, reason = "only spans tell it"))]
+struct ResponseFacts<'a> {
+    message: &'a Message,
+    protocol: Option<&'static Protocol>,
+    /// The kind of whole value it is, if it is one.
+    value: Option<ApiType>,
+}
+
+impl ProcessOutcome {
+    fn of(agent: &PromptAgent, response: &Value) -> Self {
+        let failed =
+            |error| Self { result: Err(error), message: Message::default(), protocol: None, value: None };
+        let provider = match AgentProvider::named(&agent.provider) {
+            Ok(provider) => provider,
+            Err(error) => return failed(error),
+        };
+        if let Some(api) = value::recognise(agent.api, response).filter(|_| provider.has_values()) {
+            let result = match api {
+                ApiType::Embeddings => value::embeddings(response),
+                ApiType::Images | ApiType::Chat | ApiType::Responses => value::images(response),
+            };
+            return Self { result, message: value::envelope(response), protocol: None, value: Some(api) };
+        }
+        let Some((protocol, message)) = decode(&provider, response) else {
+            return failed(unexpected());
+        };
+        Self { result: conclude(agent, protocol, &message), message, protocol, value: None }
+    }
+
+    fn learned(&self) -> ResponseFacts<'_> {
+        ResponseFacts { message: &self.message, protocol: self.protocol, value: self.value }
+    }
+}
+
+fn unexpected() -> Error {
+    Error::new(ErrorKind::Unknown, "Unexpected response format")
+}
+
+/// Decodes a whole answer by the protocol that claims it; else by the first that finds content in it.
+fn decode(provider: &AgentProvider, response: &Value) -> Option<(Option<&'static Protocol>, Message)> {
+    let collect = |mut decoder: FrameDecoder| {
+        let mut accumulator = Accumulator::new();
+        decoder.push_value(response, &mut accumulator);
+        decoder.finish(&mut accumulator).ok()?;
+        Some((decoder.protocol(), accumulator.take()))
+    };
+    let has_content = |message: &Message| message.choices.iter().any(|choice| !choice.blocks.is_empty());
+    let labelled = collect(provider.decoder().build_for_frames());
+    let bare = || provider.protocols().into_iter().map(FrameDecoder::new).filter_map(collect);
+    let empty = || with_label(provider, response).and_then(|labelled| decode(provider, &labelled));
+    labelled.or_else(|| bare().find(|(_, message)| has_content(message))).or_else(empty)
+}
+
+/// By what a body without content tells its protocol: the members that hold its content, and the member and word that say
+/// what it is, which callers leave out.
+const LABELS: &[(&str, &[&str], &str, &str)] = &[
+    ("openai-responses", &["output", "output_text"], "object", "response"),
+    ("anthropic-messages", &["content"], "type", "message"),
+];
+
+/// The body with the label that it lacks, if a provider that speaks that protocol may have sent it.
+fn with_label(provider: &AgentProvider, response: &Value) -> Option<Value> {
+    let body = response.as_object()?;
+    let is_held = |key: &&str| body.get(key).is_some_and(|value| value.is_array() || *key == "output_text");
+    let (.., label, wire_type) = LABELS.iter().find(|(name, members, label, _)| {
+        provider.protocols().iter().any(|protocol| protocol.name == *name)
+            && body.get(label).is_none()
+            && members.iter().any(is_held)
+    })?;
+    let mut labelled = body.clone();
+    labelled.insert(*label, *wire_type);
+    Some(labelled.into())
+}
+
+/// The result of a chat.
+fn conclude(agent: &PromptAgent, protocol: Option<&Protocol>, message: &Message) -> Result<Processed> {
+    if let Some(error) = message.error() {
+        return Err(error.clone().into());
+    }
+    let calls: Vec<_> = message.tool_calls().filter_map(|call| ProcessedCall::of(protocol, call)).collect();
+    if !calls.is_empty() {
+        return Ok(Processed::ToolCalls(calls));
+    }
+    let text = text(message);
+    // No text is no JSON either.
+    if agent.has_outputs
+        && let Ok(value) = text.parse()
+    {
+        return Ok(Processed::Structured(StructuredOutput { value, raw: text }));
+    }
+    Ok(Processed::Text(text))
+}
+
+fn text(message: &Message) -> String {
+    let text = message.text().into_owned();
+    if !text.is_empty() {
+        return text;
+    }
+    // SDKs put the joined text beside the items; some callers pass on nothing else.
+    match message.extra.get("output_text").and_then(JsonText::to_text) {
+        Some(text) => text.into_owned(),
+        None => message.first().map(|choice| choice.refusal().into_owned()).unwrap_or_default(),
+    }
+}
+
+impl Serialize for ProcessedCall {
+    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        self.serialize_members(&mut map)?;
+        map.end()
+    }
+}
+
+impl ProcessedCall {
+    fn serialize_members<M: SerializeMap>(&self, map: &mut M) -> std::result::Result<(), M::Error> {
+        map.serialize_entry("id", &self.id)?;
+        map.serialize_entry("name", &self.name)?;
+        map.serialize_entry("arguments", &self.arguments)?;
+        if self.is_truncated && !self.arguments.is_empty() {
+            map.serialize_entry("incomplete", &true)?;
+        }
+        Ok(())
+    }
+
+    /// The call as a caller sees it; none if it is not the caller's to run, or has no name.
+    fn of(protocol: Option<&Protocol>, call: &message::ToolCall) -> Option<Self> {
+        if call.name.is_empty() {
+            return None;
+        }
+        let arguments = match call.kind {
+            CallKind::Builtin => return None,
+            CallKind::Custom => {
+                let mut text = String::from("\"");
+                escape_into(&call.raw_arguments, &mut text);
+                text.push('"');
+                text
+            }
+            CallKind::Function if protocol.is_some_and(|protocol| UNCHANGED.contains(&protocol.name)) => {
+                call.raw_arguments.clone()
+            }
+            CallKind::Function => call.arguments().to_owned(),
+        };
+        let is_truncated = call.completion != BlockCompletion::Complete;
+        Some(Self { id: call.id.clone(), name: call.name.clone(), arguments, is_truncated })
+    }
+
+    /// The arguments as a value of your own type; no text at all counts as `{}`. A call that was cut has none.
+    ///
+    /// ```
+    /// use callweave::compat::prompty::ProcessedCall;
+    ///
+    /// #[derive(serde::Deserialize)]
+    /// struct Weather { city: String }
+    /// let arguments = r#"{"city":"Oslo"}"#.into();
+    /// let call = ProcessedCall { id: "1".into(), name: "weather".into(), arguments, is_cut: false };
+    /// assert_eq!(call.parse::<Weather>()?.city, "Oslo");
+    /// assert!(ProcessedCall { is_cut: true, ..call }.parse::<Weather>().is_err());
+    /// # Ok::<(), callweave::Error>(())
+    /// ```
+    pub fn parse<T: DeserializeOwned>(&self) -> Result<T> {
+        if self.is_truncated {
+            let detail = format!("the call of {} was cut off", self.name);
+            return Err(Error::new(ErrorKind::Invalid, detail));
+        }
+        let text = match self.arguments.trim_ascii() {
+            "" => "{}",
+            text => text,
+        };
+        parse(text, || format!("the arguments of {}", self.name))
+    }
+}
+
+/// Protocols whose calls may have no argument text at all; the others' calls then have `{}`, which is what
+/// their wire means by leaving the object out.
+const UNCHANGED: [&str; 2] = ["openai-chat", "openai-responses"];
+
+impl StructuredOutput {
+    /// The text as a value of your own type, read straight from the raw text.
+    ///
+    /// ```
+    /// use callweave::compat::prompty::{Agent, Processed, process};
+    ///
+    /// #[derive(serde::Deserialize)]
+    /// struct City { name: String }
+    /// let response = serde_json::json!({"choices": [{"message": {"content": "{\"name\": \"Oslo\"}"}}]});
+    /// let Processed::Structured(found) = process(&Agent::new("openai").with_outputs(), &response)? else { panic!() };
+    /// assert_eq!(found.cast::<City>()?.name, "Oslo");
+    /// # Ok::<(), callweave::Error>(())
+    /// ```
+    pub fn cast<T: DeserializeOwned>(&self) -> Result<T> {
+        parse(&self.raw, || "the structured output".to_owned())
+    }
+}
+
+fn parse<T: DeserializeOwned>(text: &str, what: impl FnOnce() -> String) -> Result<T> {
+    serde_json::from_str(text).map_err(|error| {
+        let kind = if error.is_data() { ErrorKind::Invalid } else { ErrorKind::Json };
+        Error::new(kind, format!("{} cannot be read", what())).caused_by(error)
+    })
+}
+
+impl Processed {
+    /// The text, or the raw text of a structured output.
+    ///
+    /// ```
+    /// use callweave::compat::prompty::Processed;
+    ///
+    /// assert_eq!(Processed::Text("Hello".into()).text(), Some("Hello"));
+    /// assert_eq!(Processed::Vector(vec![0.5]).text(), None);
+    /// ```
+    pub fn text(&self) -> Option<&str> {
+        match self {
+            Self::Text(text) => Some(text),
+            Self::Structured(structured) => Some(&structured.raw),
+            Self::ToolCalls(_) | Self::Vector(_) | Self::Vectors(_) | Self::Image(_) | Self::Images(_) => {
+                None
+            }
+        }
+    }
+
+    /// The tool calls; none where the result is something else.
+    ///
+    /// ```
+    /// use callweave::compat::prompty::Processed;
+    ///
+    /// assert!(Processed::Text("Hello".into()).tool_calls().is_empty());
+    /// ```
+    pub fn tool_calls(&self) -> &[ProcessedCall] {
+        match self {
+            Self::ToolCalls(calls) => calls,
+            _ => &[],
+        }
+    }
+}
+
+impl Serialize for Processed {
+    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        match self {
+            Self::Text(text) | Self::Image(text) => text.serialize(serializer),
+            Self::ToolCalls(calls) => calls.serialize(serializer),
+            Self::Structured(structured) => structured.value.serialize(serializer),
+            Self::Vector(vector) => vector.serialize(serializer),
+            Self::Vectors(vectors) => vectors.serialize(serializer),
+            Self::Images(images) => images.serialize(serializer),
+        }
+    }
+}
+
+impl PromptAgent {
+    /// An agent that asks `provider`: `openai`, `azure`, `foundry`, `anthropic`, `gemini`, `vertex`, `ollama`,
+    /// `cohere`, `bedrock`, `mistral`, …
+    pub fn new(provider: impl Into<String>) -> Self {
+        Self { provider: provider.into(), ..Self::default() }
+    }
+
+    /// The model it asks for. Only told in spans.
+    #[must_use]
+    pub fn model(self, model: impl Into<String>) -> Self {
+        Self { model: Some(model.into()), ..self }
+    }
+
+    /// Its own name. Only told in spans.
+    #[must_use]
+    pub fn named(self, name: impl Into<String>) -> Self {
+        Self { name: Some(name.into()), ..self }
+    }
+
+    /// What it asks for, where the shape of an answer may leave that open.
+    #[must_use]
+    pub fn api(self, api: ApiType) -> Self {
+        Self { api: Some(api), ..self }
+    }
+
+    /// Declares outputs: text that is JSON will be parsed.
+    #[must_use]
+    pub fn with_outputs(self) -> Self {
+        Self { has_outputs: true, ..self }
+    }
+
+    /// Lets spans carry content: the answer and the result, with secrets redacted by key. Off by default.
+    ///
+    /// What is under a key that contains `secret`, `password`, `api_key`, `apikey`, `token`, `auth`,
+    /// `credential` or `cookie` is replaced, at any depth and also inside texts that are JSON themselves.
+    /// Counts of tokens stay. The chunks of a stream are recorded as they came, so a secret that the model
+    /// writes piece by piece is not recognised there.
+    #[must_use]
+    pub fn capturing_content(self) -> Self {
+        Self { captures_content: true, ..self }
+    }
+
+    /// Whom it asks.
+    pub fn provider(&self) -> &str {
+        &self.provider
+    }
+}

@@ -1,0 +1,199 @@
+//! Decisions that handlers make around the aggregator, as pure functions: which finish reason to report,
+//! and whether to stop the backend now. Timers, processes and configuration are theirs.
+
+use serde::Serialize;
+
+use super::ToolCallRecord;
+use crate::event::FinishReason;
+pub use crate::stop::{StopMode, StopPolicy};
+
+/// A finish reason that a client of Chat Completions understands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ChatFinishReason {
+    /// The answer is over.
+    #[default]
+    Stop,
+    /// A limit cut it.
+    Length,
+    /// Calls wait to be run.
+    ToolCalls,
+    /// The singular form of the same.
+    FunctionCall,
+    /// A filter cut it.
+    ContentFilter,
+}
+
+/// A backend's word, read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BackendFinish {
+    /// There was none.
+    Missing,
+    /// It says nothing we know.
+    Unknown,
+    /// It means this.
+    Known(ChatFinishReason),
+}
+
+/// What is unknown, or was not said, is another reason.
+impl From<BackendFinish> for FinishReason {
+    fn from(wire_type: BackendFinish) -> Self {
+        match wire_type {
+            BackendFinish::Missing | BackendFinish::Unknown => Self::Other,
+            BackendFinish::Known(ChatFinishReason::Stop) => Self::Stop,
+            BackendFinish::Known(ChatFinishReason::Length) => Self::Length,
+            BackendFinish::Known(ChatFinishReason::ToolCalls | ChatFinishReason::FunctionCall) => {
+                Self::ToolCalls
+            }
+            BackendFinish::Known(ChatFinishReason::ContentFilter) => Self::ContentFilter,
+        }
+    }
+}
+
+const WORDS: &[(&str, ChatFinishReason)] = &[
+    ("stop", ChatFinishReason::Stop),
+    ("completed", ChatFinishReason::Stop),
+    ("complete", ChatFinishReason::Stop),
+    ("finished", ChatFinishReason::Stop),
+    ("done", ChatFinishReason::Stop),
+    ("halt", ChatFinishReason::Stop),
+    ("end_turn", ChatFinishReason::Stop),
+    ("cancelled", ChatFinishReason::Stop),
+    ("length", ChatFinishReason::Length),
+    ("length_reached", ChatFinishReason::Length),
+    ("max_tokens", ChatFinishReason::Length),
+    ("max_tokens_reached", ChatFinishReason::Length),
+    ("max_output_tokens", ChatFinishReason::Length),
+    ("truncated", ChatFinishReason::Length),
+    ("filtered", ChatFinishReason::ContentFilter),
+];
+
+/// Parts of words that tell their meaning, the strongest first.
+const HINTS: &[(&str, ChatFinishReason)] = &[
+    ("token_limit", ChatFinishReason::Length),
+    ("tool", ChatFinishReason::ToolCalls),
+    ("function", ChatFinishReason::FunctionCall),
+    ("content_filter", ChatFinishReason::ContentFilter),
+    ("content-filter", ChatFinishReason::ContentFilter),
+    ("contentfilter", ChatFinishReason::ContentFilter),
+    ("safety", ChatFinishReason::ContentFilter),
+    ("moderation", ChatFinishReason::ContentFilter),
+    ("policy", ChatFinishReason::ContentFilter),
+];
+
+impl ChatFinishReason {
+    /// Reads a backend's word for why it finished, in any case.
+    ///
+    /// ```
+    /// use callweave::compat::tool_call_aggregator::policy::{Reason, Word};
+    ///
+    /// assert_eq!(Reason::read(Some("REQUIRES_TOOL")), Word::Known(Reason::ToolCalls));
+    /// assert_eq!(Reason::read(Some("weird")), Word::Unknown);
+    /// assert_eq!(Reason::read(None), Word::Missing);
+    /// ```
+    pub fn read(wire_type: Option<&str>) -> BackendFinish {
+        let wire_type = wire_type.unwrap_or("").trim().to_lowercase();
+        if wire_type.is_empty() {
+            return BackendFinish::Missing;
+        }
+        let known = WORDS.iter().find(|(known, _)| *known == wire_type);
+        let hinted = || HINTS.iter().find(|(hint, _)| wire_type.contains(hint));
+        known.or_else(hinted).map_or(BackendFinish::Unknown, |&(_, reason)| BackendFinish::Known(reason))
+    }
+}
+
+/// Who said why the answer finished. The first in this order is believed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FinishSource {
+    /// Token counts that reached a limit.
+    TokenCount,
+    /// The stream was idle for too long.
+    StreamIdleTimeout,
+    /// The handler stopped the backend after calls.
+    ToolCutoff,
+    /// The provider.
+    Provider,
+    /// The backend, when its task was over.
+    TaskComplete,
+    /// The handler, when it closed the answer.
+    Finalizer,
+    /// There are calls.
+    ToolPresence,
+    /// There is a singular call.
+    FunctionPresence,
+    /// Nobody.
+    Fallback,
+}
+
+impl FinishSource {
+    fn rank(self) -> u8 {
+        match self {
+            Self::TokenCount | Self::StreamIdleTimeout | Self::ToolCutoff => 0,
+            Self::Provider | Self::TaskComplete => 1,
+            Self::Finalizer | Self::ToolPresence | Self::FunctionPresence => 2,
+            Self::Fallback => 3,
+        }
+    }
+}
+
+/// In which form calls are present.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CallPresence {
+    /// There are none.
+    #[default]
+    None,
+    /// As `tool_calls`.
+    Tools,
+    /// As a singular `function_call`.
+    Function,
+}
+
+impl CallPresence {
+    /// In which form these calls drive the finish reason: as `tool_calls` if there are some and all are complete.
+    ///
+    /// ```
+    /// use callweave::compat::tool_call_aggregator::Aggregator;
+    /// use callweave::compat::tool_call_aggregator::policy::Calls;
+    /// use serde_json::json;
+    ///
+    /// let mut aggregator = Aggregator::new();
+    /// assert_eq!(Calls::of(&aggregator.snapshot(None)), Calls::None);
+    /// let piece = |text: &str| json!({"tool_calls": [{"index": 0, "function": {"name": "f", "arguments": text}}]});
+    /// aggregator.ingest_delta(&piece("{\"a\":"), None);
+    /// assert_eq!(Calls::of(&aggregator.snapshot(None)), Calls::None);
+    /// aggregator.ingest_delta(&piece("1}"), None);
+    /// assert_eq!(Calls::of(&aggregator.snapshot(None)), Calls::Tools);
+    /// ```
+    pub fn of(calls: &[ToolCallRecord<'_>]) -> Self {
+        let is_complete = !calls.is_empty() && calls.iter().all(|call| !call.is_incomplete());
+        if is_complete { Self::Tools } else { Self::None }
+    }
+}
+
+/// The reason to report, and whose it is: of all that was said the most trustworthy, the first on ties; complete
+/// calls turn it into their own reason, whatever it is. Calls of which one is
+/// [incomplete](super::ToolCallRecord::is_incomplete) count as [`CallPresence::None`]: see [`CallPresence::of`].
+///
+/// ```
+/// use callweave::compat::tool_call_aggregator::policy::{Calls, Reason, Source, resolve};
+///
+/// let said = [(Reason::Length, Source::Provider)];
+/// assert_eq!(resolve(&said, Calls::Tools), (Reason::ToolCalls, Source::ToolPresence));
+/// assert_eq!(resolve(&[], Calls::None), (Reason::Stop, Source::Fallback));
+/// ```
+pub fn resolve(
+    said: &[(ChatFinishReason, FinishSource)],
+    calls: CallPresence,
+) -> (ChatFinishReason, FinishSource) {
+    let best = said.iter().copied().min_by_key(|(_, source)| source.rank());
+    let (reason, source) = best.unwrap_or((ChatFinishReason::Stop, FinishSource::Fallback));
+    let present = match calls {
+        CallPresence::Tools => (ChatFinishReason::ToolCalls, FinishSource::ToolPresence),
+        CallPresence::Function if reason != ChatFinishReason::ToolCalls => {
+            (ChatFinishReason::FunctionCall, FinishSource::FunctionPresence)
+        }
+        CallPresence::Function | CallPresence::None => return (reason, source),
+    };
+    if present.0 == reason { (reason, source) } else { present }
+}

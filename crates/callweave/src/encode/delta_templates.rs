@@ -1,0 +1,169 @@
+//! Frames that tell deltas: the next of a block differs from the one before in its text alone.
+//!
+//! An encoder writes the first delta of a block in full, its text as a [`WrittenDelta`], which knows afterwards where it
+//! stands. If the frame says nothing that only this delta says, it is kept ([`DeltaTemplates::keep`]), and what follows is told by
+//! the bytes around the text ([`DeltaTemplates::repeat`]). Every other event may change how deltas are told, and makes all frames
+//! unknown. Only token counts, which some providers send with every delta, do not: an encoder that writes them beside
+//! deltas must say so ([`DeltaTemplates::forget`]).
+
+use std::ops::Range;
+
+use crate::event::{BlockId, Event, EventKind};
+use crate::json::{JsonWriter, escape_bytes};
+
+/// How often a text may stand in one frame.
+const MAX_PLACES: usize = 3;
+/// How many blocks may grow beside each other.
+const MAX_BLOCKS: usize = 8;
+
+/// The text of a delta, and where it was written.
+pub(crate) struct WrittenDelta<'t> {
+    pub(crate) text: &'t str,
+    places: [Range<usize>; MAX_PLACES],
+    /// How often it was written, be it more than there are places.
+    count: usize,
+}
+
+impl<'t> WrittenDelta<'t> {
+    pub(crate) fn new(text: &'t str) -> Self {
+        Self { text, places: Default::default(), count: 0 }
+    }
+
+    /// Writes it as a member.
+    pub(crate) fn write(&mut self, key: &str, writer: &mut JsonWriter<'_>) {
+        writer.key(key);
+        let start = writer.0.len() + 1;
+        writer.string(self.text);
+        if let Some(place) = self.places.get_mut(self.count) {
+            *place = start..writer.0.len() - 1;
+        }
+        self.count += 1;
+    }
+
+    /// Says how much stands before what it was written into.
+    pub(crate) fn stands_behind(&mut self, length: usize) {
+        for place in &mut self.places {
+            *place = place.start + length..place.end + length;
+        }
+    }
+}
+
+/// The frames of the blocks that grow.
+#[derive(Default)]
+pub(crate) struct DeltaTemplates {
+    /// Those that are unknown stand last, for the memory they have.
+    stamps: Vec<DeltaTemplate>,
+    known: usize,
+}
+
+/// A frame without what differs.
+#[derive(Default)]
+struct DeltaTemplate {
+    block: Option<BlockId>,
+    bytes: Vec<u8>,
+    /// Where something is missing, in order.
+    holes: Vec<(usize, TemplateHole)>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum TemplateHole {
+    Text,
+    Number,
+}
+
+impl DeltaTemplates {
+    /// Tells a delta by the frame of its block; false if there is none, and for every other event.
+    #[inline]
+    pub(crate) fn repeat(&mut self, event: &Event<'_>, out: &mut Vec<u8>) -> bool {
+        self.repeat_numbered(event, 0, out)
+    }
+
+    /// The same where frames are numbered.
+    #[inline]
+    pub(crate) fn repeat_numbered(&mut self, event: &Event<'_>, number: u64, out: &mut Vec<u8>) -> bool {
+        match &event.body {
+            EventKind::Delta { block, text, .. } => {
+                let known = self.stamps[..self.known].iter().find(|stamp| stamp.block == Some(*block));
+                // Wires have their own ways to tell nothing.
+                let Some(stamp) = known.filter(|_| !text.is_empty()) else { return false };
+                stamp.fill(text, number, out);
+                true
+            }
+            EventKind::Usage { .. } => false,
+            _ => {
+                self.forget();
+                false
+            }
+        }
+    }
+
+    /// Makes all frames unknown.
+    pub(crate) fn forget(&mut self) {
+        self.known = 0;
+    }
+
+    /// Keeps a frame that tells a delta and nothing else. The encoder must have nothing more to remember of the
+    /// deltas that follow.
+    pub(crate) fn keep(&mut self, block: BlockId, frame: &[u8], piece: &WrittenDelta<'_>) {
+        self.keep_numbered(block, frame, piece, None);
+    }
+
+    /// The same where frames are numbered: where the number stands, if it does.
+    pub(crate) fn keep_numbered(
+        &mut self,
+        block: BlockId,
+        frame: &[u8],
+        piece: &WrittenDelta<'_>,
+        number: Option<Range<usize>>,
+    ) {
+        let Some(places) = piece.places.get(..piece.count).filter(|_| !piece.text.is_empty()) else { return };
+        let at = if self.known < MAX_BLOCKS { self.known } else { block.0 as usize % MAX_BLOCKS };
+        if at == self.stamps.len() {
+            self.stamps.push(DeltaTemplate::default());
+        }
+        let DeltaTemplate { block: of, bytes, holes } = &mut self.stamps[at];
+        *of = Some(block);
+        bytes.clear();
+        holes.clear();
+        let mut from = 0;
+        let numbers = number.into_iter().map(|place| (place, TemplateHole::Number));
+        // Numbers stand before texts on all wires.
+        for (place, hole) in numbers.chain(places.iter().cloned().map(|place| (place, TemplateHole::Text))) {
+            bytes.extend_from_slice(&frame[from..place.start]);
+            holes.push((bytes.len(), hole));
+            from = place.end;
+        }
+        bytes.extend_from_slice(&frame[from..]);
+        self.known = self.known.max(at + 1);
+    }
+}
+
+impl DeltaTemplate {
+    fn fill(&self, text: &str, number: u64, out: &mut Vec<u8>) {
+        let mut from = 0;
+        for &(at, hole) in &self.holes {
+            out.extend_from_slice(&self.bytes[from..at]);
+            match hole {
+                TemplateHole::Text => escape_bytes(text, out),
+                TemplateHole::Number => put_digits(number, out),
+            }
+            from = at;
+        }
+        out.extend_from_slice(&self.bytes[from..]);
+    }
+}
+
+/// Appends a number. Apart, or those that have none would wait for its arithmetic.
+#[inline(never)]
+fn put_digits(mut number: u64, out: &mut Vec<u8>) {
+    let mut digits = [0; 20];
+    let mut at = digits.len();
+    loop {
+        at -= 1;
+        digits[at] = b'0' + (number % 10) as u8;
+        number /= 10;
+        if number == 0 {
+            return out.extend_from_slice(&digits[at..]);
+        }
+    }
+}
