@@ -1,6 +1,6 @@
 //! No spans: the feature `tracing` is off.
 
-use super::{PromptAgent, StreamFailure, ResponseFacts, Processed};
+use super::{Processed, PromptAgent, ResponseFacts, StreamFailure};
 use crate::Result;
 use crate::json::Value;
 
