@@ -9,7 +9,7 @@
 //!
 //! Which of the values that nobody looked at become holes is learned from two frames: those in which they differ.
 //! Where a frame does not fit, it is read in full, and the shape gets more holes if it can. The number of a block, which
-//! is passed on as its [place](crate::fragment::Place::of), is a hole from the start: sooner or later it changes. Counts
+//! is passed on as its [place](crate::fragment::BlockKey::of), is a hole from the start: sooner or later it changes. Counts
 //! of tokens are looked at, but by nobody who looks at anything else: the object they stand in is [read
 //! again](crate::fragment::UsageReader), and no more.
 //!
