@@ -1,6 +1,7 @@
 //! The providers' official clients, through a running gateway, against every scripted model.
 
 use std::ffi::OsString;
+use std::process::Command;
 
 use crate::check::{Outcome, told};
 use crate::clients::{Script, play_all};
@@ -58,6 +59,7 @@ pub(crate) fn run() -> Result<Outcome, String> {
     for name in FOR_DEMO.into_iter().filter(|name| is_able(name)) {
         scripts.push(script(name, [format!("http://{}", serving[0].address)])?);
     }
+    run_readme(&format!("http://{}", serving[0].address))?;
     for Played { script: name, settings, upstreams, words } in PLAYED.iter().filter(|it| is_able(it.script)) {
         let upstream = free_address().map_err(|error| error.to_string())?;
         let mut text = (*settings).to_owned();
@@ -95,4 +97,20 @@ fn script(name: &str, words: impl IntoIterator<Item = String>) -> Result<Script,
     };
     let words = words.into_iter().map(OsString::from);
     Ok((program, std::iter::once(file.into()).chain(words).collect()))
+}
+
+/// Runs the Python of the README, which must print the call.
+fn run_readme(url: &str) -> Result<(), String> {
+    let path = root().join("README.md");
+    let text = std::fs::read_to_string(&path).map_err(told(&path))?;
+    let code = text.split_once("```python\n").and_then(|(_, rest)| rest.split_once("```"));
+    let (code, _) = code.ok_or("the README has no Python")?;
+    let mut python = Command::new(target().join("clients/bin/python"));
+    let output = python.args(["-c", &code.replace("http://127.0.0.1:2255", url)]).output();
+    let output = output.map_err(|error| error.to_string())?;
+    let printed = String::from_utf8_lossy(&output.stdout);
+    if output.status.success() && printed.contains("get_weather") && printed.contains("Paris") {
+        return Ok(());
+    }
+    Err(format!("the README's Python printed {printed:?}\n{}", String::from_utf8_lossy(&output.stderr)))
 }

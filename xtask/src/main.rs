@@ -15,6 +15,7 @@ mod gateway_clients;
 mod growth;
 mod instructions;
 mod licences;
+mod picture;
 mod readme;
 mod real_servers;
 mod scoreboard;
@@ -37,6 +38,7 @@ usage: cargo xtask agents [--all] [AGENT] [MODEL]
        cargo xtask fuzz [--seconds N] [TARGET]
        cargo xtask growth
        cargo xtask instructions [--guard|--record]
+       cargo xtask picture
        cargo xtask readme
        cargo xtask scoreboard dialects [--differences]
        cargo xtask scoreboard repair [--differences] [FILE]
@@ -54,6 +56,7 @@ fn main() -> ExitCode {
         ["dist", ref rest @ ..] => dist::run(rest),
         ["fuzz", ref rest @ ..] => fuzz::run(rest),
         ["growth"] => check::alone(growth::run),
+        ["picture"] => check::alone(picture::run),
         ["readme"] => check::alone(readme::run),
         ["instructions", ref rest @ ..] => instructions::run(rest),
         ["scoreboard", "dialects", ref rest @ ..] => scoreboard::dialects::run(rest),

@@ -31,6 +31,7 @@ const ELSEWHERE: &[(&str, &str)] = &[
         "starts agents that are not here; tests of the program run it with others in their place",
     ),
     ("git ", "changes the repository"),
+    ("llama-server ", "needs a model; the clients' tier starts servers of others"),
 ];
 
 /// Files that the README's commands read, and what lies there for them.
