@@ -65,7 +65,7 @@ pub(crate) fn run() -> Result<Outcome, String> {
         let mut text = (*settings).to_owned();
         for (name, protocol) in *upstreams {
             text.push_str(&format!(
-                "[upstreams.{name}]\nurl = \"http://{upstream}/v1\"\nprotocol = \"{protocol}\"\nmodels = [\"m\"]\n"
+                "[upstreams.{name}]\nbase_url = \"http://{upstream}/v1\"\nprotocol = \"{protocol}\"\nmodels = [\"m\"]\n"
             ));
         }
         let config = home.join(format!("{name}.toml"));

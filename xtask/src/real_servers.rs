@@ -44,8 +44,9 @@ pub(crate) fn run() -> Result<Outcome, String> {
 
     let config = home.join("real-servers.toml");
     let (one, two) = (llama_cpp_python.address, llama_server.address);
-    let upstream =
-        |name: &str, url: String, more: &str| format!("[upstreams.{name}]\nurl = \"http://{url}\"\n{more}\n");
+    let upstream = |name: &str, url: String, more: &str| {
+        format!("[upstreams.{name}]\nbase_url = \"http://{url}\"\n{more}\n")
+    };
     let chat = "protocol = \"openai-chat\"";
     let upstreams = [
         upstream("llama-cpp-python", format!("{one}/v1"), chat),

@@ -108,13 +108,13 @@ fn describe(upstream: &Upstream, text: &mut String) {
         false => {
             let spoken = config.spoken();
             let names: Vec<&str> = spoken.iter().map(|protocol| protocol.name).collect();
-            let _ = writeln!(text, "  {} at {}", names.join(" or "), shown_url(&config.url));
+            let _ = writeln!(text, "  {} at {}", names.join(" or "), shown_url(&config.base_url));
             if spoken.len() > 1 {
                 text.push_str(
                     "  protocol: the client's own if it is among these and answered, else the first\n",
                 );
             }
-            let key = match (&config.key_env, upstream.has_key()) {
+            let key = match (&config.api_key_env, upstream.has_key()) {
                 (Some(variable), true) => format!("the one in {variable}"),
                 (Some(variable), false) => format!("none: {variable} is not set"),
                 (None, _) => "the client's own".to_owned(),
@@ -147,7 +147,7 @@ fn describe(upstream: &Upstream, text: &mut String) {
     let invalid = match config.invalid {
         InvalidCalls::Pass => "is passed on".to_owned(),
         InvalidCalls::Error => "is an error".to_owned(),
-        InvalidCalls::Reask => format!("is sent back to the model, {} times at most", config.ask_again),
+        InvalidCalls::Reask => format!("is sent back to the model, {} times at most", config.reask),
     };
     let _ = writeln!(text, "  arguments: {repair}, {schema}; a call that cannot be run {invalid}");
     let stop = &upstream.engine().policy().stop;

@@ -8,7 +8,7 @@
 //!
 //! let config = Config::read(r#"
 //!     [upstreams.local]
-//!     url = "http://127.0.0.1:8000/v1"
+//!     base_url = "http://127.0.0.1:8000/v1"
 //!     dialect = "hermes"
 //!
 //!     [[models]]
@@ -18,7 +18,7 @@
 //! "#)?;
 //! assert_eq!(config.upstreams["local"].dialect, "hermes");
 //! assert!(Config::read("lissten = 1").is_err());
-//! # Ok::<(), callweave_gateway::config::Problem>(())
+//! # Ok::<(), callweave_gateway::config::ConfigProblem>(())
 //! ```
 
 mod address;
@@ -389,9 +389,9 @@ mod tests {
     fn what_is_named_must_exist() {
         assert!(Config::read("[[models]]\nname = \"a\"\nupstream = \"none\"").is_err());
         assert!(Config::read("default_upstream = \"none\"").is_err());
-        assert!(Config::read("[upstreams.a]\nurl = \"http://h\"\ndialect = \"klingon\"").is_err());
-        assert!(Config::read("[upstreams.a]\nurl = \"http://h\"\nprotocol = \"smtp\"").is_err());
-        assert!(Config::read("[upstreams.a]\nurl = \"ftp://h\"").is_err());
+        assert!(Config::read("[upstreams.a]\nbase_url = \"http://h\"\ndialect = \"klingon\"").is_err());
+        assert!(Config::read("[upstreams.a]\nbase_url = \"http://h\"\nprotocol = \"smtp\"").is_err());
+        assert!(Config::read("[upstreams.a]\nbase_url = \"ftp://h\"").is_err());
     }
 
     #[test]

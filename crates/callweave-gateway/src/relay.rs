@@ -162,7 +162,7 @@ pub(crate) async fn of_response(
     let target = gateway.routes.first(&format!("{}/-", upstream.name))?;
     let asked = async {
         let address =
-            address(&wire.under(&upstream.config.url, &path)).map_err(|fault| target.failure(&fault))?;
+            address(&wire.under(&upstream.config.base_url, &path)).map_err(|fault| target.failure(&fault))?;
         let sent = gateway.client.send_within(parts.method.clone(), address, sent, Bytes::new(), end).await;
         let mut reply = accepted(sent, &target, gateway.config.timeouts.idle).await?;
         let limit = usize::try_from(gateway.config.limits.answer).unwrap_or(usize::MAX);
@@ -249,7 +249,7 @@ async fn send(
     }
     TraceContext::of(headers).put(&mut sent);
     target.upstream.sign(wire, key.as_deref(), &mut sent);
-    let posted = match address(&wire.under(&target.upstream.config.url, path)) {
+    let posted = match address(&wire.under(&target.upstream.config.base_url, path)) {
         Ok(address) => {
             gateway.client.post(address, sent, body, Instant::now() + gateway.config.timeouts.answer).await
         }

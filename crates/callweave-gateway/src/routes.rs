@@ -174,9 +174,9 @@ mod tests {
     const TABLE: &str = r#"
         default_upstream = "b"
         [upstreams.a]
-        url = "http://a"
+        base_url = "http://a"
         [upstreams.b]
-        url = "http://b"
+        base_url = "http://b"
         [[models]]
         name = "claude-*"
         upstream = "a"

@@ -74,7 +74,7 @@ impl Upstream {
         limits: &LimitsConfig,
         shared: &Arc<SharedState>,
     ) -> Result<Self, callweave::Error> {
-        let key = config.key_env.as_deref().and_then(|variable| environment.get(variable));
+        let key = config.api_key_env.as_deref().and_then(|variable| environment.get(variable));
         let policy = config.policy(name, key, environment.stop(), limits);
         Ok(Self {
             name: name.to_owned(),

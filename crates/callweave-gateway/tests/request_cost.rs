@@ -72,7 +72,7 @@ fn answer(mut stream: BufReader<std::net::TcpStream>) {
 /// A gateway, on a runtime of this thread, whose memory is counted.
 fn gateway() -> (Arc<Gateway>, Runtime) {
     let config = format!(
-        "[upstreams.up]\nprotocol = \"openai-chat\"\nurl = \"http://{}/v1\"\nmodels = [\"m\"]\n",
+        "[upstreams.up]\nprotocol = \"openai-chat\"\nbase_url = \"http://{}/v1\"\nmodels = [\"m\"]\n",
         upstream()
     );
     let config = Config::read(&config).expect("a configuration");

@@ -117,7 +117,7 @@ fn a_request_takes_a_few_times_its_bytes_and_some_for_each_value() {
     for (protocol, path) in [("anthropic", "/v1/messages"), ("openai", "/v1/chat/completions")] {
         for target in ["anthropic-messages", "openai-chat", "gemini-generatecontent"] {
             let config = format!(
-                "default_upstream = \"u\"\n[upstreams.u]\nurl = \"http://{address}\"\nprotocol = \"{target}\"\n"
+                "default_upstream = \"u\"\n[upstreams.u]\nbase_url = \"http://{address}\"\nprotocol = \"{target}\"\n"
             );
             for (name, body) in bodies() {
                 let values = Tape::new().parse(&body).expect("JSON").value_count();

@@ -297,12 +297,12 @@ async fn every_scenario_is_right_on_every_endpoint() {
         [timeouts]
         keep_alive = 0.2
         [upstreams.up]
-        url = "http://{}/v1"
+        base_url = "http://{}/v1"
         retries = 0
         [upstreams.patient]
-        url = "http://{}/v1"
+        base_url = "http://{}/v1"
         [upstreams.demo]
-        url = "demo:"
+        base_url = "demo:"
         retries = 0
         "#,
         upstream.address, patient.address
@@ -408,7 +408,7 @@ async fn every_provider_gets_what_it_accepts() {
             if protocol == "openai-chat" { "v1" } else { "" }
         );
         config += &format!(
-            "[upstreams.{name}]\nurl = \"{}\"\nprotocol = \"{protocol}\"\nretries = 0\n{rest}\n",
+            "[upstreams.{name}]\nbase_url = \"{}\"\nprotocol = \"{protocol}\"\nretries = 0\n{rest}\n",
             url.trim_end_matches('/')
         );
     }

@@ -6,11 +6,11 @@
 //!
 //! ```
 //! use callweave::accumulator::Accumulator;
-//! use callweave::event::{BlockId, BlockKind, Body, DeltaKind, Event, Sink};
+//! use callweave::event::{BlockId, BlockKind, EventKind, DeltaKind, Event, Sink};
 //!
 //! let mut accumulator = Accumulator::new();
-//! accumulator.put(Event::new(0, Body::block_start(BlockId(0), BlockKind::Text)));
-//! accumulator.put(Event::new(0, Body::Delta { block: BlockId(0), kind: DeltaKind::Text, text: "Hello".into() }));
+//! accumulator.put(Event::new(0, EventKind::block_start(BlockId(0), BlockKind::Text)));
+//! accumulator.put(Event::new(0, EventKind::Delta { block: BlockId(0), kind: DeltaKind::Text, text: "Hello".into() }));
 //! assert_eq!(accumulator.message().text(), "Hello");
 //! ```
 

@@ -140,8 +140,8 @@ impl EncodeOptions {
     ///
     /// let cut = decode(b"data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"Hal\"}}]}\n\n")?;
     /// let (mut plain, mut failed) = (Vec::new(), Vec::new());
-    /// ANTHROPIC_MESSAGES.encode_whole(&cut, &EncodeOptions::normalized(), &mut plain);
-    /// ANTHROPIC_MESSAGES.encode_whole(&cut, &EncodeOptions::normalized().reporting_truncation(), &mut failed);
+    /// ANTHROPIC_MESSAGES.encode_body(&cut, &EncodeOptions::normalized(), &mut plain);
+    /// ANTHROPIC_MESSAGES.encode_body(&cut, &EncodeOptions::normalized().reporting_truncation(), &mut failed);
     /// assert!(decode(&plain)?.error().is_none());
     /// assert!(decode(&failed)?.error().is_some());
     /// # Ok::<(), callweave::Error>(())

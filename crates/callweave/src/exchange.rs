@@ -6,11 +6,11 @@
 //! ```text
 //!              ┌──────────────── reask ◀──────────────────┐
 //!              ▼                                           │ calls stay invalid
-//! open ─▶ Next::Send ──outgoing──▶ (the driver sends) ──accept──▶ Next::Read ◀─┐
+//! open ─▶ NextStep::Send ──outgoing──▶ (the driver sends) ──accept──▶ NextStep::Read ◀─┐
 //!              │                            │             │  push, silence ────┘
-//!              │ cannot be written          │ refuse      ├─ finish, fail ─▶ Next::Over
-//!              ▼                            ▼             └─ enough calls ─▶ Next::Interrupt ─interrupt─▶ Next::Over
-//!          Next::Over                   Next::Over
+//!              │ cannot be written          │ refuse      ├─ finish, fail ─▶ NextStep::Over
+//!              ▼                            ▼             └─ enough calls ─▶ NextStep::Interrupt ─interrupt─▶ NextStep::Over
+//!          NextStep::Over                   NextStep::Over
 //! ```
 //!
 //! The client's side is ready as soon as the model has said anything ([`Exchange::is_ready`]): until then a failure has its
@@ -18,17 +18,17 @@
 //! caller, bytes come in any cut, and nothing here waits.
 //!
 //! ```
-//! use callweave::exchange::{Engine, Exchange, Incoming, Next, Outgoing, Policy, http::ClientRoute};
+//! use callweave::exchange::{ExchangeEngine, Exchange, IncomingHead, NextStep, OutgoingRequest, ExchangePolicy, http::ClientEndpoint};
 //!
-//! let mut policy = Policy::default();
+//! let mut policy = ExchangePolicy::default();
 //! policy.base_url = "http://127.0.0.1:8000".to_owned();
-//! let engine = Engine::new(policy)?;
+//! let engine = ExchangeEngine::new(policy)?;
 //!
-//! let route = ClientRoute::find("/chat/completions").expect("a path of Chat's");
+//! let route = ClientEndpoint::find("/chat/completions").expect("a path of Chat's");
 //! let body = br#"{"model": "m", "messages": [{"role": "user", "content": "Look at the sky."}],
 //!     "tools": [{"type": "function", "function": {"name": "look", "parameters": {"type": "object"}}}]}"#;
-//! let mut exchange = engine.open(Incoming::new(route, &body[..], "1")).expect("a request that can be read");
-//! let Some(Outgoing::Request(request)) = exchange.take_outgoing() else { panic!("a request") };
+//! let mut exchange = engine.open(IncomingHead::new(route, &body[..], "1")).expect("a request that can be read");
+//! let Some(OutgoingRequest::Request(request)) = exchange.take_outgoing() else { panic!("a request") };
 //! assert_eq!(request.url, "http://127.0.0.1:8000/v1/chat/completions");
 //!
 //! // The driver sends it. The model has written its call into its text, and not quite as JSON:
@@ -37,7 +37,7 @@
 //! exchange.accept([("content-type", "application/json")]);
 //! exchange.push(answer);
 //! exchange.finish();
-//! assert_eq!(exchange.next(), Next::Over);
+//! assert_eq!(exchange.next(), NextStep::Over);
 //! assert_eq!(exchange.head().status, 200);
 //! let body = String::from_utf8(exchange.take_bytes()).expect("JSON");
 //! assert!(body.contains(r#""finish_reason":"tool_calls""#) && body.contains(r#"{\"at\": \"sky\"}"#), "{body}");

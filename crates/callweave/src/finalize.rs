@@ -129,9 +129,9 @@ impl Finalizer {
     /// clients shorten ids.
     ///
     /// ```
-    /// use callweave::close::Close;
+    /// use callweave::finalize::Finalizer;
     ///
-    /// let close = Close::with_seed("7f3a");
+    /// let close = Finalizer::with_seed("7f3a");
     /// let (one, other) = (close.made_id(0, 0), close.made_id(0, 1));
     /// assert_ne!(one[..10], other[..10]);
     /// ```

@@ -3,8 +3,8 @@
 //! tool calls; and back out again in the protocol that a client speaks.
 //!
 //! ```
-//! use callweave::read::Items;
-//! use callweave::{Decoder, Item, Tools, Value};
+//! use callweave::read::ItemReader;
+//! use callweave::{Decoder, LiveItem, Tools, Value};
 //!
 //! # let body = "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"<tool_call>{'name': 'look', \"}}]}\n\n\
 //! #     data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"'arguments': {'at': 'sky'}}</tool_call>\"}}]}\n\n\
@@ -16,15 +16,15 @@
 //!     .tools(Tools::from_json(&tools))
 //!     .repair() // arguments that are not quite JSON
 //!     .build();
-//! let mut items = Items::with(answer, decoder); // anything that can be read
+//! let mut items = ItemReader::with(answer, decoder); // anything that can be read
 //! while let Some(item) = items.next() {
 //!     match item? {
-//!         Item::Text(text) => print!("{text}"),
-//!         Item::Thought(thought) => eprint!("{thought}"),
-//!         Item::Call(call) => println!("{} … {:?}", call.name, call.arguments), // while it grows
-//!         Item::CallDone(call) => println!("{}({})", call.name, call.arguments()),
-//!         Item::Finish(reason) => println!("{reason}"),
-//!         Item::Error(error) => eprintln!("{error}"),
+//!         LiveItem::Text(text) => print!("{text}"),
+//!         LiveItem::Reasoning(thought) => eprint!("{thought}"),
+//!         LiveItem::Call(call) => println!("{} … {:?}", call.name, call.arguments), // while it grows
+//!         LiveItem::CallDone(call) => println!("{}({})", call.name, call.arguments()),
+//!         LiveItem::Finish(reason) => println!("{reason}"),
+//!         LiveItem::Error(error) => eprintln!("{error}"),
 //!         _ => {}
 //!     }
 //! }
@@ -38,7 +38,7 @@
 //! # The flow
 //!
 //! ```text
-//! bytes ─▶ framing ─▶ protocol ─▶ weave ─▶ Event ─▶ extractor, mend ─▶ close ─▶ Event ─┬▶ Accumulator ─▶ Message
+//! bytes ─▶ framing ─▶ protocol ─▶ weave ─▶ Event ─▶ extractor, mend ─▶ close ─▶ Event ─┬▶ Accumulator ─▶ RequestMessage
 //!                                                                                      └▶ Encoder ─▶ bytes
 //! ```
 //!

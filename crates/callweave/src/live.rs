@@ -51,15 +51,15 @@ pub struct CallDelta<'l> {
 /// Makes items of events, and keeps what they amount to.
 ///
 /// ```
-/// use callweave::live::{Item, Live};
+/// use callweave::live::{LiveItem, LiveView};
 /// use callweave::pipeline::Decoder;
 ///
-/// let (mut decoder, mut live) = (Decoder::detect(), Live::new());
+/// let (mut decoder, mut live) = (Decoder::detect(), LiveView::new());
 /// let mut events = Vec::new();
 /// decoder.push(b"data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"Hi\"}}]}\n\n", &mut events)?;
 /// decoder.finish(&mut events)?;
 /// for event in events {
-///     if let Some(Item::Text(text)) = live.put(event) {
+///     if let Some(LiveItem::Text(text)) = live.put(event) {
 ///         println!("{text}");
 ///     }
 /// }

@@ -1,20 +1,20 @@
 //! Items, events and messages from anything that can be read: a file, a socket, standard input.
 //!
 //! ```
-//! use callweave::live::Item;
+//! use callweave::live::LiveItem;
 //! use callweave::pipeline::Decoder;
-//! use callweave::read::Items;
+//! use callweave::read::ItemReader;
 //!
 //! let body = "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"Well. <tool_call>{\\\"name\\\": \\\"look\\\"}\"}}]}\n\n\
 //!     data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"</tool_call>\"},\"finish_reason\":\"stop\"}]}\n\n";
 //! let decoder = Decoder::builder().dialect("hermes").build();
-//! let mut items = Items::with(body.as_bytes(), decoder);
+//! let mut items = ItemReader::with(body.as_bytes(), decoder);
 //! while let Some(item) = items.next() {
 //!     match item? {
-//!         Item::Text(text) => print!("{text}"),
-//!         Item::Call(call) => println!("{} {:?}", call.name, call.arguments),
-//!         Item::CallDone(call) => assert_eq!(call.arguments(), "{}"),
-//!         Item::Finish(reason) => println!("{reason}"),
+//!         LiveItem::Text(text) => print!("{text}"),
+//!         LiveItem::Call(call) => println!("{} {:?}", call.name, call.arguments),
+//!         LiveItem::CallDone(call) => assert_eq!(call.arguments(), "{}"),
+//!         LiveItem::Finish(reason) => println!("{reason}"),
 //!         _ => {}
 //!     }
 //! }
@@ -25,10 +25,10 @@
 //! The events that these are made of, with all that the wire said:
 //!
 //! ```
-//! use callweave::read::Events;
+//! use callweave::read::EventReader;
 //!
 //! let body = "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"Hi\"},\"finish_reason\":\"stop\"}]}\n\n";
-//! for event in Events::new(body.as_bytes()) {
+//! for event in EventReader::new(body.as_bytes()) {
 //!     println!("{:?}", event?.body);
 //! }
 //! # Ok::<(), callweave::Error>(())

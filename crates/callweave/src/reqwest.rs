@@ -7,11 +7,11 @@
 //!
 //! ```
 //! # async fn ask() -> Result<(), Box<dyn std::error::Error>> {
-//! use callweave::exchange::Policy;
+//! use callweave::exchange::ExchangePolicy;
 //! use callweave::reqwest::ExchangeService;
 //!
 //! let client = reqwest::Client::new();
-//! let service = ExchangeService::new(client.clone(), Policy::default())?;
+//! let service = ExchangeService::new(client.clone(), ExchangePolicy::default())?;
 //!
 //! let body = r#"{"model": "m", "messages": [], "tools": [], "stream": true}"#;
 //! let request = client.post("http://127.0.0.1:8000/v1/chat/completions").body(body).build()?;
@@ -26,11 +26,11 @@
 //! # fn with_valid_calls() -> Result<(), Box<dyn std::error::Error>> {
 //! use async_openai::error::OpenAIError;
 //! use async_openai::middleware::{HttpRequestFactory, retry::OpenAIRetryLayer};
-//! use callweave::exchange::Policy;
+//! use callweave::exchange::ExchangePolicy;
 //! use callweave::reqwest::ExchangeService;
 //! use tower::{Layer, service_fn};
 //!
-//! let service = ExchangeService::new(reqwest::Client::new(), Policy::default())?;
+//! let service = ExchangeService::new(reqwest::Client::new(), ExchangePolicy::default())?;
 //! let service = service_fn(move |request: HttpRequestFactory| {
 //!     let service = service.clone();
 //!     async move { Ok::<_, OpenAIError>(service.execute(request.build().await?).await?) }

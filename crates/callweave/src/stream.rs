@@ -103,14 +103,14 @@ where
 /// What there is to follow while an answer comes. After an error there is no more.
 ///
 /// ```
-/// use callweave::live::Item;
-/// use callweave::stream::Items;
+/// use callweave::live::LiveItem;
+/// use callweave::stream::ItemStream;
 ///
 /// # futures::executor::block_on(async {
 /// let chunks = [Ok::<_, std::io::Error>("data: {\"choices\":[{\"index\":0,\"de"), Ok("lta\":{\"content\":\"Hi\"}}]}\n\n")];
-/// let mut items = Items::new(futures::stream::iter(chunks));
+/// let mut items = ItemStream::new(futures::stream::iter(chunks));
 /// while let Some(item) = items.next().await {
-///     if let Item::Text(text) = item? {
+///     if let LiveItem::Text(text) = item? {
 ///         print!("{text}");
 ///     }
 /// }

@@ -90,7 +90,7 @@ pub(crate) fn dying_upstream(callweave: &str, own: &str) {
     let config = std::env::temp_dir().join(format!("callweave-abuse-{}.toml", std::process::id()));
     let url = format!("http://{}/v1", upstream.address);
     let text = format!(
-        "[upstreams.up]\nurl = \"{url}\"\nprotocol = \"openai-chat\"\nmodels = [\"json\"]\nretries = 0\n[timeouts]\nidle = 7\nfirst_byte = 2\n"
+        "[upstreams.up]\nbase_url = \"{url}\"\nprotocol = \"openai-chat\"\nmodels = [\"json\"]\nretries = 0\n[timeouts]\nidle = 7\nfirst_byte = 2\n"
     );
     std::fs::write(&config, text).expect("a folder for what is temporary");
     let serve = |port: u16| {

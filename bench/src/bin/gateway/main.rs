@@ -52,7 +52,7 @@ fn measure(callweave: &str, rounds: usize, other: Option<&str>) {
     let relay = Process::start(&own, |port| vec!["relay".into(), port.to_string(), at.to_string()], None);
     let config = std::env::temp_dir().join(format!("callweave-bench-{}.toml", std::process::id()));
     let text = format!(
-        "[upstreams.up]\nurl = \"http://{at}/v1\"\nprotocol = \"openai-chat\"\nmodels = [\"json\"]\n[timeouts]\nidle = 600\n"
+        "[upstreams.up]\nbase_url = \"http://{at}/v1\"\nprotocol = \"openai-chat\"\nmodels = [\"json\"]\n[timeouts]\nidle = 600\n"
     );
     std::fs::write(&config, text).expect("a folder for what is temporary");
     let serve = |port: u16| {

@@ -93,8 +93,8 @@ pub(crate) struct ConfigSources {
     #[arg(long, value_name = "NAME", requires = "upstream")]
     dialect: Option<String>,
     /// The environment variable that holds its key; else the client's own is sent on
-    #[arg(long, value_name = "VARIABLE", requires = "upstream")]
-    key_env: Option<String>,
+    #[arg(long, alias = "key-env", value_name = "VARIABLE", requires = "upstream")]
+    api_key_env: Option<String>,
 }
 
 impl ConfigSources {
@@ -104,14 +104,14 @@ impl ConfigSources {
             (Some(path), _) => Config::open(path)?,
             (None, Some(url)) => {
                 let mut upstream = UpstreamConfig::default();
-                upstream.url = completed_url(url);
+                upstream.base_url = completed_url(url);
                 if let Some(name) = &self.upstream_protocol {
                     let Some(protocol) = Protocol::named(name) else {
                         bail!("{}", unknown_protocol(name));
                     };
                     upstream.protocol = protocol.name.to_owned();
                 }
-                upstream.key_env.clone_from(&self.key_env);
+                upstream.api_key_env.clone_from(&self.api_key_env);
                 if let Some(dialect) = &self.dialect {
                     upstream.dialect.clone_from(dialect);
                 }
@@ -205,7 +205,7 @@ fn greeting(config: &Config, address: SocketAddr) -> String {
             true => "scripted models, no network".to_owned(),
             false => {
                 let spoken: Vec<&str> = upstream.spoken().iter().map(|protocol| protocol.name).collect();
-                format!("{} at {}", spoken.join(" or "), shown_url(&upstream.url))
+                format!("{} at {}", spoken.join(" or "), shown_url(&upstream.base_url))
             }
         };
         let _ = writeln!(text, "  {name}/…  {what}");

@@ -218,7 +218,7 @@ fn people_say_in_many_ways_where_to_listen() {
 fn check_and_serve_say_the_same() {
     let config = file(
         "serve-check.toml",
-        "[upstreams.a]\nurl = \"http://user:PASSWORD@127.0.0.1:9/v1?key=QKEY\"\nkey_env = \"NOPE\"\n",
+        "[upstreams.a]\nbase_url = \"http://user:PASSWORD@127.0.0.1:9/v1?key=QKEY\"\napi_key_env = \"NOPE\"\n",
     );
     let told = run(&["check", "--offline", "--config", path(&config)], "").fine();
     let port = free().to_string();
@@ -239,11 +239,14 @@ fn check_and_serve_say_the_same() {
     let said = format!("{}{}", String::from_utf8_lossy(&said.stdout), String::from_utf8_lossy(&said.stderr));
     for text in [told.stdout(), &said] {
         assert!(text.contains("for this machine only"), "{text}");
-        assert!(text.contains("serve-check.toml: line 3: upstreams.a.key_env: NOPE is not set"), "{text}");
+        assert!(
+            text.contains("serve-check.toml: line 3: upstreams.a.api_key_env: NOPE is not set"),
+            "{text}"
+        );
         assert!(text.contains("http://127.0.0.1:9/v1?key=…"), "{text}");
         assert!(!text.contains("PASSWORD") && !text.contains("QKEY"), "{text}");
     }
-    let wrong = file("serve-wrong.toml", "[upstreams.a]\nurl = \"http://\"\nprovider = \"lamacp\"\n");
+    let wrong = file("serve-wrong.toml", "[upstreams.a]\nbase_url = \"http://\"\nprovider = \"lamacp\"\n");
     let told = run(&["check", "--config", path(&wrong)], "").bad("line 2");
     let said = run(&["serve", "--config", path(&wrong)], "").bad("line 3");
     assert_eq!(told.stderr(), said.stderr());

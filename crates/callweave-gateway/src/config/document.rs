@@ -14,9 +14,9 @@ const MAX: usize = 32;
 
 /// Keys that others have, and what they are called here.
 const ELSEWHERE: &[(&str, &str)] = &[
-    ("api_key", "a key does not stand in the file: name the variable that holds it as key_env"),
-    ("key", "a key does not stand in the file: name the variable that holds it as key_env"),
-    ("token", "a key does not stand in the file: name the variable that holds it as key_env"),
+    ("api_key", "a key does not stand in the file: name the variable that holds it as api_key_env"),
+    ("key", "a key does not stand in the file: name the variable that holds it as api_key_env"),
+    ("token", "a key does not stand in the file: name the variable that holds it as api_key_env"),
     ("port", "it is listen = \"127.0.0.1:PORT\" here"),
     ("host", "it is listen = \"ADDRESS:PORT\" here"),
     ("bind", "it is listen = \"ADDRESS:PORT\" here"),
@@ -24,6 +24,9 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ("max_retries", "it is retries here"),
     ("cors_origins", "it is allowed_origins here"),
 ];
+
+/// Keys of upstreams that have another name now. They are read, with a warning.
+const RENAMED: &[(&str, &str)] = &[("url", "base_url"), ("key_env", "api_key_env"), ("ask_again", "reask")];
 
 /// Reads a text. What cannot be read is left out and told; the rest is read nevertheless, so that all is told at once.
 pub(super) fn read(text: &str) -> (Config, Option<ConfigProblem>) {
@@ -46,7 +49,11 @@ pub(super) fn read(text: &str) -> (Config, Option<ConfigProblem>) {
     }
     let mut origin = ConfigOrigin::default();
     index(document.get_ref(), "", &mut |path, at| {
-        origin.put_line(path, line(Some(at..at)).unwrap_or_default());
+        let at = line(Some(at..at)).unwrap_or_default();
+        match renamed(path) {
+            Some((old, path)) => origin.put_renamed(old, path, at),
+            None => origin.put_line(path, at),
+        }
     });
     for _ in 0..MAX {
         match Config::deserialize(toml::Deserializer::from(document.clone())) {
@@ -61,6 +68,13 @@ pub(super) fn read(text: &str) -> (Config, Option<ConfigProblem>) {
         }
     }
     (Config { origin, ..Config::default() }, found)
+}
+
+/// The old name of an upstream's key, and the path that it has now.
+fn renamed(path: &str) -> Option<(&'static str, String)> {
+    let (upstream, key) = path.strip_prefix("upstreams.")?.split_once('.')?;
+    let (old, new) = RENAMED.iter().find(|(old, _)| *old == key)?;
+    Some((old, format!("upstreams.{upstream}.{new}")))
 }
 
 /// What is said of an error: serde's words, and what was probably meant.

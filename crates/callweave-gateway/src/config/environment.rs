@@ -86,7 +86,7 @@ impl<'e> Environment<'e> {
                 continue;
             }
             if base.is_some() {
-                config.origin.put_variable(format!("upstreams.{name}.url"), variable);
+                config.origin.put_variable(format!("upstreams.{name}.base_url"), variable);
             }
             let is_home =
                 base.as_deref().is_none_or(|base| Some(base.trim_end_matches('/')) == provider.base_url);
@@ -95,7 +95,8 @@ impl<'e> Environment<'e> {
                 (base, home) => base.or_else(|| home.map(str::to_owned)).unwrap_or_default(),
             };
             let key_env = key.filter(|_| has_key).map(str::to_owned);
-            let mut upstream = UpstreamConfig { url, key_env, ..UpstreamConfig::default() };
+            let mut upstream =
+                UpstreamConfig { base_url: url, api_key_env: key_env, ..UpstreamConfig::default() };
             // Who else speaks for OpenAI at another address may be any server of Chat.
             let is_openai = provider.protocols.contains(&&OPENAI_RESPONSES);
             if is_home || !is_openai || provider.base_url.is_none() {
@@ -162,7 +163,7 @@ mod tests {
         let config = environment(&[("ANTHROPIC_API_KEY", "k"), ("OLLAMA_HOST", "127.0.0.1:1")]).config();
         let names: Vec<_> = config.upstreams.keys().map(String::as_str).collect();
         assert_eq!(names, ["anthropic", "ollama"]);
-        assert_eq!(config.upstreams["ollama"].url, "http://127.0.0.1:1");
+        assert_eq!(config.upstreams["ollama"].base_url, "http://127.0.0.1:1");
         assert_eq!(config.models[0].name, "claude-*");
         assert!(config.check().is_ok());
         let config = environment(&[("MISTRAL_API_KEY", "k"), ("OPENROUTER_API_KEY", "k")]).config();

@@ -11,7 +11,7 @@ pub struct ConfigProblem {
     flaws: Vec<(Option<ValueOrigin>, String)>,
 }
 
-/// One thing that is wrong, or doubtful: the path of the key, such as `upstreams.local.url`, and what is said of it.
+/// One thing that is wrong, or doubtful: the path of the key, such as `upstreams.local.base_url`, and what is said of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ConfigFlaw {
     pub(crate) path: String,
@@ -30,6 +30,8 @@ enum ValueOrigin {
 pub(crate) struct ConfigOrigin {
     file: Option<String>,
     places: BTreeMap<String, ValueOrigin>,
+    /// Keys that stand in the file under their old names: the old name, and the path of today.
+    renamed: Vec<(&'static str, String)>,
 }
 
 impl ConfigFlaw {
@@ -41,6 +43,19 @@ impl ConfigFlaw {
 impl ConfigOrigin {
     pub(super) fn put_line(&mut self, path: &str, line: usize) {
         self.places.entry(path.to_owned()).or_insert(ValueOrigin::Line(line));
+    }
+
+    pub(super) fn put_renamed(&mut self, old: &'static str, path: String, line: usize) {
+        self.put_line(&path, line);
+        self.renamed.push((old, path));
+    }
+
+    /// A warning for each key that stands in the file under its old name.
+    pub(super) fn renamed(&self) -> impl Iterator<Item = ConfigFlaw> {
+        self.renamed.iter().map(|(old, path)| {
+            let (_, new) = path.rsplit_once('.').unwrap_or_default();
+            ConfigFlaw::new(path, format!("{old} is called {new} now"))
+        })
     }
 
     pub(super) fn put_variable(&mut self, path: String, variable: &'static str) {

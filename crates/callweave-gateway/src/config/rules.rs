@@ -116,11 +116,11 @@ impl Config {
 
     /// Nobody may ask itself.
     fn check_own(&self, name: &str, upstream: &UpstreamConfig, flaws: &mut Vec<ConfigFlaw>) {
-        if upstream.is_demo() || !address::is_own(&upstream.url, self.listen) {
+        if upstream.is_demo() || !address::is_own(&upstream.base_url, self.listen) {
             return;
         }
-        let path = format!("upstreams.{name}.url");
-        let (url, listen) = (shown_url(&upstream.url), self.listen);
+        let path = format!("upstreams.{name}.base_url");
+        let (url, listen) = (shown_url(&upstream.base_url), self.listen);
         let what = format!(
             "{url} is this gateway itself, which listens on {listen}: every request would come back to it"
         );
@@ -222,7 +222,7 @@ impl Config {
 
     /// What is doubtful, though it can be served.
     pub(crate) fn doubts(&self, environment: &Environment<'_>) -> Vec<ConfigFlaw> {
-        let mut doubts = Vec::new();
+        let mut doubts: Vec<ConfigFlaw> = self.origin.renamed().collect();
         if self.upstreams.is_empty() {
             doubts.push(ConfigFlaw::new(
                 "",
@@ -231,15 +231,16 @@ impl Config {
         }
         for (name, upstream) in &self.upstreams {
             let path = |key: &str| format!("upstreams.{name}.{key}");
-            if let Some(variable) = upstream.key_env.as_deref().filter(|name| environment.get(name).is_none())
+            if let Some(variable) =
+                upstream.api_key_env.as_deref().filter(|name| environment.get(name).is_none())
             {
                 let what = format!("{variable} is not set, so {name} is asked without a key");
-                doubts.push(ConfigFlaw::new(path("key_env"), what));
+                doubts.push(ConfigFlaw::new(path("api_key_env"), what));
             }
-            if address::has_user(&upstream.url) {
+            if address::has_user(&upstream.base_url) {
                 let what =
-                    "the name and the password in it are not sent: an upstream gets the key in key_env";
-                doubts.push(ConfigFlaw::new(path("url"), what));
+                    "the name and the password in it are not sent: an upstream gets the key in api_key_env";
+                doubts.push(ConfigFlaw::new(path("base_url"), what));
             }
         }
         doubts
@@ -264,9 +265,9 @@ impl UpstreamConfig {
             put("protocols", "protocol says the same for one: set either".to_owned());
         }
         if !self.is_demo()
-            && let Some(what) = address::fault(&self.url)
+            && let Some(what) = address::fault(&self.base_url)
         {
-            put("url", what);
+            put("base_url", what);
         }
         let dialects = ["auto", "none", "model"];
         if !dialects.contains(&self.dialect.as_str())
@@ -280,16 +281,16 @@ impl UpstreamConfig {
         {
             put("provider", unknown("provider", provider, providers()));
         }
-        if let Some(variable) = &self.key_env
+        if let Some(variable) = &self.api_key_env
             && (variable.is_empty() || variable.contains(['=', '\0', ' ']))
         {
             let what =
                 "it is the name of an environment variable, such as \"LOCAL_KEY\", and never the key itself";
-            put("key_env", what.to_owned());
+            put("api_key_env", what.to_owned());
         }
         let grace = self.stop_after_tools_grace_ms.unwrap_or_default();
         for (key, number, (least, most)) in [
-            ("ask_again", u64::from(self.ask_again), REPEATS),
+            ("reask", u64::from(self.reask), REPEATS),
             ("retries", u64::from(self.retries), REPEATS),
             ("stop_after_tools_grace_ms", grace, (0, 3_600_000)),
         ] {

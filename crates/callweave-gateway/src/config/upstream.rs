@@ -14,15 +14,15 @@ use super::LimitsConfig;
 pub struct UpstreamConfig {
     /// Its base URL: `http://127.0.0.1:8000/v1`; `demo:` for scripted models. What it has behind a `?` is sent with
     /// every request.
-    #[serde(alias = "base_url")]
-    pub url: String,
+    #[serde(alias = "url")]
+    pub base_url: String,
     /// The protocol it speaks; if neither this nor `protocols` is set, it is found out which it speaks.
     pub protocol: String,
     /// The protocols it speaks, in place of `protocol`: a client's own is preferred, the first is asked in else.
     pub protocols: Vec<String>,
     /// The environment variable that holds its key. Where none is named, the client's own key is sent on.
-    #[serde(alias = "api_key_env")]
-    pub key_env: Option<String>,
+    #[serde(alias = "key_env")]
+    pub api_key_env: Option<String>,
     /// Whose rules requests must keep, where the protocol is spoken by many.
     pub provider: Option<String>,
     /// The models it has, for lists; it is asked for them if none are named.
@@ -40,7 +40,8 @@ pub struct UpstreamConfig {
     /// What is done with a call that stays invalid.
     pub invalid: InvalidCalls,
     /// How often the model is asked again, at most.
-    pub ask_again: u32,
+    #[serde(alias = "ask_again")]
+    pub reask: u32,
     /// How often a request is sent again that failed before the first byte of its answer.
     pub retries: u32,
     /// How many requests may be sent again for each that is sent; ten are always saved up at first.
@@ -69,10 +70,10 @@ pub struct UpstreamConfig {
 impl Default for UpstreamConfig {
     fn default() -> Self {
         Self {
-            url: String::new(),
+            base_url: String::new(),
             protocol: String::new(),
             protocols: Vec::new(),
-            key_env: None,
+            api_key_env: None,
             provider: None,
             models: Vec::new(),
             dialect: "auto".to_owned(),
@@ -81,7 +82,7 @@ impl Default for UpstreamConfig {
             repair: true,
             schema: SchemaMode::default(),
             invalid: InvalidCalls::default(),
-            ask_again: 2,
+            reask: 2,
             retries: 2,
             retry_share: 0.2,
             retry_broken: false,
@@ -103,17 +104,17 @@ const SCRIPTED: &str = "demo:";
 impl UpstreamConfig {
     /// An upstream that speaks a protocol at a base URL, with everything on that makes calls better.
     pub fn at(url: impl Into<String>, protocol: &Protocol) -> Self {
-        Self { url: url.into(), protocol: protocol.name.to_owned(), ..Self::default() }
+        Self { base_url: url.into(), protocol: protocol.name.to_owned(), ..Self::default() }
     }
 
     /// The scripted models.
     pub fn demo() -> Self {
-        Self { url: SCRIPTED.to_owned(), ..Self::default() }
+        Self { base_url: SCRIPTED.to_owned(), ..Self::default() }
     }
 
     /// Whether it plays scripts.
     pub fn is_demo(&self) -> bool {
-        self.url.starts_with(SCRIPTED)
+        self.base_url.starts_with(SCRIPTED)
     }
 
     /// The protocols it may speak, the usual one first: those that are configured, or those of its provider. Those of a
@@ -124,7 +125,7 @@ impl UpstreamConfig {
             return configured.filter_map(Protocol::named).collect();
         }
         // Whoever serves others' models under a path of OpenAI's name speaks Chat there.
-        let has_openai_path = self.url.split(['/', '?']).skip(3).any(|part| part == "openai");
+        let has_openai_path = self.base_url.split(['/', '?']).skip(3).any(|part| part == "openai");
         match self.known_provider() {
             _ if self.is_demo() => vec![&protocol::OPENAI_CHAT],
             Some(_) if has_openai_path => vec![&protocol::OPENAI_CHAT],
@@ -148,7 +149,7 @@ impl UpstreamConfig {
     pub fn known_provider(&self) -> Option<&'static Provider> {
         match &self.provider {
             Some(name) => Provider::named(name),
-            None => Provider::at(&self.url),
+            None => Provider::at(&self.base_url),
         }
     }
 
@@ -170,10 +171,10 @@ impl UpstreamConfig {
         let mut spoken = self.spoken().into_iter();
         policy.protocol = spoken.next();
         policy.other_protocols = spoken.collect();
-        policy.base_url.clone_from(&self.url);
+        policy.base_url.clone_from(&self.base_url);
         policy.api_key = api_key;
         // A key that was to be configured is not replaced by one that is meant for somebody else.
-        policy.forwards_client_key = self.key_env.is_none();
+        policy.forwards_client_key = self.api_key_env.is_none();
         policy.provider.clone_from(&self.provider);
         policy.dialect.clone_from(&self.dialect);
         policy.splits_reasoning = self.reasoning;
@@ -181,7 +182,7 @@ impl UpstreamConfig {
         policy.repair = self.repair;
         policy.schema = self.schema;
         policy.invalid_calls = self.invalid;
-        policy.max_reasks = self.ask_again;
+        policy.max_reasks = self.reask;
         policy.seals_in_ids = self.seals_in_ids;
         policy.keeps_responses = self.keeps_responses;
         policy.stop = self.stop().or(stop);

@@ -53,7 +53,7 @@ async fn a_name_never_leads_to_another_path_of_an_upstream() {
 async fn the_query_of_a_base_url_stays_behind_the_path() {
     let far = Far::start(vec![whole(200, &answered("hi")); 2]).await;
     let config = format!(
-        "[upstreams.far]\nurl = \"{}/v1?key=QKEY\"",
+        "[upstreams.far]\nbase_url = \"{}/v1?key=QKEY\"",
         far.url.replace("http://", "http://user:PASSWORD@")
     );
     let gateway = gateway(&config);

@@ -9,7 +9,7 @@ use crate::far::{Far, Then, broken, stream, whole};
 use crate::support::{Got, chat, gateway, messages, metric, post, responses};
 
 fn demo(rest: &str) -> String {
-    format!("[upstreams.demo]\nurl = \"demo:\"\n{rest}")
+    format!("[upstreams.demo]\nbase_url = \"demo:\"\n{rest}")
 }
 
 #[tokio::test]
@@ -50,7 +50,7 @@ async fn the_tokens_of_all_answers_are_counted() {
 
 #[tokio::test]
 async fn asking_again_has_an_end() {
-    let gateway = gateway(&demo("invalid = \"ask_again\"\nask_again = 0"));
+    let gateway = gateway(&demo("invalid = \"ask_again\"\nreask = 0"));
     let got = post(&gateway, "/v1/chat/completions", &chat("demo/lacking-once", false)).await;
     assert_eq!(got.json()["choices"][0]["finish_reason"], "tool_calls", "{}", got.text);
     assert_eq!(metric(&gateway, "callweave_tool_calls_total{outcome=\"retried\"").await, 0);
@@ -134,7 +134,7 @@ fn three(last: &str, is_streamed: bool) -> Vec<(String, Then)> {
         .collect()
 }
 
-const ASKING: &str = "retries = 0\ninvalid = \"ask_again\"\nask_again = 2";
+const ASKING: &str = "retries = 0\ninvalid = \"ask_again\"\nreask = 2";
 const CALLS: &str = "callweave_tool_calls_total{outcome=";
 
 /// The three clients: where each asks, what, and where its counts of tokens are.

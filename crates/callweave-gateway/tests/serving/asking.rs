@@ -96,7 +96,7 @@ async fn models_are_listed_in_each_clients_shape() {
 
 #[tokio::test]
 async fn errors_have_the_clients_own_shape_and_keep_their_status() {
-    let gateway = gateway("[upstreams.demo]\nurl = \"demo:\"\nretries = 0");
+    let gateway = gateway("[upstreams.demo]\nbase_url = \"demo:\"\nretries = 0");
     for (model, status) in
         [("status-400", 400), ("status-401", 401), ("status-429", 429), ("status-500", 500)]
     {
@@ -180,7 +180,7 @@ async fn an_upstream_over_http_is_asked_in_its_protocol() {
         ["openai-chat", "openai-responses", "anthropic-messages", "gemini-generatecontent", "ollama"]
     {
         let config = format!(
-            "default_upstream = \"far\"\n[upstreams.far]\nurl = \"{behind}\"\nprotocol = \"{protocol}\""
+            "default_upstream = \"far\"\n[upstreams.far]\nbase_url = \"{behind}\"\nprotocol = \"{protocol}\""
         );
         let gateway = gateway(&config);
         let got = post(&gateway, "/v1/chat/completions", &chat("far/demo/hermes", true)).await;
@@ -196,7 +196,7 @@ async fn bytes_stay_as_they_are_where_nothing_is_to_be_done() {
     let behind = gateway(&format!("listen = \"127.0.0.1:0\"\n{row}"));
     let far = listening(behind.clone()).await;
     let plain = format!(
-        "default_upstream = \"far\"\n[upstreams.far]\nurl = \"{far}\"\ndialect = \"none\"\nrepair = false\nschema = \"off\""
+        "default_upstream = \"far\"\n[upstreams.far]\nbase_url = \"{far}\"\ndialect = \"none\"\nrepair = false\nschema = \"off\""
     );
     let gateway = gateway(&plain);
     for is_streamed in [false, true] {

@@ -13,7 +13,7 @@ fn wrong(text: &str) -> Vec<String> {
 
 #[test]
 fn every_problem_has_its_line_what_is_allowed_and_what_was_meant() {
-    let up = "[upstreams.a]\nurl = \"http://h\"\n";
+    let up = "[upstreams.a]\nbase_url = \"http://h\"\n";
     for (text, parts) in [
         (
             format!("{up}provider = \"mistrl\""),
@@ -27,19 +27,19 @@ fn every_problem_has_its_line_what_is_allowed_and_what_was_meant() {
         (format!("{up}invalid = \"passs\""), &["line 3", "mean `pass`?"]),
         (format!("{up}retrys = 3"), &["line 3", "mean `retries`?"]),
         (format!("{up}api_key = \"sk-x\""), &["line 3", "key_env"]),
-        (format!("{up}key_env = \"\""), &["line 3", "environment variable"]),
+        (format!("{up}api_key_env = \"\""), &["line 3", "environment variable"]),
         (format!("{up}retries = 4294967295"), &["line 3", "from 0 to 100"]),
         (format!("{up}retries = -1"), &["line 3"]),
-        ("[upstreams.a]\nurl = \"http://\"".to_owned(), &["line 2: upstreams.a.url: "]),
-        ("[upstreams.a]\nurl = \"http://h h/\"".to_owned(), &["line 2"]),
-        ("[upstreams.a]\nurl = \"http://h:99999\"".to_owned(), &["line 2", "port"]),
-        ("[upstreams.a]\nurl = \"http://:80\"".to_owned(), &["line 2"]),
+        ("[upstreams.a]\nbase_url = \"http://\"".to_owned(), &["line 2: upstreams.a.base_url: "]),
+        ("[upstreams.a]\nbase_url = \"http://h h/\"".to_owned(), &["line 2"]),
+        ("[upstreams.a]\nbase_url = \"http://h:99999\"".to_owned(), &["line 2", "port"]),
+        ("[upstreams.a]\nbase_url = \"http://:80\"".to_owned(), &["line 2"]),
         (
-            "[upstreams.a]\nurl = \"localhost:8000\"".to_owned(),
+            "[upstreams.a]\nbase_url = \"localhost:8000\"".to_owned(),
             &["line 2", "mean \"http://localhost:8000\"?"],
         ),
-        ("[upstreams.a]\nprotocol = \"ollama\"".to_owned(), &["line 1: upstreams.a.url: ", "missing"]),
-        ("\n[upstreams.\"a/b\"]\nurl = \"http://h\"".to_owned(), &["line 2", "no /"]),
+        ("[upstreams.a]\nprotocol = \"ollama\"".to_owned(), &["line 1: upstreams.a.base_url: ", "missing"]),
+        ("\n[upstreams.\"a/b\"]\nbase_url = \"http://h\"".to_owned(), &["line 2", "no /"]),
         (format!("default_upstream = \"b\"\n{up}"), &["line 1: default_upstream: ", "\"b\"", "known: a"]),
         ("default_upstream = \"demo\"".to_owned(), &["line 1", "demo = true"]),
         (
@@ -96,7 +96,7 @@ fn every_problem_has_its_line_what_is_allowed_and_what_was_meant() {
 
 #[test]
 fn all_problems_are_told_at_once() {
-    let text = "lissten = 1\nallow_open = 3\ndefault_upstream = \"b\"\n[upstreams.a]\nurl = \"http://\"\nprovider = \"nobody\"\nbodi = 2\n[limits]\nbody = 0\nconcurrent = \"many\"\n[[models]]\nname = \"x\"\n";
+    let text = "lissten = 1\nallow_open = 3\ndefault_upstream = \"b\"\n[upstreams.a]\nbase_url = \"http://\"\nprovider = \"nobody\"\nbodi = 2\n[limits]\nbody = 0\nconcurrent = \"many\"\n[[models]]\nname = \"x\"\n";
     let told = wrong(text);
     let row = "[[models]]\nname = \"a\"\nupstream = \"b\"\nfallbacks = [\"a\"]";
     assert_eq!(wrong(row).len(), 1, "{:?}", wrong(row));
@@ -122,7 +122,7 @@ fn the_words_of_others_are_understood() {
     let config = Config::read("listen = 81\n[upstreams.a]\nbase_url = \"http://h\"\napi_key_env = \"K\"")
         .expect("valid");
     assert_eq!(
-        (config.upstreams["a"].url.as_str(), config.upstreams["a"].key_env.as_deref()),
+        (config.upstreams["a"].base_url.as_str(), config.upstreams["a"].api_key_env.as_deref()),
         ("http://h", Some("K"))
     );
     assert_eq!(config.listen.to_string(), "127.0.0.1:81");
@@ -130,11 +130,11 @@ fn the_words_of_others_are_understood() {
 
 #[test]
 fn nobody_asks_itself() {
-    let up = |url: &str| format!("[upstreams.a]\nurl = \"{url}\"");
+    let up = |url: &str| format!("[upstreams.a]\nbase_url = \"{url}\"");
     for url in ["http://127.0.0.1:2255", "http://localhost:2255/v1", "http://0.0.0.0:2255/v1"] {
         let [line] = &wrong(&up(url))[..] else { panic!("{url}") };
         assert!(
-            line.starts_with("line 2: upstreams.a.url: ") && line.contains("this gateway itself"),
+            line.starts_with("line 2: upstreams.a.base_url: ") && line.contains("this gateway itself"),
             "{line}"
         );
     }
@@ -177,7 +177,13 @@ async fn what_is_doubtful_is_told_with_its_line_and_without_secrets() {
     let gateway =
         Gateway::new(Config::read(text).expect("valid"), &Environment::of(|_| None)).expect("a gateway");
     let warnings = gateway.warnings().join("\n");
-    assert!(warnings.contains("line 3: upstreams.a.key_env: NOPE is not set"), "{warnings}");
+    assert!(warnings.contains("line 3: upstreams.a.api_key_env: NOPE is not set"), "{warnings}");
+    // Both stand there under their old names.
+    for renamed in
+        ["line 2: upstreams.a.base_url: url is called base_url now", "key_env is called api_key_env now"]
+    {
+        assert!(warnings.contains(renamed), "{warnings}");
+    }
     let explained = gateway.explain();
     assert!(
         explained.contains("http://127.0.0.1:9/v1?key=…")
@@ -191,7 +197,7 @@ async fn what_is_doubtful_is_told_with_its_line_and_without_secrets() {
         assert!(!text.contains("PASSWORD") && !text.contains("QKEY") && !text.contains("user:"), "{text}");
     }
     // And with a wrong URL, what is wrong is told without them.
-    let wrong = wrong("[upstreams.a]\nurl = \"http://user:PASSWORD@h:99999/?key=QKEY\"").join("\n");
+    let wrong = wrong("[upstreams.a]\nbase_url = \"http://user:PASSWORD@h:99999/?key=QKEY\"").join("\n");
     assert!(wrong.contains("h:99999") && !wrong.contains("PASSWORD") && !wrong.contains("QKEY"), "{wrong}");
 }
 
@@ -200,7 +206,7 @@ async fn scripted_models_are_served_only_where_somebody_asks_for_them() {
     let configured = |text: &str, environment: Environment<'_>| {
         Gateway::new(Config::read(text).expect("valid"), &environment).expect("a gateway")
     };
-    let text = "[upstreams.a]\nurl = \"http://127.0.0.1:9\"\nmodels = [\"m\"]";
+    let text = "[upstreams.a]\nbase_url = \"http://127.0.0.1:9\"\nmodels = [\"m\"]";
     let listed = |text: String| -> Vec<String> {
         let list: serde_json::Value = serde_json::from_str(&text).expect("JSON");
         let names = list["data"].as_array().expect("a list").iter();
@@ -221,7 +227,7 @@ async fn scripted_models_are_served_only_where_somebody_asks_for_them() {
     );
     // An upstream that is one by its URL is one.
     assert_eq!(
-        get(&gateway("[upstreams.mine]\nurl = \"demo:\""), "/v1/models/mine/hermes").await.status,
+        get(&gateway("[upstreams.mine]\nbase_url = \"demo:\""), "/v1/models/mine/hermes").await.status,
         200
     );
 }

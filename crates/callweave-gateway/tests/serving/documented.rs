@@ -31,7 +31,7 @@ fn every_key_is_in_the_example_or_in_a_table() {
     let example = example();
     for (head, table) in [
         ("", ""),
-        ("[upstreams.", "[upstreams.x]\nurl = \"http://h\""),
+        ("[upstreams.", "[upstreams.x]\nbase_url = \"http://h\""),
         ("[[models]]", "[[models]]\nname = \"a\"\nupstream = \"b\""),
         ("[limits]", "[limits]"),
         ("[timeouts]", "[timeouts]"),
@@ -64,7 +64,7 @@ fn every_key_is_in_the_example_or_in_a_table() {
 #[test]
 fn the_example_can_be_read_and_tells_the_defaults() {
     let config = Config::read(&example()).unwrap_or_else(|problem| panic!("{problem}"));
-    let usual = Config::read("[upstreams.local]\nurl = \"http://127.0.0.1:8000/v1\"").expect("valid");
+    let usual = Config::read("[upstreams.local]\nbase_url = \"http://127.0.0.1:8000/v1\"").expect("valid");
     let table =
         |config: &Config| format!("{:?}", (&config.limits, &config.timeouts, &config.store, config.listen));
     assert_eq!(table(&config), table(&usual));
@@ -73,7 +73,7 @@ fn the_example_can_be_read_and_tells_the_defaults() {
         let own = (upstream.spoken()[0].name, &upstream.dialect, upstream.splits_reasoning(), upstream.tools);
         format!(
             "{own:?} {:?} {:?}",
-            (upstream.repair, upstream.schema, upstream.invalid, upstream.ask_again, upstream.retries),
+            (upstream.repair, upstream.schema, upstream.invalid, upstream.reask, upstream.retries),
             (upstream.retry_share, upstream.retry_broken)
         )
     };
@@ -83,7 +83,7 @@ fn the_example_can_be_read_and_tells_the_defaults() {
 #[test]
 fn every_protocol_of_an_upstream_is_told() {
     for protocol in TABLE {
-        let config = format!("[upstreams.x]\nurl = \"http://h\"\nprotocol = \"{}\"", protocol.name);
+        let config = format!("[upstreams.x]\nbase_url = \"http://h\"\nprotocol = \"{}\"", protocol.name);
         let is_told =
             example().lines().any(|line| line.starts_with("protocol =") && line.contains(protocol.name));
         assert_eq!(Config::read(&config).is_ok(), is_told, "{}", protocol.name);
@@ -116,7 +116,8 @@ fn every_provider_is_told() {
 
 #[test]
 fn every_provider_can_be_named_and_no_other_can() {
-    let with = |name: &str| Config::read(&format!("[upstreams.x]\nurl = \"http://h\"\nprovider = {name:?}"));
+    let with =
+        |name: &str| Config::read(&format!("[upstreams.x]\nbase_url = \"http://h\"\nprovider = {name:?}"));
     for provider in callweave::provider::TABLE {
         for name in std::iter::once(&provider.name).chain(provider.aliases) {
             assert_eq!(with(name).is_ok(), !provider.protocols.is_empty(), "{name}");

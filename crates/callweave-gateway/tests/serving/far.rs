@@ -78,7 +78,7 @@ impl Far {
         // Whatever path it is asked at, it says what it was told to: mostly in Chat.
         let protocol = if rest.contains("protocol") { "" } else { "protocol = \"openai-chat\"" };
         gateway(&format!(
-            "default_upstream = \"far\"\n{before}\n[upstreams.far]\nurl = \"{}\"\n{protocol}\n{rest}",
+            "default_upstream = \"far\"\n{before}\n[upstreams.far]\nbase_url = \"{}\"\n{protocol}\n{rest}",
             self.url
         ))
     }
@@ -325,7 +325,7 @@ async fn a_connection_serves_the_next_request_after_a_stream() {
             tokio::spawn(async move { tokio::io::copy_bidirectional(&mut from, &mut to).await });
         }
     });
-    let gateway = gateway(&format!("[upstreams.far]\nurl = \"http://{front}\""));
+    let gateway = gateway(&format!("[upstreams.far]\nbase_url = \"http://{front}\""));
     for is_streamed in [true, false, true, true] {
         let got = post(&gateway, "/v1/chat/completions", &chat("far/demo/hermes", is_streamed)).await;
         assert_eq!(got.status, 200, "{}", got.text);

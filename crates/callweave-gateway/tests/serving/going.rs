@@ -104,11 +104,11 @@ async fn a_request_that_goes_round_is_ended() {
     let second = port.local_addr().expect("an address");
     drop(port);
     let one = gateway(&format!(
-        "listen = \"127.0.0.1:0\"\ndefault_upstream = \"two\"\n[upstreams.two]\nurl = \"http://{second}\"\nprotocol = \"anthropic-messages\""
+        "listen = \"127.0.0.1:0\"\ndefault_upstream = \"two\"\n[upstreams.two]\nbase_url = \"http://{second}\"\nprotocol = \"anthropic-messages\""
     ));
     let first = listening(one.clone()).await;
     let two = gateway(&format!(
-        "listen = \"{second}\"\ndefault_upstream = \"one\"\n[upstreams.one]\nurl = \"{first}\"\nretries = 5"
+        "listen = \"{second}\"\ndefault_upstream = \"one\"\n[upstreams.one]\nbase_url = \"{first}\"\nretries = 5"
     ));
     listening(two.clone()).await;
     for (path, body, is_streamed) in [

@@ -85,7 +85,7 @@ async fn a_connection_is_waited_for_only_so_long() {
     }
     assert!(queue.iter().any(Result::is_err), "the queue takes everybody");
     let gateway = gateway(&format!(
-        "default_upstream = \"far\"\n[timeouts]\nconnect = 0.2\n[upstreams.far]\nurl = \"http://{address}\"\nretries = 0"
+        "default_upstream = \"far\"\n[timeouts]\nconnect = 0.2\n[upstreams.far]\nbase_url = \"http://{address}\"\nretries = 0"
     ));
     let began = Instant::now();
     let got = post(&gateway, "/v1/messages", &messages("x", false)).await;

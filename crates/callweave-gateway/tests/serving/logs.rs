@@ -92,7 +92,7 @@ async fn no_key_and_no_content_is_logged() {
     }
     let far = Far::start(answers).await;
     let config = format!(
-        "default_upstream = \"far\"\nclient_keys = [\"{}\"]\n[upstreams.far]\nurl = \"{}\"\nprotocol = \"openai-chat\"\nkey_env = \"FAR_KEY\"\nretries = 0\ninvalid = \"ask_again\"",
+        "default_upstream = \"far\"\nclient_keys = [\"{}\"]\n[upstreams.far]\nbase_url = \"{}\"\nprotocol = \"openai-chat\"\napi_key_env = \"FAR_KEY\"\nretries = 0\ninvalid = \"ask_again\"",
         KeyDigest::of("sk-client-key"),
         far.url
     );
@@ -199,7 +199,7 @@ async fn every_request_is_logged_with_its_trace_and_what_became_of_it() {
     }
     assert!(line["ms"].is_f64() && line["first_ms"].is_f64() && line["error"].is_null(), "{line}");
     // Without a trace of the client's one begins here, and another for each request.
-    let own = gateway("[upstreams.demo]\nurl = \"demo:\"\nretries = 0");
+    let own = gateway("[upstreams.demo]\nbase_url = \"demo:\"\nretries = 0");
     post(&own, "/v1/messages", &messages("demo/status-500", true)).await;
     post(&own, "/v1/messages", &messages("demo/abrupt-end", true)).await;
     let lines = log.answered();
@@ -217,7 +217,7 @@ async fn levels_say_whom_a_line_concerns() {
     let refusal = |status| whole(status, &json!({"error": {"message": "no"}}));
     let far = Far::start(vec![refusal(400), refusal(500), refusal(401), whole(200, &answered("hi"))]).await;
     let text = format!(
-        "demo = true\ndefault_upstream = \"far\"\n[upstreams.far]\nurl = \"{}\"\nretries = 0\nkey_env = \"K\"\n[[models]]\nname = \"best\"\nupstream = \"demo\"\nmodel = \"status-401\"\nfallbacks = [\"demo/hermes\"]",
+        "demo = true\ndefault_upstream = \"far\"\n[upstreams.far]\nbase_url = \"{}\"\nretries = 0\napi_key_env = \"K\"\n[[models]]\nname = \"best\"\nupstream = \"demo\"\nmodel = \"status-401\"\nfallbacks = [\"demo/hermes\"]",
         far.url
     );
     let environment = Environment::of(|name| (name == "K").then(|| "k".to_owned()));

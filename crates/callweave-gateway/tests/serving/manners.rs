@@ -50,7 +50,7 @@ async fn an_upstream_that_says_nothing_more_is_given_up() {
 
 #[tokio::test]
 async fn what_breaks_off_ends_with_an_error_and_no_word_of_success() {
-    let gateway = gateway("[upstreams.demo]\nurl = \"demo:\"\nretries = 0");
+    let gateway = gateway("[upstreams.demo]\nbase_url = \"demo:\"\nretries = 0");
     for model in ["demo/abrupt-end", "demo/error-mid-stream", "demo/garbage"] {
         let got = post(&gateway, "/v1/chat/completions", &chat(model, true)).await;
         assert!(got.text.contains("\"error\":{"), "{model}: {}", got.text);
@@ -91,7 +91,7 @@ async fn others_answer_where_one_cannot() {
 async fn a_client_that_leaves_takes_the_upstream_with_it() {
     let behind = gateway("listen = \"127.0.0.1:0\"");
     let far = listening(behind.clone()).await;
-    let gateway = gateway(&format!("default_upstream = \"far\"\n[upstreams.far]\nurl = \"{far}\""));
+    let gateway = gateway(&format!("default_upstream = \"far\"\n[upstreams.far]\nbase_url = \"{far}\""));
     let body = chat("far/demo/slow", true).to_string();
     let response = gateway.handle(request(Method::POST, "/v1/chat/completions", &[], &body)).await;
     let mut body = response.into_body();
@@ -138,19 +138,20 @@ async fn the_key_that_was_configured_is_sent_and_never_the_clients() {
     let behind =
         gateway(&format!("listen = \"127.0.0.1:0\"\nclient_keys = [\"{}\"]", KeyDigest::of("theirs")));
     let far = listening(behind).await;
-    let config = |key: &str| format!("default_upstream = \"far\"\n[upstreams.far]\nurl = \"{far}\"\n{key}");
+    let config =
+        |key: &str| format!("default_upstream = \"far\"\n[upstreams.far]\nbase_url = \"{far}\"\n{key}");
     let ask = |gateway, key: &'static str| async move {
         let body = chat("far/demo/hermes", false).to_string();
         send(&gateway, request(Method::POST, "/v1/chat/completions", &[("authorization", key)], &body))
             .await
             .status
     };
-    let own = callweave_gateway::config::Config::read(&config("key_env = \"FAR\"")).expect("valid");
+    let own = callweave_gateway::config::Config::read(&config("api_key_env = \"FAR\"")).expect("valid");
     let environment =
         callweave_gateway::config::Environment::of(|name| (name == "FAR").then(|| "theirs".to_owned()));
     let configured = callweave_gateway::Gateway::new(own, &environment).expect("a gateway");
     assert_eq!(ask(configured, "Bearer mine").await, 200);
-    assert_eq!(ask(gateway(&config("key_env = \"FAR\"")), "Bearer theirs").await, 401);
+    assert_eq!(ask(gateway(&config("api_key_env = \"FAR\"")), "Bearer theirs").await, 401);
     assert_eq!(ask(gateway(&config("")), "Bearer theirs").await, 200);
     assert_eq!(ask(gateway(&config("")), "Bearer mine").await, 401);
     // What lets a client in here is not shown elsewhere.
@@ -191,7 +192,7 @@ async fn nothing_answers_where_nothing_is() {
 #[tokio::test]
 async fn thoughts_are_taken_out_of_text_unless_somebody_wants_them_there() {
     for (reasoning, is_apart) in [("", true), ("reasoning = false", false), ("dialect = \"none\"", false)] {
-        let gateway = gateway(&format!("[upstreams.demo]\nurl = \"demo:\"\n{reasoning}"));
+        let gateway = gateway(&format!("[upstreams.demo]\nbase_url = \"demo:\"\n{reasoning}"));
         for with_tools in [true, false] {
             let mut body = chat("demo/think-tags", false);
             if !with_tools {
@@ -216,7 +217,7 @@ async fn answers_under_way_end_before_the_gateway_does() {
         let _ = stopped.await;
     }));
     let client = self::gateway(&format!(
-        "[upstreams.far]\nurl = \"{far}\"\ndialect = \"none\"\nrepair = false\nschema = \"off\""
+        "[upstreams.far]\nbase_url = \"{far}\"\ndialect = \"none\"\nrepair = false\nschema = \"off\""
     ));
     let body = chat("far/demo/slow", true).to_string();
     let response = client.handle(request(Method::POST, "/v1/chat/completions", &[], &body)).await;
@@ -236,7 +237,7 @@ async fn answers_under_way_end_before_the_gateway_does() {
 async fn a_configuration_is_explained_and_tried() {
     let far = listening(gateway("listen = \"127.0.0.1:0\"")).await;
     let gateway = gateway(&format!(
-        "[upstreams.far]\nurl = \"{far}\"\nkey_env = \"NONE\"\nprovider = \"groq\"\n[upstreams.gone]\nurl = \"http://127.0.0.1:9\"\n[[models]]\nname = \"x\"\nupstream = \"far\"\nfallbacks = [\"gone/y\"]"
+        "[upstreams.far]\nbase_url = \"{far}\"\napi_key_env = \"NONE\"\nprovider = \"groq\"\n[upstreams.gone]\nbase_url = \"http://127.0.0.1:9\"\n[[models]]\nname = \"x\"\nupstream = \"far\"\nfallbacks = [\"gone/y\"]"
     ));
     let text = gateway.explain();
     assert!(
@@ -253,7 +254,7 @@ async fn a_configuration_is_explained_and_tried() {
 
 #[tokio::test(start_paused = true)]
 async fn another_try_waits_longer_each_time() {
-    let gateway = gateway("[upstreams.demo]\nurl = \"demo:\"\nretries = 3");
+    let gateway = gateway("[upstreams.demo]\nbase_url = \"demo:\"\nretries = 3");
     let began = tokio::time::Instant::now();
     let got = post(&gateway, "/v1/chat/completions", &chat("demo/status-500", true)).await;
     // Chance shortens each wait by up to one half.
@@ -277,7 +278,7 @@ async fn fallbacks_are_asked_in_order_and_no_further_than_needed() {
         let mut config = String::new();
         for (name, far) in [("a", &first), ("b", &second), ("c", &third), ("d", &fourth)] {
             config += &format!(
-                "[upstreams.{name}]\nurl = \"{}\"\nprotocol = \"openai-chat\"\nretries = 0\n",
+                "[upstreams.{name}]\nbase_url = \"{}\"\nprotocol = \"openai-chat\"\nretries = 0\n",
                 far.url
             );
         }

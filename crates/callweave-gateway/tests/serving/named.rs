@@ -18,7 +18,7 @@ fn unused() -> std::net::SocketAddr {
 async fn a_refused_connection_is_no_timeout_and_is_named() {
     let address = unused();
     let gateway = gateway(&format!(
-        "default_upstream = \"mine\"\n[upstreams.mine]\nurl = \"http://user:PASSWORD@{address}/v1?key=QKEY\"\nretries = 0\n[upstreams.lost]\nurl = \"http://nowhere.invalid\"\nretries = 0"
+        "default_upstream = \"mine\"\n[upstreams.mine]\nbase_url = \"http://user:PASSWORD@{address}/v1?key=QKEY\"\nretries = 0\n[upstreams.lost]\nbase_url = \"http://nowhere.invalid\"\nretries = 0"
     ));
     let got = post(&gateway, "/v1/chat/completions", &chat("x", false)).await;
     let error = &got.json()["error"];
@@ -224,7 +224,7 @@ async fn compressed_answers_are_read_within_the_limit() {
         let asked = |head: String, body: Vec<u8>, is_streamed: bool| async move {
             let url = says(&head, body).await;
             let gateway = gateway(&format!(
-                "default_upstream = \"far\"\n[upstreams.far]\nurl = \"{url}\"\nretries = 0\n[limits]\nanswer = 100000"
+                "default_upstream = \"far\"\n[upstreams.far]\nbase_url = \"{url}\"\nretries = 0\n[limits]\nanswer = 100000"
             ));
             post(&gateway, "/v1/chat/completions", &chat("x", is_streamed)).await
         };
@@ -254,7 +254,7 @@ async fn compressed_answers_are_read_within_the_limit() {
     }
     let url = says("200 X\r\ncontent-encoding: br\r\n", b"nonsense".to_vec()).await;
     let gateway =
-        gateway(&format!("default_upstream = \"far\"\n[upstreams.far]\nurl = \"{url}\"\nretries = 0"));
+        gateway(&format!("default_upstream = \"far\"\n[upstreams.far]\nbase_url = \"{url}\"\nretries = 0"));
     let got = post(&gateway, "/v1/chat/completions", &chat("x", false)).await;
     assert!(got.status == 502 && got.text.contains("\\\"br\\\""), "{}", got.text);
 }
@@ -263,7 +263,7 @@ const KEY: &str = "sk-upstream-secret-1";
 
 fn keyed(far: &Far, rest: &str) -> Arc<Gateway> {
     let config = format!(
-        "default_upstream = \"far\"\n[upstreams.far]\nurl = \"{}\"\nprotocol = \"openai-chat\"\nkey_env = \"K\"\n{rest}",
+        "default_upstream = \"far\"\n[upstreams.far]\nbase_url = \"{}\"\nprotocol = \"openai-chat\"\napi_key_env = \"K\"\n{rest}",
         far.url
     );
     let config = Config::read(&config).expect("a configuration");

@@ -59,7 +59,7 @@ async fn bedrock_and_cohere_are_asked_and_heard() {
         for is_chat in [true, false] {
             let (url, asked) = start(kind, answer(protocol, is_streamed)).await;
             let gateway =
-                gateway(&format!("[upstreams.far]\nurl = \"{url}\"\nprotocol = \"{}\"", protocol.name));
+                gateway(&format!("[upstreams.far]\nbase_url = \"{url}\"\nprotocol = \"{}\"", protocol.name));
             let model = "far/own.model-v1:0";
             let got = match is_chat {
                 true => post(&gateway, "/v1/chat/completions", &chat(model, is_streamed)).await,

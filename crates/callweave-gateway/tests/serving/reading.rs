@@ -83,7 +83,7 @@ async fn schemas_are_fitted_or_checked_or_nothing_at_all() {
         ("validate", json!("1"), Some("1"), "invalid"),
         ("off", json!("1"), None, "native"),
     ] {
-        let gateway = gateway(&format!("[upstreams.demo]\nurl = \"demo:\"\nschema = \"{schema}\""));
+        let gateway = gateway(&format!("[upstreams.demo]\nbase_url = \"demo:\"\nschema = \"{schema}\""));
         for is_streamed in [false, true] {
             let got = post(&gateway, "/v1/chat/completions", &chat("demo/wrong-types", is_streamed)).await;
             let arguments = match is_streamed {

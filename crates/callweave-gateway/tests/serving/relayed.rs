@@ -44,7 +44,7 @@ async fn errors_of_what_is_passed_through_keep_their_status_and_their_wait() {
         (&got.headers["retry-after"], &got.headers["x-request-id"]),
         (&"3".parse().expect("a header"), &"r8".parse().expect("a header"))
     );
-    let nobody = gateway("default_upstream = \"far\"\n[upstreams.far]\nurl = \"http://127.0.0.1:9\"");
+    let nobody = gateway("default_upstream = \"far\"\n[upstreams.far]\nbase_url = \"http://127.0.0.1:9\"");
     let got = post(&nobody, "/v1/embeddings", &json!({"model": "x", "input": "a"})).await;
     assert_eq!((got.status, got.json()["error"]["message"].is_string()), (502, true), "{}", got.text);
 }

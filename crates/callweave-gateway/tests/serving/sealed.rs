@@ -67,7 +67,7 @@ async fn another_client_and_another_upstream_get_no_seal() {
     let far = Far::start(vec![whole(200, &signed()), whole(200, &done()), whole(200, &done())]).await;
     let other = Far::start(vec![whole(200, &done())]).await;
     let config =
-        format!("---\n[upstreams.other]\nurl = \"{}\"\nprotocol = \"anthropic-messages\"\n", other.url);
+        format!("---\n[upstreams.other]\nbase_url = \"{}\"\nprotocol = \"anthropic-messages\"\n", other.url);
     let gateway = far.gateway(&config.replace("---\n", "---protocol = \"anthropic-messages\"\n"));
     let first = asked();
     let got = post(&gateway, "/v1/chat/completions", &first).await.json();

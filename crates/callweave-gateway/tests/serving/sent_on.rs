@@ -44,7 +44,7 @@ async fn before_upstream(
             let _ = stream.write_all(answer.as_bytes()).await;
         }
     });
-    (gateway(&format!("[upstreams.up]\nurl = \"{url}\"")), bodies)
+    (gateway(&format!("[upstreams.up]\nbase_url = \"{url}\"")), bodies)
 }
 
 async fn ask(gateway: &Arc<Gateway>, path: &str, body: &str) -> Got {

@@ -64,7 +64,7 @@ impl Server {
 
     fn gateway(&self, rest: &str) -> Arc<Gateway> {
         gateway(&format!(
-            "default_upstream = \"far\"\n[upstreams.far]\nurl = \"{}\"\nretries = 0\n{rest}",
+            "default_upstream = \"far\"\n[upstreams.far]\nbase_url = \"{}\"\nretries = 0\n{rest}",
             self.url
         ))
     }
@@ -380,7 +380,7 @@ async fn tokens_are_estimated_where_the_upstream_cannot_count() {
 async fn a_key_is_sent_where_either_protocol_has_it() {
     let server = Server::start(&[CHAT, MESSAGES], &native(), none).await;
     let config = callweave_gateway::config::Config::read(&format!(
-        "default_upstream = \"far\"\n[upstreams.far]\nurl = \"{}\"\nkey_env = \"KEY\"",
+        "default_upstream = \"far\"\n[upstreams.far]\nbase_url = \"{}\"\napi_key_env = \"KEY\"",
         server.url
     ));
     let environment =

@@ -9,7 +9,7 @@ use crate::far::{Far, Then, answered, said, stream, whole};
 use crate::support::{chat, gateway, messages, post, responses};
 
 fn demo(rest: &str) -> String {
-    format!("[upstreams.demo]\nurl = \"demo:\"\n{rest}")
+    format!("[upstreams.demo]\nbase_url = \"demo:\"\n{rest}")
 }
 
 fn calls(body: &Value) -> usize {
@@ -81,8 +81,10 @@ const CALL: &str =
 /// A gateway in front of an upstream, with what the environment says.
 fn in_front(far: &Far, variables: &[(&str, &str)], keys: &str) -> std::sync::Arc<Gateway> {
     let protocol = if keys.contains("protocol") { "" } else { "protocol = \"openai-chat\"" };
-    let config =
-        format!("default_upstream = \"far\"\n[upstreams.far]\nurl = \"{}\"\n{protocol}\n{keys}", far.url);
+    let config = format!(
+        "default_upstream = \"far\"\n[upstreams.far]\nbase_url = \"{}\"\n{protocol}\n{keys}",
+        far.url
+    );
     let variable =
         |name: &str| variables.iter().find(|(own, _)| *own == name).map(|(_, value)| (*value).to_owned());
     Gateway::new(Config::read(&config).expect("valid"), &Environment::of(variable)).expect("a gateway")

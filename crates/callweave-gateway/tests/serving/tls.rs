@@ -70,7 +70,7 @@ impl Secure {
     /// A gateway in front of it.
     fn gateway(&self, host: &str, config: &str, environment: &Environment<'_>) -> Arc<Gateway> {
         let config = format!(
-            "default_upstream = \"far\"\n{config}\n[upstreams.far]\nurl = \"https://{host}:{}\"\nprotocol = \"openai-chat\"\nretries = 0",
+            "default_upstream = \"far\"\n{config}\n[upstreams.far]\nbase_url = \"https://{host}:{}\"\nprotocol = \"openai-chat\"\nretries = 0",
             self.port
         );
         Gateway::new(Config::read(&config).expect("valid"), environment).expect("a gateway")
@@ -134,7 +134,7 @@ async fn a_handshake_is_waited_for_as_long_as_a_connection() {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let url = format!("https://localhost:{}", listener.local_addr().expect("an address").port());
     let config = format!(
-        "default_upstream = \"far\"\n[timeouts]\nconnect = 0.2\n[upstreams.far]\nurl = \"{url}\"\nretries = 0"
+        "default_upstream = \"far\"\n[timeouts]\nconnect = 0.2\n[upstreams.far]\nbase_url = \"{url}\"\nretries = 0"
     );
     let gateway = crate::support::gateway(&config);
     let began = Instant::now();

@@ -63,7 +63,7 @@ async fn an_error_that_never_ends_has_its_status_and_the_next_is_asked() {
     let (first, second) =
         (Far::start(vec![stalled(503)]).await, Far::start(vec![whole(200, &answered("other"))]).await);
     let config = format!(
-        "[upstreams.a]\nurl = \"{}\"\nretries = 0\n[upstreams.b]\nurl = \"{}\"\n[[models]]\nname = \"m\"\nupstream = \"a\"\nfallbacks = [\"b/x\"]\n[timeouts]\nidle = 0.1",
+        "[upstreams.a]\nbase_url = \"{}\"\nretries = 0\n[upstreams.b]\nbase_url = \"{}\"\n[[models]]\nname = \"m\"\nupstream = \"a\"\nfallbacks = [\"b/x\"]\n[timeouts]\nidle = 0.1",
         first.url, second.url
     );
     let got = post(&gateway(&config), "/v1/chat/completions", &chat("m", false)).await;
@@ -178,7 +178,7 @@ async fn upstreams_are_asked_for_their_models_at_the_same_time() {
     let mut fars = Vec::new();
     for name in ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j"] {
         let far = Far::start(vec![list(name)]).await;
-        config += &format!("[upstreams.{name}]\nurl = \"{}\"\n", far.url);
+        config += &format!("[upstreams.{name}]\nbase_url = \"{}\"\n", far.url);
         fars.push(far);
     }
     let gateway = gateway(&config);

@@ -12,15 +12,15 @@
 //!    [declared tools](ProviderCapabilities::tools) an object in the middle of prose must name one of them.
 //!
 //! ```
-//! use callweave::compat::ex_athena::{Capabilities, extract};
+//! use callweave::compat::ex_athena::{ProviderCapabilities, extract};
 //! use serde_json::json;
 //!
 //! let reply = json!({"text": "Let me look.\n~~~tool_call\n{\"name\": \"look\", \"arguments\": {\"at\": \"sky\"}}\n~~~"});
-//! let found = extract(&reply, &Capabilities::default())?;
+//! let found = extract(&reply, &ProviderCapabilities::default())?;
 //! assert_eq!(found[0].call.name, "look");
 //! assert_eq!(found[0].call.arguments(), r#"{"at": "sky"}"#);
 //!
-//! assert!(extract(&json!({"text": "Done.", "tool_calls": null}), &Capabilities::default())?.is_empty());
+//! assert!(extract(&json!({"text": "Done.", "tool_calls": null}), &ProviderCapabilities::default())?.is_empty());
 //! # Ok::<(), callweave::Error>(())
 //! ```
 //!

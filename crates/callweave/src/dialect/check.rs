@@ -13,9 +13,9 @@ impl Dialect {
     /// The error names the field. A [`DialectRegistry`](super::DialectRegistry) takes no dialect without this.
     ///
     /// ```
-    /// use callweave::dialect::{Dialect, Form};
+    /// use callweave::dialect::{Dialect, CallForm};
     ///
-    /// let dialect = Dialect::new("tilde").form(Form::json().between("~~~call", ""));
+    /// let dialect = Dialect::new("tilde").form(CallForm::json().between("~~~call", ""));
     /// let error = dialect.check().expect_err("nothing can end at an empty marker");
     /// assert_eq!(error.detail(), "the dialect \"tilde\" is not usable: forms[0].close is empty");
     /// ```

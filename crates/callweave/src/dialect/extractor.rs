@@ -14,9 +14,9 @@ use crate::event::{BlockCompletion, EventSink};
 /// How a text is to be read.
 ///
 /// ```
-/// use callweave::dialect::{ExtractOptions, Start};
+/// use callweave::dialect::{ExtractOptions, TextStart};
 ///
-/// let options = ExtractOptions::new("hermes")?.starting_in(Start::Reasoning);
+/// let options = ExtractOptions::new("hermes")?.starting_in(TextStart::Reasoning);
 /// # Ok::<(), callweave::Error>(())
 /// ```
 #[derive(Clone, Debug)]

@@ -24,13 +24,13 @@ pub struct MatchedCall {
 /// in the text or overlap, is left out with a notice.
 ///
 /// ```
-/// use callweave::dialect::{Dialect, Extraction, Form, Matched, Matcher, ExtractOptions};
+/// use callweave::dialect::{Dialect, Extraction, CallForm, MatchedCall, CallMatcher, ExtractOptions};
 ///
-/// let shout = Matcher::new("shout", |text| {
+/// let shout = CallMatcher::new("shout", |text| {
 ///     let name = text.trim().to_lowercase();
-///     vec![Matched { start: 0, end: text.len(), name, arguments: "{}".to_owned() }]
+///     vec![MatchedCall { start: 0, end: text.len(), name, arguments: "{}".to_owned() }]
 /// });
-/// let dialect = Dialect::new("shout").form(Form::matched(shout).between("!!", "!!"));
+/// let dialect = Dialect::new("shout").form(CallForm::matched(shout).between("!!", "!!"));
 /// let found = Extraction::of("Now: !!LOOK!! Done.", &ExtractOptions::with_dialects(vec![dialect]));
 /// assert_eq!(found.calls[0].name, "look");
 /// assert_eq!(found.content, "Now:  Done.");

@@ -16,11 +16,11 @@ use super::table::{
 /// `{numbers}` for numbers with commas, colons and brackets between them.
 ///
 /// ```
-/// use callweave::dialect::{Dialect, Form};
+/// use callweave::dialect::{Dialect, CallForm};
 ///
 /// let dialect = Dialect::new("tilde")
 ///     .thoughts("<think>", "</think>")
-///     .form(Form::json().between("~~~call", "~~~"));
+///     .form(CallForm::json().between("~~~call", "~~~"));
 /// # assert_eq!(dialect.name, "tilde");
 /// ```
 #[derive(Clone, Debug, Default, Deserialize)]

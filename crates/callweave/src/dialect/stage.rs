@@ -23,19 +23,19 @@ use crate::json::compact_into;
 /// a text that held nothing but text so far, the final text is read anew.
 ///
 /// ```
-/// use callweave::dialect::{ExtractOptions, Stage};
-/// use callweave::event::{Body, BlockId, BlockKind, DeltaKind, Event};
+/// use callweave::dialect::{ExtractOptions, DialectStage};
+/// use callweave::event::{EventKind, BlockId, BlockKind, DeltaKind, Event};
 ///
 /// let mut events: Vec<Event<'static>> = Vec::new();
-/// let mut stage = Stage::new(&ExtractOptions::new("hermes")?);
-/// stage.push(Event::new(0, Body::block_start(BlockId(0), BlockKind::Text)), &mut events);
+/// let mut stage = DialectStage::new(&ExtractOptions::new("hermes")?);
+/// stage.push(Event::new(0, EventKind::block_start(BlockId(0), BlockKind::Text)), &mut events);
 /// let text = "<tool_call>{\"name\": \"look\", \"arguments\": {}}</tool_call>".into();
-/// stage.push(Event::new(0, Body::Delta { block: BlockId(0), kind: DeltaKind::Text, text }), &mut events);
-/// stage.push(Event::new(0, Body::BlockEnd { block: BlockId(0), completion: Default::default() }), &mut events);
+/// stage.push(Event::new(0, EventKind::Delta { block: BlockId(0), kind: DeltaKind::Text, text }), &mut events);
+/// stage.push(Event::new(0, EventKind::BlockEnd { block: BlockId(0), completion: Default::default() }), &mut events);
 /// stage.finish(&mut events);
 /// assert!(events.iter().any(|event| matches!(
 ///     &event.body,
-///     Body::BlockStart { kind: BlockKind::ToolCall { name, .. }, .. } if name == "look"
+///     EventKind::BlockStart { kind: BlockKind::ToolCall { name, .. }, .. } if name == "look"
 /// )));
 /// # Ok::<(), callweave::Error>(())
 /// ```

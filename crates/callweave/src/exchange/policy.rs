@@ -22,12 +22,12 @@ use crate::upstream::{ErrorClass, UpstreamError};
 /// What is done between a client and one upstream.
 ///
 /// ```
-/// use callweave::exchange::{Engine, InvalidCalls, Policy};
+/// use callweave::exchange::{ExchangeEngine, InvalidCalls, ExchangePolicy};
 ///
-/// let mut policy = Policy::default(); // every dialect, repair and coercion are on
+/// let mut policy = ExchangePolicy::default(); // every dialect, repair and coercion are on
 /// policy.base_url = "http://127.0.0.1:8000/v1".to_owned();
 /// policy.invalid_calls = InvalidCalls::Reask;
-/// let engine = Engine::new(policy)?; // an `Arc`, for all requests
+/// let engine = ExchangeEngine::new(policy)?; // an `Arc`, for all requests
 /// # Ok::<(), callweave::Error>(())
 /// ```
 #[derive(Clone, Debug)]

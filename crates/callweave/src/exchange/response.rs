@@ -1,7 +1,7 @@
 //! The stages between the bytes of an upstream and the bytes of the client.
 //!
 //! ```text
-//! bytes ─▶ Decoder (dialect, repair, schema) ─▶ Undo ─▶ UniqueIds ─▶ Stopper ─▶ Ending ─▶ ResponseStats ─▶ Output ─▶ bytes, message
+//! bytes ─▶ Decoder (dialect, repair, schema) ─▶ ReverseMappingStage ─▶ UniqueIds ─▶ Stopper ─▶ Ending ─▶ ResponseStats ─▶ Output ─▶ bytes, message
 //! ```
 
 mod chain;

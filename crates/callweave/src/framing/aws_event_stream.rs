@@ -22,10 +22,10 @@ const OVERHEAD: usize = PRELUDE + CHECKSUM;
 /// Splits an AWS event stream. One frame is one message.
 ///
 /// ```
-/// use callweave::framing::{AwsEventStream, Frame, Limits};
+/// use callweave::framing::{AwsEventStream, Frame, StreamLimits};
 ///
 /// let message = b"\0\0\0\x12\0\0\0\0\x5F\xC2\x9E\x7C{}\x4A\x3E\x7E\x2D";
-/// let mut messages = AwsEventStream::new(Limits::default());
+/// let mut messages = AwsEventStream::new(StreamLimits::default());
 /// let error = messages.push(message, &mut |_: Frame<'_>| {}).unwrap_err();
 /// assert_eq!(error.to_string(), "message 1: checksum of the prelude does not match (at byte 0)");
 /// ```

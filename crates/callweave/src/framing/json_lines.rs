@@ -15,9 +15,9 @@ use crate::Result;
 /// Splits a stream into lines. One frame is one line that is not blank.
 ///
 /// ```
-/// use callweave::framing::{Frame, JsonLines, Limits};
+/// use callweave::framing::{Frame, JsonLines, StreamLimits};
 ///
-/// let mut lines = JsonLines::new(Limits::default());
+/// let mut lines = JsonLines::new(StreamLimits::default());
 /// let mut seen = Vec::new();
 /// lines.push(b"{\"done\":false}\r\n\n{\"done\":", &mut |frame: Frame<'_>| {
 ///     seen.push(frame.data.to_owned());

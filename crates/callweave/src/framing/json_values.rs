@@ -24,9 +24,9 @@ use crate::json::{JsonScanner, ScanStatus};
 /// Splits a stream into JSON values. One frame is one value, or one element of an array.
 ///
 /// ```
-/// use callweave::framing::{Frame, JsonValues, Limits};
+/// use callweave::framing::{Frame, JsonValues, StreamLimits};
 ///
-/// let mut values = JsonValues::new(Limits::default());
+/// let mut values = JsonValues::new(StreamLimits::default());
 /// let mut seen = Vec::new();
 /// values.push(b"[{\"a\":\n 1}\n,\r\n{\"b\": [2]}", &mut |frame: Frame<'_>| {
 ///     seen.push(frame.data.to_owned());

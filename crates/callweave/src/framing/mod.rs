@@ -6,10 +6,10 @@
 //! JSON at all, is left to the protocol.
 //!
 //! ```
-//! use callweave::framing::{Frame, Framer, Limits};
+//! use callweave::framing::{Frame, Framer, StreamLimits};
 //!
 //! let mut seen = Vec::new();
-//! let mut framer = Framer::detect(Limits::default());
+//! let mut framer = Framer::detect(StreamLimits::default());
 //! for bytes in ["event: greeting\nda", "ta: {\"text\":\"hi\"}\n\ndata: [DO", "NE]\n"] {
 //!     framer.push(bytes.as_bytes(), &mut |frame: Frame<'_>| {
 //!         seen.push(format!("{} {}", frame.event.unwrap_or("-"), frame.data));

@@ -30,9 +30,9 @@ const LONGEST_NAME: usize = "event".len();
 /// Splits a stream of server-sent events. One frame is one dispatched event.
 ///
 /// ```
-/// use callweave::framing::{Frame, Limits, Sse};
+/// use callweave::framing::{Frame, StreamLimits, SseFramer};
 ///
-/// let mut sse = Sse::new(Limits::default());
+/// let mut sse = SseFramer::new(StreamLimits::default());
 /// let mut seen = Vec::new();
 /// sse.push(b": hello\r\ndata: one\r\ndata: two\r\n\r", &mut |frame: Frame<'_>| {
 ///     seen.push(frame.data.to_owned());

@@ -5,9 +5,9 @@
 //! whose value has not begun is not shown; what else of the unfinished is shown, [`UnfinishedValues`] says.
 //!
 //! ```
-//! use callweave::json::partial::{Growing, Partial};
+//! use callweave::json::partial::{UnfinishedValues, PartialValue};
 //!
-//! let mut partial = Partial::new(Growing::Strings);
+//! let mut partial = PartialValue::new(UnfinishedValues::Strings);
 //! partial.push(r#"{"city": "Os"#);
 //! assert_eq!(partial.value().map(|value| &value["city"]), Some(&"Os".into()));
 //! partial.push(r#"lo", "days": 1"#);
@@ -20,12 +20,12 @@
 //! arguments while they are being written:
 //!
 //! ```
-//! use callweave::json::partial::{Change, Growing, Partial, Progress};
+//! use callweave::json::partial::{ValueChangeKind, UnfinishedValues, PartialValue, ValueChange};
 //!
 //! let mut shown = Vec::new();
-//! let mut partial = Partial::new(Growing::Hidden);
-//! partial.push_to(r#"{"items": [{"name": "a"#, &mut |progress: Progress<'_>| {
-//!     if let Change::Grew(text) = progress.change {
+//! let mut partial = PartialValue::new(UnfinishedValues::Hidden);
+//! partial.push_to(r#"{"items": [{"name": "a"#, &mut |progress: ValueChange<'_>| {
+//!     if let ValueChangeKind::Grew(text) = progress.change {
 //!         shown.push(format!("{} + {text}", progress.path));
 //!     }
 //! });

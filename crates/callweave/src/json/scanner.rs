@@ -6,13 +6,13 @@
 //! clear [`JsonScanner::is_strict`], because models write them and the end of the value is still certain.
 //!
 //! ```
-//! use callweave::json::{Scanner, Status};
+//! use callweave::json::{JsonScanner, ScanStatus};
 //!
-//! let mut scanner = Scanner::new();
+//! let mut scanner = JsonScanner::new();
 //! assert_eq!(scanner.push(r#"{"city": "Os"#), 12);
-//! assert_eq!(scanner.status(), Status::Open);
+//! assert_eq!(scanner.status(), ScanStatus::Open);
 //! assert_eq!(scanner.push(r#"lo"} and more"#), 4);
-//! assert_eq!(scanner.status(), Status::Complete);
+//! assert_eq!(scanner.status(), ScanStatus::Complete);
 //! ```
 //!
 //! [`JsonScanner::push_to`] also tells a [`ScanVisitor`] where values begin and end and what stands in them; that

@@ -20,7 +20,7 @@ use unwrap::InputUnwrapper;
 /// use callweave::event::Event;
 /// use callweave::pipeline::Decoder;
 /// use callweave::protocol::Protocol;
-/// use callweave::request::{RequestOptions, Undo};
+/// use callweave::request::{RequestOptions, ReverseMappingStage};
 /// use callweave::{Accumulator, Value};
 ///
 /// let responses = Protocol::named("openai-responses").expect("a protocol of that name");
@@ -31,7 +31,7 @@ use unwrap::InputUnwrapper;
 ///
 /// let answer = r#"{"type": "message", "role": "assistant", "stop_reason": "tool_use", "content": [
 ///     {"type": "tool_use", "id": "t", "name": "apply_patch", "input": {"input": "*** Begin Patch\n"}}]}"#;
-/// let (mut undo, mut message) = (Undo::new(&written), Accumulator::new());
+/// let (mut undo, mut message) = (ReverseMappingStage::new(&written), Accumulator::new());
 /// let mut decoder = Decoder::detect();
 /// decoder.push(answer.as_bytes(), &mut |event: Event<'_>| undo.push(event, &mut message))?;
 /// decoder.finish(&mut |event: Event<'_>| undo.push(event, &mut message))?;

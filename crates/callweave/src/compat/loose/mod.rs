@@ -14,10 +14,10 @@
 //!
 //! ```
 //! use callweave::accumulator::Accumulator;
-//! use callweave::compat::loose::Loose;
+//! use callweave::compat::loose::LooseDecoder;
 //! use serde_json::json;
 //!
-//! let (mut loose, mut answer) = (Loose::new(), Accumulator::new());
+//! let (mut loose, mut answer) = (LooseDecoder::new(), Accumulator::new());
 //! loose.push(&json!({"type": "content", "text": "Let me look."}), &mut answer);
 //! loose.push(&json!([{"index": 0, "id": "a", "function": {"name": "look", "arguments": "{\"at\":"}}]), &mut answer);
 //! loose.push(&json!([{"index": 0, "function": {"arguments": "\"sky\"}"}}]), &mut answer);
@@ -79,11 +79,11 @@ impl FragmentShape {
     /// The shape of a fragment; none if it is of no known shape.
     ///
     /// ```
-    /// use callweave::compat::loose::Shape;
+    /// use callweave::compat::loose::FragmentShape;
     /// use serde_json::json;
     ///
-    /// assert_eq!(Shape::of(&json!({"name": "f", "arguments": {}})), Some(Shape::Complete));
-    /// assert_eq!(Shape::of(&json!("anything else")), None);
+    /// assert_eq!(FragmentShape::of(&json!({"name": "f", "arguments": {}})), Some(FragmentShape::Complete));
+    /// assert_eq!(FragmentShape::of(&json!("anything else")), None);
     /// ```
     pub fn of(fragment: &impl AsValue) -> Option<Self> {
         Self::of_node(Tape::new().lay_out(&fragment.as_value()).ok()?)
@@ -116,16 +116,16 @@ impl LooseDecoder {
     /// Notices count fragments where they would count bytes.
     ///
     /// ```
-    /// use callweave::compat::loose::{Loose, Shape};
-    /// use callweave::event::{Body, Event};
+    /// use callweave::compat::loose::{LooseDecoder, FragmentShape};
+    /// use callweave::event::{EventKind, Event};
     /// use serde_json::json;
     ///
     /// let mut events: Vec<Event<'static>> = Vec::new();
-    /// let mut loose = Loose::new();
+    /// let mut loose = LooseDecoder::new();
     /// let start = json!({"_phase": "start", "_index": 1, "id": "tu", "name": "find"});
-    /// assert_eq!(loose.push(&start, &mut events), Some(Shape::Phase));
+    /// assert_eq!(loose.push(&start, &mut events), Some(FragmentShape::Phase));
     /// assert_eq!(loose.push(&json!({"weather": "fair"}), &mut events), None);
-    /// assert!(matches!(events.last().map(|event| &event.body), Some(Body::BlockStart { .. })));
+    /// assert!(matches!(events.last().map(|event| &event.body), Some(EventKind::BlockStart { .. })));
     /// ```
     pub fn push(&mut self, fragment: &impl AsValue, sink: &mut EventSink<'_>) -> Option<FragmentShape> {
         let offset = self.fragments;

@@ -378,15 +378,15 @@ impl ChunkAccumulator {
     /// Text and thoughts in the order in which they came, neighbours of a kind joined.
     ///
     /// ```
-    /// # use callweave::compat::loose::req_llm::{ChunkAccumulator, ContentPart, Thinking};
+    /// # use callweave::compat::loose::req_llm::{ChunkAccumulator, ReqLlmContentPart, ReasoningListing};
     /// # use serde_json::json;
     /// let mut accumulator = ChunkAccumulator::new();
     /// for (kind, text) in [("content", "a"), ("thinking", "b"), ("content", "c")] {
     ///     accumulator.push(&json!({"type": kind, "text": text}));
     /// }
-    /// assert_eq!(accumulator.finalize_ordered_content(Thinking::Shown).len(), 3);
-    /// let text = [ContentPart::Text("ac".to_owned())];
-    /// assert_eq!(accumulator.finalize_ordered_content(Thinking::Withheld), text);
+    /// assert_eq!(accumulator.finalize_ordered_content(ReasoningListing::Shown).len(), 3);
+    /// let text = [ReqLlmContentPart::Text("ac".to_owned())];
+    /// assert_eq!(accumulator.finalize_ordered_content(ReasoningListing::Withheld), text);
     /// ```
     pub fn finalize_ordered_content(&self, thinking: ReasoningListing) -> Vec<ReqLlmContentPart> {
         let mut parts: Vec<ReqLlmContentPart> = Vec::new();

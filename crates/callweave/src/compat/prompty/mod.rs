@@ -12,12 +12,12 @@
 //! - Only the first choice counts.
 //!
 //! ```
-//! use callweave::compat::prompty::{Agent, Processed, process};
+//! use callweave::compat::prompty::{PromptAgent, Processed, process};
 //! use serde_json::json;
 //!
 //! let response = json!({"choices": [{"message": {"content": null, "tool_calls": [
 //!     {"id": "call_1", "function": {"name": "weather", "arguments": "{\"city\": \"Oslo\"}"}}]}}]});
-//! let Processed::ToolCalls(calls) = process(&Agent::new("openai"), &response)? else { panic!() };
+//! let Processed::ToolCalls(calls) = process(&PromptAgent::new("openai"), &response)? else { panic!() };
 //! assert_eq!(calls[0].arguments, r#"{"city": "Oslo"}"#);
 //! # Ok::<(), callweave::Error>(())
 //! ```
@@ -81,9 +81,9 @@ pub use self::stream::{process_bytes_async, process_stream_async};
 /// Who was asked, and for what.
 ///
 /// ```
-/// use callweave::compat::prompty::{Agent, Api};
+/// use callweave::compat::prompty::{PromptAgent, ApiType};
 ///
-/// let agent = Agent::new("openai").named("classifier").model("gpt-5").api(Api::Chat).with_outputs();
+/// let agent = PromptAgent::new("openai").named("classifier").model("gpt-5").api(ApiType::Chat).with_outputs();
 /// assert_eq!(agent.provider(), "openai");
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -159,14 +159,14 @@ pub struct StructuredOutput {
 /// `Empty image response`, or the message of the upstream's own error ([`ErrorKind::Upstream`]).
 ///
 /// ```
-/// use callweave::compat::prompty::{Agent, Processed, process};
+/// use callweave::compat::prompty::{PromptAgent, Processed, process};
 /// use serde_json::json;
 ///
 /// let message = json!({"type": "message", "role": "assistant", "content": [{"type": "text", "text": "Hello"}]});
-/// assert_eq!(process(&Agent::new("anthropic"), &message)?, Processed::Text("Hello".into()));
+/// assert_eq!(process(&PromptAgent::new("anthropic"), &message)?, Processed::Text("Hello".into()));
 ///
 /// let failed = json!({"object": "response", "error": {"code": "server_error", "message": "overloaded"}});
-/// let error = process(&Agent::new("openai"), &failed).unwrap_err();
+/// let error = process(&PromptAgent::new("openai"), &failed).unwrap_err();
 /// assert_eq!(error.detail(), "overloaded");
 /// # Ok::<(), callweave::Error>(())
 /// ```
@@ -181,11 +181,11 @@ pub fn process(agent: &PromptAgent, response: &impl AsValue) -> Result<Processed
 /// Does what [`process`] does, for callers that wait. It never waits itself.
 ///
 /// ```
-/// use callweave::compat::prompty::{Agent, Processed, process_async};
+/// use callweave::compat::prompty::{PromptAgent, Processed, process_async};
 /// use serde_json::json;
 ///
 /// let response = json!({"data": [{"url": "https://example.com/1.png", "b64_json": "AAA="}]});
-/// let image = futures::executor::block_on(process_async(&Agent::new("openai"), &response))?;
+/// let image = futures::executor::block_on(process_async(&PromptAgent::new("openai"), &response))?;
 /// assert_eq!(image, Processed::Image("https://example.com/1.png".into()));
 /// # Ok::<(), callweave::Error>(())
 /// ```
@@ -356,9 +356,9 @@ impl ProcessedCall {
     /// #[derive(serde::Deserialize)]
     /// struct Weather { city: String }
     /// let arguments = r#"{"city":"Oslo"}"#.into();
-    /// let call = ProcessedCall { id: "1".into(), name: "weather".into(), arguments, is_cut: false };
+    /// let call = ProcessedCall { id: "1".into(), name: "weather".into(), arguments, is_truncated: false };
     /// assert_eq!(call.parse::<Weather>()?.city, "Oslo");
-    /// assert!(ProcessedCall { is_cut: true, ..call }.parse::<Weather>().is_err());
+    /// assert!(ProcessedCall { is_truncated: true, ..call }.parse::<Weather>().is_err());
     /// # Ok::<(), callweave::Error>(())
     /// ```
     pub fn parse<T: DeserializeOwned>(&self) -> Result<T> {
@@ -382,12 +382,12 @@ impl StructuredOutput {
     /// The text as a value of your own type, read straight from the raw text.
     ///
     /// ```
-    /// use callweave::compat::prompty::{Agent, Processed, process};
+    /// use callweave::compat::prompty::{PromptAgent, Processed, process};
     ///
     /// #[derive(serde::Deserialize)]
     /// struct City { name: String }
     /// let response = serde_json::json!({"choices": [{"message": {"content": "{\"name\": \"Oslo\"}"}}]});
-    /// let Processed::Structured(found) = process(&Agent::new("openai").with_outputs(), &response)? else { panic!() };
+    /// let Processed::Structured(found) = process(&PromptAgent::new("openai").with_outputs(), &response)? else { panic!() };
     /// assert_eq!(found.cast::<City>()?.name, "Oslo");
     /// # Ok::<(), callweave::Error>(())
     /// ```

@@ -21,7 +21,7 @@ use crate::{Error, ErrorKind, Result};
 /// Text comes at once, calls when the source has ended. See [`ProcessStream`].
 ///
 /// ```
-/// use callweave::compat::prompty::{Agent, StreamItem, process_stream};
+/// use callweave::compat::prompty::{PromptAgent, StreamItem, process_stream};
 /// use serde_json::json;
 ///
 /// let chunks = [
@@ -29,7 +29,7 @@ use crate::{Error, ErrorKind, Result};
 ///     json!({"choices": [{"delta": {"content": "lo"}}]}),
 /// ];
 /// let chunks = chunks.into_iter().map(Ok::<_, std::io::Error>);
-/// let items: Result<Vec<_>, _> = process_stream(&Agent::new("openai"), chunks)?.collect();
+/// let items: Result<Vec<_>, _> = process_stream(&PromptAgent::new("openai"), chunks)?.collect();
 /// assert_eq!(items?, [StreamItem::Text("Hel".into()), StreamItem::Text("lo".into())]);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -49,11 +49,11 @@ where
 /// The items of a stream of bytes in any cut, of any framing (server-sent events, JSON lines, AWS events).
 ///
 /// ```
-/// use callweave::compat::prompty::{Agent, StreamItem, process_bytes};
+/// use callweave::compat::prompty::{PromptAgent, StreamItem, process_bytes};
 ///
 /// let body = b"data: {\"choices\":[{\"delta\":{\"content\":\"Hi\"}}]}\n\ndata: [DONE]\n\n";
 /// let pieces = body.chunks(10).map(Ok::<_, std::io::Error>);
-/// let items: Result<Vec<_>, _> = process_bytes(&Agent::new("openai"), pieces)?.collect();
+/// let items: Result<Vec<_>, _> = process_bytes(&PromptAgent::new("openai"), pieces)?.collect();
 /// assert_eq!(items?, [StreamItem::Text("Hi".into())]);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -70,12 +70,12 @@ where
 /// [`process_stream`] for a `futures::Stream` (feature `async`). No runtime is assumed.
 ///
 /// ```
-/// use callweave::compat::prompty::{Agent, StreamItem, process_stream_async};
+/// use callweave::compat::prompty::{PromptAgent, StreamItem, process_stream_async};
 /// use futures::{StreamExt, stream};
 /// use serde_json::json;
 ///
 /// let chunks = stream::iter([Ok::<_, std::io::Error>(json!({"choices": [{"delta": {"content": "Hi"}}]}))]);
-/// let mut items = process_stream_async(&Agent::new("openai"), chunks)?;
+/// let mut items = process_stream_async(&PromptAgent::new("openai"), chunks)?;
 /// let first = futures::executor::block_on(items.next()).ok_or("nothing came")??;
 /// assert_eq!(first, StreamItem::Text("Hi".into()));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -94,11 +94,11 @@ where
 /// [`process_bytes`] for a `futures::Stream` (feature `async`). No runtime is assumed.
 ///
 /// ```
-/// use callweave::compat::prompty::{Agent, StreamItem, process_bytes_async};
+/// use callweave::compat::prompty::{PromptAgent, StreamItem, process_bytes_async};
 /// use futures::{StreamExt, stream};
 ///
 /// let body = "{\"model\":\"m\",\"message\":{\"content\":\"Hi\"},\"done\":false}\n";
-/// let mut items = process_bytes_async(&Agent::new("ollama"), stream::iter([Ok::<_, std::io::Error>(body)]))?;
+/// let mut items = process_bytes_async(&PromptAgent::new("ollama"), stream::iter([Ok::<_, std::io::Error>(body)]))?;
 /// let first = futures::executor::block_on(items.next()).ok_or("nothing came")??;
 /// assert_eq!(first, StreamItem::Text("Hi".into()));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -142,10 +142,10 @@ impl StreamFailure {
     /// Whether the outcome is known: the model refused, or the upstream reported an error.
     ///
     /// ```
-    /// use callweave::compat::prompty::{Agent, process_stream};
+    /// use callweave::compat::prompty::{PromptAgent, process_stream};
     ///
     /// let lost = [Err::<serde_json::Value, _>("connection reset")];
-    /// let failure = process_stream(&Agent::new("openai"), lost)?.next().unwrap().unwrap_err();
+    /// let failure = process_stream(&PromptAgent::new("openai"), lost)?.next().unwrap().unwrap_err();
     /// assert!(!failure.is_determinate());
     /// # Ok::<(), callweave::Error>(())
     /// ```
@@ -276,11 +276,11 @@ impl<S, D> ProcessStream<S, D> {
     /// The message so far, with usage, thoughts and whatever else is no item.
     ///
     /// ```
-    /// use callweave::compat::prompty::{Agent, process_stream};
+    /// use callweave::compat::prompty::{PromptAgent, process_stream};
     /// use serde_json::json;
     ///
     /// let chunks = [Ok::<_, std::io::Error>(json!({"choices": [], "usage": {"completion_tokens": 3}}))];
-    /// let mut items = process_stream(&Agent::new("openai"), chunks)?;
+    /// let mut items = process_stream(&PromptAgent::new("openai"), chunks)?;
     /// assert!(items.next().is_none());
     /// let usage = items.message().usage.as_ref().and_then(|usage| usage.counters.output_tokens);
     /// assert_eq!(usage, Some(3));

@@ -71,7 +71,7 @@ impl TaughtRequest {
 ///
 /// ```
 /// use callweave::Value;
-/// use callweave::dialect::{Extraction, Registry};
+/// use callweave::dialect::{Extraction, DialectRegistry};
 /// use callweave::compat::teach::{PromptOptions, teach};
 /// use callweave::protocol::Protocol;
 /// use callweave::request::RequestOptions;
@@ -85,7 +85,7 @@ impl TaughtRequest {
 /// let chat = Protocol::named("openai-chat").expect("a protocol of that name");
 /// let request = chat.read_request(body)?;
 ///
-/// let dialect = Registry::builtin().for_model("qwen2.5:7b").expect("a model that is known");
+/// let dialect = DialectRegistry::builtin().for_model("qwen2.5:7b").expect("a model that is known");
 /// let taught = teach(request, &PromptOptions::of(dialect)?);
 /// assert!(taught.losses.is_empty());
 /// let written = chat.write_request(&taught.request, &RequestOptions::default())?;

@@ -26,13 +26,13 @@ const GAPS: [&str; 3] = ["\n", "\n\n", ""];
 /// cannot say is refused. The layout is that of the dialect's example.
 ///
 /// ```
-/// use callweave::dialect::Registry;
+/// use callweave::dialect::DialectRegistry;
 /// use callweave::message::ToolCall;
-/// use callweave::compat::teach::Writer;
+/// use callweave::compat::teach::CallWriter;
 ///
-/// let dialect = Registry::builtin().find("qwen3_coder").expect("it is built in");
+/// let dialect = DialectRegistry::builtin().find("qwen3_coder").expect("it is built in");
 /// let call = ToolCall::new("a", "look", r#"{"at": "sky", "times": 2}"#);
-/// let writer = Writer::new(dialect)?;
+/// let writer = CallWriter::new(dialect)?;
 /// assert_eq!(
 ///     writer.render_call(&call)?,
 ///     "<tool_call>\n<function=look>\n<parameter=at>\nsky\n</parameter>\n<parameter=times>\n2\n</parameter>\n\

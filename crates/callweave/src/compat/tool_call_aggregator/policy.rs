@@ -85,11 +85,11 @@ impl ChatFinishReason {
     /// Reads a backend's word for why it finished, in any case.
     ///
     /// ```
-    /// use callweave::compat::tool_call_aggregator::policy::{Reason, Word};
+    /// use callweave::compat::tool_call_aggregator::policy::{ChatFinishReason, BackendFinish};
     ///
-    /// assert_eq!(Reason::read(Some("REQUIRES_TOOL")), Word::Known(Reason::ToolCalls));
-    /// assert_eq!(Reason::read(Some("weird")), Word::Unknown);
-    /// assert_eq!(Reason::read(None), Word::Missing);
+    /// assert_eq!(ChatFinishReason::read(Some("REQUIRES_TOOL")), BackendFinish::Known(ChatFinishReason::ToolCalls));
+    /// assert_eq!(ChatFinishReason::read(Some("weird")), BackendFinish::Unknown);
+    /// assert_eq!(ChatFinishReason::read(None), BackendFinish::Missing);
     /// ```
     pub fn read(wire_type: Option<&str>) -> BackendFinish {
         let wire_type = wire_type.unwrap_or("").trim().to_lowercase();
@@ -154,16 +154,16 @@ impl CallPresence {
     ///
     /// ```
     /// use callweave::compat::tool_call_aggregator::Aggregator;
-    /// use callweave::compat::tool_call_aggregator::policy::Calls;
+    /// use callweave::compat::tool_call_aggregator::policy::CallPresence;
     /// use serde_json::json;
     ///
     /// let mut aggregator = Aggregator::new();
-    /// assert_eq!(Calls::of(&aggregator.snapshot(None)), Calls::None);
+    /// assert_eq!(CallPresence::of(&aggregator.snapshot(None)), CallPresence::None);
     /// let piece = |text: &str| json!({"tool_calls": [{"index": 0, "function": {"name": "f", "arguments": text}}]});
     /// aggregator.ingest_delta(&piece("{\"a\":"), None);
-    /// assert_eq!(Calls::of(&aggregator.snapshot(None)), Calls::None);
+    /// assert_eq!(CallPresence::of(&aggregator.snapshot(None)), CallPresence::None);
     /// aggregator.ingest_delta(&piece("1}"), None);
-    /// assert_eq!(Calls::of(&aggregator.snapshot(None)), Calls::Tools);
+    /// assert_eq!(CallPresence::of(&aggregator.snapshot(None)), CallPresence::Tools);
     /// ```
     pub fn of(calls: &[ToolCallRecord<'_>]) -> Self {
         let is_complete = !calls.is_empty() && calls.iter().all(|call| !call.is_incomplete());
@@ -176,11 +176,11 @@ impl CallPresence {
 /// [incomplete](super::ToolCallRecord::is_incomplete) count as [`CallPresence::None`]: see [`CallPresence::of`].
 ///
 /// ```
-/// use callweave::compat::tool_call_aggregator::policy::{Calls, Reason, Source, resolve};
+/// use callweave::compat::tool_call_aggregator::policy::{CallPresence, ChatFinishReason, FinishSource, resolve};
 ///
-/// let said = [(Reason::Length, Source::Provider)];
-/// assert_eq!(resolve(&said, Calls::Tools), (Reason::ToolCalls, Source::ToolPresence));
-/// assert_eq!(resolve(&[], Calls::None), (Reason::Stop, Source::Fallback));
+/// let said = [(ChatFinishReason::Length, FinishSource::Provider)];
+/// assert_eq!(resolve(&said, CallPresence::Tools), (ChatFinishReason::ToolCalls, FinishSource::ToolPresence));
+/// assert_eq!(resolve(&[], CallPresence::None), (ChatFinishReason::Stop, FinishSource::Fallback));
 /// ```
 pub fn resolve(
     said: &[(ChatFinishReason, FinishSource)],

@@ -11,9 +11,9 @@ impl DialectRegistry {
     /// A number is found only whole: `granite-3` is not in `granite-34b`.
     ///
     /// ```
-    /// use callweave::dialect::Registry;
+    /// use callweave::dialect::DialectRegistry;
     ///
-    /// let dialect = |model| Registry::builtin().for_model(model).map(|dialect| dialect.name.as_str());
+    /// let dialect = |model| DialectRegistry::builtin().for_model(model).map(|dialect| dialect.name.as_str());
     /// assert_eq!(dialect("moonshotai/Kimi-K2-Instruct"), Some("kimi_k2"));
     /// assert_eq!(dialect("phi4-mini:3.8b"), Some("phi4_mini"));
     /// assert_eq!(dialect("nobody's"), None);

@@ -7,14 +7,14 @@
 //! passed on as written and members stay in their order.
 //!
 //! ```
-//! use callweave::json::repair::{Verdict, repair};
+//! use callweave::json::repair::{RepairVerdict, repair};
 //!
 //! let repaired = repair("{city: 'Oslo', days: 3,}");
-//! assert_eq!(repaired.verdict, Verdict::Repaired);
+//! assert_eq!(repaired.verdict, RepairVerdict::Repaired);
 //! assert_eq!(repaired.text, r#"{"city": "Oslo", "days": 3}"#);
 //!
 //! let cut = repair(r#"{"city": "Os"#);
-//! assert_eq!(cut.verdict, Verdict::Incomplete);
+//! assert_eq!(cut.verdict, RepairVerdict::Incomplete);
 //! assert_eq!(cut.text, "");
 //! assert_eq!(cut.closed(), Some(r#"{"city": "Os"}"#));
 //! ```

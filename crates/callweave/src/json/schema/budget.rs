@@ -10,12 +10,12 @@ use crate::error::{Error, ErrorKind};
 ///
 /// ```
 /// use callweave::ErrorKind;
-/// use callweave::json::schema::{Budget, FitOptions, Schema};
+/// use callweave::json::schema::{StepBudget, CoerceOptions, Schema};
 /// use serde_json::json;
 ///
 /// let schema = Schema::new(&json!({"items": {"type": "integer"}}));
-/// let mut budget = Budget::new(20);
-/// let spent = schema.coerce_within(&json!(vec!["1"; 100]), FitOptions::default(), &mut budget);
+/// let mut budget = StepBudget::new(20);
+/// let spent = schema.coerce_within(&json!(vec!["1"; 100]), CoerceOptions::default(), &mut budget);
 /// assert_eq!(spent.expect_err("too much work").kind(), ErrorKind::Limit);
 /// ```
 #[derive(Clone, Debug)]

@@ -42,11 +42,11 @@ use crate::json::{JsonContainer, JsonLiteral, JsonScanner, ScanStatus, ScanToken
 /// the [`StepBudget`] is spent, the rest is given on as it is. The result depends on the text alone, not on its pieces.
 ///
 /// ```
-/// use callweave::json::schema::{Budget, FitOptions, Schema, StreamCoercer};
+/// use callweave::json::schema::{StepBudget, CoerceOptions, Schema, StreamCoercer};
 /// use serde_json::json;
 ///
 /// let schema = Schema::new(&json!({"properties": {"path": {"type": "string"}, "line": {"type": "integer"}}}));
-/// let mut coercer = StreamCoercer::new(&schema, FitOptions::default(), Budget::default());
+/// let mut coercer = StreamCoercer::new(&schema, CoerceOptions::default(), StepBudget::default());
 /// let mut out = String::new();
 /// coercer.push(r#"{"path": "src/li"#, &mut out);
 /// assert_eq!(out, r#"{"path": "src/li"#);

@@ -131,14 +131,14 @@ impl Schema {
     /// [`ErrorKind::Limit`].
     ///
     /// ```
-    /// use callweave::json::schema::{Policy, Schema};
+    /// use callweave::json::schema::{SchemaPolicy, Schema};
     /// use serde_json::json;
     ///
     /// let schema = Schema::new(&json!({"properties": {"n": {"type": "integer", "minimum": 1}}}));
     /// let written = json!({"n": "5"});
-    /// assert_eq!(schema.apply(Policy::Coerce, &written)?.value, json!({"n": 5}));
-    /// assert_eq!(schema.apply(Policy::Validate, &written)?.problems[0].path, "$.n");
-    /// assert!(schema.apply(Policy::Reject, &written).is_err());
+    /// assert_eq!(schema.apply(SchemaPolicy::Coerce, &written)?.value, json!({"n": 5}));
+    /// assert_eq!(schema.apply(SchemaPolicy::Validate, &written)?.problems[0].path, "$.n");
+    /// assert!(schema.apply(SchemaPolicy::Reject, &written).is_err());
     /// # Ok::<(), callweave::Error>(())
     /// ```
     pub fn apply(&self, policy: SchemaPolicy, value: &(impl AsValue + ?Sized)) -> Result<ValidationOutcome> {
