@@ -290,7 +290,7 @@ pub enum FragmentKind<'a> {
         id: Option<Str<'a>>,
         /// The name, or a piece of it.
         name: Option<Str<'a>>,
-        /// The kind of call.
+        /// The kind of call: its runner and the form of its arguments.
         kind: CallKind,
         /// The wire's own name of the block.
         wire_type: &'a str,
