@@ -19,7 +19,7 @@ impl BufferedBlocks {
         }
     }
 
-    /// Removes and returns the block with that id, if it is held.
+    /// Removes and returns the block with that id, if it has ended.
     pub(crate) fn remove(&mut self, block: BlockId) -> Option<Block> {
         self.0.get(&block).filter(|held| held.is_ended)?;
         self.0.remove(&block)
