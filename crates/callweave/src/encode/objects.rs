@@ -35,7 +35,7 @@ pub(crate) fn arguments(call: &ToolCall) -> Cow<'_, str> {
 }
 
 /// Returns the arguments of a function as JSON text, for clients of wires with textual arguments: as the model wrote
-/// them. The arguments of a truncated call are not JSON or are marked, to not be taken for complete.
+/// them. The arguments of a truncated call are not JSON or are marked: nobody takes them for complete.
 pub(crate) fn text(call: &ToolCall) -> Cow<'_, str> {
     let mut scanner = JsonScanner::new();
     scanner.push(&call.raw_arguments);

@@ -171,7 +171,7 @@ const USUAL: PlainTextModel = PlainTextModel {
     counts: [""; 2],
 };
 
-/// Claude 2, Titan, Llama, Mistral, DeepSeek, Cohere's Command (and Command R, whose whole body has no list).
+/// Claude 2, Titan, Llama, Mistral, DeepSeek, Cohere's Command (and Command R, with no list in the complete body).
 const PLAIN: &[PlainTextModel] = &[
     PlainTextModel {
         wire_type: "completion",

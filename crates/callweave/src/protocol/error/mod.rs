@@ -283,7 +283,7 @@ fn read<'a>(value: Value<'a>, context: ErrorContext<'a>) -> UpstreamError<'a> {
     let levels = levels(context.beside.filter(|_| value.kind() == JsonKind::String).unwrap_or(value));
     for (at, level) in levels.iter().enumerate().rev() {
         found.add(*level);
-        // The words of a list's first element are among the list's.
+        // The message of a list's first element is part of the list's message.
         let is_first = at > 0 && levels[at - 1].kind() == JsonKind::Array;
         message = message.or_else(|| words_of(*level).filter(|_| !is_first));
     }
