@@ -87,8 +87,8 @@ pub struct EncodeOptions {
     pub leaves_out_usage: bool,
     /// Whether a response that was truncated, and reports no error itself, ends with one.
     pub reports_truncation: bool,
-    /// Whether clients get the older form of a protocol that has two: in Chat the first call as `function_call`, in Ollama
-    /// the lines of `/api/generate`.
+    /// Whether clients get the older form of a protocol that has two: in Chat the first call as `function_call`, in
+    /// Ollama the lines of `/api/generate`.
     pub older_form: bool,
     /// The id of the response that the client continues, where the wire names it and the upstream did not get it.
     pub previous: Option<String>,

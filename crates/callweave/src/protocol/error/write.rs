@@ -97,8 +97,8 @@ impl Protocol {
     /// Writes an error as the response to a failed request; returns none if the protocol is only read.
     ///
     /// The status is the upstream's, or that of the class. An error that was [read](Protocol::read_error) in the same
-    /// protocol is written as it came; in another one its class, status, message, wait and id stay the same. In a stream
-    /// that has begun, an [`Encoder`](crate::encode::Encoder) writes errors.
+    /// protocol is written as it came; in another one its class, status, message, wait and id stay the same. In a
+    /// stream that has begun, an [`Encoder`](crate::encode::Encoder) writes errors.
     ///
     /// ```
     /// use callweave::protocol::{ANTHROPIC_MESSAGES, OPENAI_CHAT};

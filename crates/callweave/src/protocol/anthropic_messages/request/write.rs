@@ -140,8 +140,8 @@ fn is_thoughtless(messages: &[Value]) -> bool {
         && said.is_some_and(|block| !block["type"].as_str().is_some_and(|word| word.ends_with("thinking")))
 }
 
-/// Takes thinking out of the body where it would be refused: after calls without reasoning, and beside a tool that must be
-/// called.
+/// Takes thinking out of the body where it would be refused: after calls without reasoning, and beside a tool that must
+/// be called.
 fn settle_thinking(request: &mut Request, body: &mut Object, is_thoughtless: bool) {
     let is_forced = body["tool_choice"].get("type").is_some_and(|word| *word == "any" || *word == "tool");
     let is_on = body["thinking"].get("type").is_some_and(|word| *word == "enabled");
