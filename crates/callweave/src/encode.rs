@@ -1,20 +1,20 @@
-//! Events → bytes: the way back out.
+//! Encoders: events → bytes.
 //!
-//! An [`Encoder`] takes the events of an answer, one by one, and appends what its protocol says of each to a buffer of
-//! the caller's. It keeps only what its wire needs: indices, sequence numbers, what is open. Whole bodies are written
-//! from a [`Message`] through the same tables.
+//! An [`Encoder`] takes the events of a response, one by one, and appends their form in its protocol to a buffer of the
+//! caller's. It keeps only the state its wire needs: indices, sequence numbers, open blocks. Complete bodies are
+//! written from a [`Message`] through the same tables.
 //!
-//! There are two [`EncodeMode`]s. *Faithful* writes back what the same protocol said: its own finish words, indices, ids and
-//! foreign values. *Mended* writes what clients expect, whatever protocol the answer came in: derived finish reasons,
-//! calls numbered from 0, valid arguments. Time and ids that must be made come from the caller: nothing here has a
-//! clock.
+//! There are two [`EncodeMode`]s. *Lossless* writes back the values of the same protocol: its own finish reasons,
+//! indices, ids and extra fields. *Normalized* writes the form clients expect, from any source protocol: derived finish
+//! reasons, calls numbered from 0, valid arguments. Time and ids that must be made come from the caller: nothing here
+//! has a clock.
 //!
-//! Wires have no word for a response that was cut off: what is written then ends without a reason, or with that of a limit.
-//! [`EncodeOptions::reporting_truncation`] lets it end with an error, in the way of the wire.
+//! Wires have no way to mark a truncated response: the output then ends without a reason, or with that of a limit.
+//! [`EncodeOptions::reporting_truncation`] lets it end with an error, in the form of the wire.
 //!
-//! Where a wire wants arguments as an object, mended mode writes what can be read as one, repaired if need be. A custom
-//! tool's text then stands under `input`; what is no object, or was cut off, stands as the model wrote it under
-//! `INVALID_JSON`, so that it is neither lost nor taken for a call without arguments.
+//! Where a wire wants arguments as an object, normalized mode writes arguments that can be read as one, repaired if
+//! need be. A custom tool's text is then under `input`; arguments that are no object, or were truncated, are under
+//! `INVALID_JSON` as the model wrote them, to be neither lost nor taken for a call without arguments.
 //!
 //! ```
 //! use callweave::encode::EncodeOptions;
@@ -58,80 +58,80 @@ pub(crate) use loss::{WireCapabilities, WireFeature, no_logprobs, nothing_hangs}
 pub(crate) use pieces::{ArgumentPieces, write_arguments};
 pub(crate) use turns::{ClientReading, SerializingEncoder};
 
-/// How an answer is written.
+/// The mode in which a response is written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum EncodeMode {
-    /// As the same protocol said it: nothing is lost, nothing is made better.
+    /// As in the same protocol: nothing is lost, nothing is improved.
     #[default]
     Lossless,
-    /// As clients expect it, whatever protocol the answer came in.
+    /// As clients expect it, from any source protocol.
     Normalized,
 }
 
-/// What the caller decides of an encoding.
+/// The caller's options of an encoding.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct EncodeOptions {
-    /// How the answer is written.
+    /// The mode in which the response is written.
     pub mode: EncodeMode,
-    /// The id of an answer that has none.
+    /// The id of a response that has none.
     pub id: Option<String>,
-    /// The model of an answer that names none.
+    /// The model of a response that names none.
     pub model: Option<String>,
-    /// When the answer was made, in seconds since 1970, where the wire wants to know and the answer does not say.
+    /// The time of the response, in seconds since 1970, where the wire has it and the response does not.
     pub created: Option<u64>,
-    /// How the frames of a stream are told apart, where the protocol has several ways; else its usual one.
+    /// The framing of a stream, where the protocol has several; else its usual one.
     pub framing: Option<Framing>,
-    /// Whether a stream for clients is without token counts, where those come only to who asks for them (chat's
+    /// Whether a stream for clients is without token counts, where clients must ask for them (chat's
     /// `stream_options.include_usage`).
     pub leaves_out_usage: bool,
-    /// Whether a response that was cut off, and reports no error itself, ends with one.
+    /// Whether a response that was truncated, and reports no error itself, ends with one.
     pub reports_truncation: bool,
-    /// Whether clients get the older form of a protocol that has two: in Chat the first call as `function_call`, in Ollama
-    /// the lines of `/api/generate`.
+    /// Whether clients get the older form of a protocol that has two: in Chat the first call as `function_call`, in
+    /// Ollama the lines of `/api/generate`.
     pub older_form: bool,
-    /// The id of the response that the client goes on from, where the wire names it and the upstream was not told.
+    /// The id of the response that the client continues, where the wire names it and the upstream did not get it.
     pub previous: Option<String>,
 }
 
 impl EncodeOptions {
-    /// To write back what the same protocol said.
+    /// Options to write back the same protocol's own values.
     pub fn lossless() -> Self {
         Self::default()
     }
 
-    /// To write what clients expect.
+    /// Options to write the form clients expect.
     pub fn normalized() -> Self {
         Self { mode: EncodeMode::Normalized, ..Self::default() }
     }
 
-    /// The id of an answer that has none.
+    /// Sets the id of a response that has none.
     pub fn id(self, id: impl Into<String>) -> Self {
         Self { id: Some(id.into()), ..self }
     }
 
-    /// The model of an answer that names none.
+    /// Sets the model of a response that names none.
     pub fn model(self, model: impl Into<String>) -> Self {
         Self { model: Some(model.into()), ..self }
     }
 
-    /// When the answer was made, in seconds since 1970.
+    /// Sets the time of the response, in seconds since 1970.
     pub fn created(self, seconds: u64) -> Self {
         Self { created: Some(seconds), ..self }
     }
 
-    /// How the frames of a stream are told apart, where the protocol has several ways.
+    /// Sets the framing of a stream, where the protocol has several.
     pub fn framing(self, framing: Framing) -> Self {
         Self { framing: Some(framing), ..self }
     }
 
-    /// Leaves token counts out of streams whose clients must ask for them.
+    /// Leaves token counts out of streams where clients must ask for them.
     pub fn without_usage(self) -> Self {
         Self { leaves_out_usage: true, ..self }
     }
 
-    /// Ends a response that was cut off with an error, as a failure of the connection to the provider, unless it reports
-    /// an error itself.
+    /// Ends a truncated response with an error, as a failure of the connection to the provider, unless it reports an
+    /// error itself.
     ///
     /// ```
     /// use callweave::encode::EncodeOptions;
@@ -155,7 +155,7 @@ impl EncodeOptions {
         Self { older_form: true, ..self }
     }
 
-    /// The id of the response that the client goes on from.
+    /// Sets the id of the response that the client continues.
     pub fn previous(self, id: impl Into<String>) -> Self {
         Self { previous: Some(id.into()), ..self }
     }
@@ -165,22 +165,22 @@ impl EncodeOptions {
     }
 }
 
-/// The events of answers → bytes of one protocol. See the [module](self).
+/// An encoder of response events into bytes of one protocol. See the [module](self).
 pub struct Encoder {
     wire: Box<dyn StreamEncoder>,
     ledger: LossLedger,
-    /// Where the caller wants that.
+    /// Present if the caller wants truncation reported.
     break_off: Option<TruncationWatcher>,
-    /// Whether text has come in which line separators may stand.
+    /// Whether text has come that may contain line separators.
     may_have_separators: bool,
 }
 
 impl Encoder {
-    /// Appends what the wire says of the event; for many events that is nothing, or it waits for the next.
+    /// Appends the wire's form of the event; for many events that is nothing, or it waits for the next.
     pub fn encode(&mut self, event: &Event<'_>, out: &mut Vec<u8>) {
         let start = out.len();
         self.write(event, out);
-        // By far the most are deltas without any, and a delta may bring out text that waited.
+        // Nearly all events are deltas without separators, and a delta may release text that waited.
         let is_plain = match &event.body {
             EventKind::Delta { text, .. } => {
                 self.may_have_separators |=
@@ -195,7 +195,7 @@ impl Encoder {
     }
 
     fn write(&mut self, event: &Event<'_>, out: &mut Vec<u8>) {
-        // By far the most are deltas, and nothing is lost of them.
+        // Nearly all events are deltas, and nothing is lost of them.
         if !matches!(event.body, EventKind::Delta { .. }) {
             self.ledger.take(event);
             if let Some(error) = self.break_off.as_mut().and_then(|watch| watch.take(event)) {
@@ -207,8 +207,8 @@ impl Encoder {
         self.wire.encode(event, out);
     }
 
-    /// What the answer that is being written has said so far and its clients will not get to know: nothing in faithful
-    /// mode, or where the answer came in this protocol.
+    /// Returns the parts of the response written so far that its clients will not get: none in lossless mode, or where
+    /// the response came in this protocol.
     ///
     /// ```
     /// use callweave::encode::EncodeOptions;
@@ -238,9 +238,9 @@ impl std::fmt::Debug for Encoder {
     }
 }
 
-/// What a protocol's stream encoder does.
+/// A protocol's stream encoder.
 pub(crate) trait StreamEncoder: Send + Sync {
-    /// Appends what the wire says of the event.
+    /// Appends the wire's form of the event.
     fn encode(&mut self, event: &Event<'_>, out: &mut Vec<u8>);
 }
 
@@ -257,8 +257,8 @@ pub(crate) fn put_event(name: Option<&str>, data: &str, out: &mut Vec<u8>) {
 }
 
 /// Escapes the line separators of Unicode that are not escaped in JSON text from `start` on: many clients split streams
-/// there. The text stands in strings, since JSON allows them nowhere else. Binary frames are left as they are. Returns
-/// whether there were any.
+/// there. They can only be inside strings, since JSON allows them nowhere else. Binary frames are left as they are.
+/// Returns whether there were any.
 pub(crate) fn escape_line_separators(out: &mut Vec<u8>, start: usize) -> bool {
     let is_binary = out.get(start) == Some(&0);
     let Some(first) = next_separator(&out[start..]).filter(|_| !is_binary) else { return false };
@@ -273,7 +273,7 @@ pub(crate) fn escape_line_separators(out: &mut Vec<u8>, start: usize) -> bool {
     true
 }
 
-/// The next of U+0085, U+2028 and U+2029: its place, its length, and its escape.
+/// The next of U+0085, U+2028 and U+2029: its position, its length, and its escape.
 fn next_separator(bytes: &[u8]) -> Option<(usize, usize, &'static [u8])> {
     memchr::memchr2_iter(0xc2, 0xe2, bytes).find_map(|at| match bytes[at..] {
         [0xc2, 0x85, ..] => Some((at, 2, br"\u0085".as_slice())),
@@ -283,7 +283,7 @@ fn next_separator(bytes: &[u8]) -> Option<(usize, usize, &'static [u8])> {
     })
 }
 
-/// Takes token counts that go with those before, as a message does.
+/// Merges token counts into the total, as a message does.
 pub(crate) fn count(total: &mut Option<Usage>, counters: &TokenCounts, raw: &JsonText<'_>) {
     match total {
         Some(total) => total.merge(counters, raw),
@@ -291,25 +291,25 @@ pub(crate) fn count(total: &mut Option<Usage>, counters: &TokenCounts, raw: &Jso
     }
 }
 
-/// How a protocol is written.
+/// The encoding functions of a protocol.
 #[derive(Clone, Copy)]
 pub(crate) struct ProtocolEncoding {
     pub(crate) stream: fn(&EncodeOptions) -> Box<dyn StreamEncoder>,
     pub(crate) whole: fn(&Message, &EncodeOptions, &mut Vec<u8>),
-    /// What it can say of answers that came in other protocols, by the word and the model of the answer.
+    /// The capabilities of the wire for responses of other protocols, by the response's wire type and model.
     pub(crate) says: loss::CapabilityRow,
-    /// What the ids of its responses begin with.
+    /// The prefix of its response ids.
     pub(crate) id_prefix: &'static str,
 }
 
 impl Protocol {
-    /// Whether answers can be written in this protocol.
+    /// Whether responses can be written in this protocol.
     pub fn is_written(&self) -> bool {
         self.encode.is_some()
     }
 
-    /// What ids of responses begin with in this protocol, for callers that make one ([`EncodeOptions::id`]); empty where
-    /// they begin with nothing in particular, or responses have none.
+    /// The prefix of response ids in this protocol, for callers that make one ([`EncodeOptions::id`]); empty where ids
+    /// have no prefix, or responses have none.
     ///
     /// ```
     /// use callweave::protocol::Protocol;
@@ -321,7 +321,7 @@ impl Protocol {
         self.encode.map_or("", |encoding| encoding.id_prefix)
     }
 
-    /// An encoder of streams; none if the protocol is only read.
+    /// Returns an encoder of streams; none if the protocol is only read.
     pub fn encoder(&self, options: &EncodeOptions) -> Option<Encoder> {
         self.encode.map(|encoding| Encoder {
             wire: (encoding.stream)(options),
@@ -331,7 +331,7 @@ impl Protocol {
         })
     }
 
-    /// Appends the whole body of an answer; false if the protocol is only read.
+    /// Appends the complete body of a response; returns false if the protocol is only read.
     pub fn encode_body(&self, message: &Message, options: &EncodeOptions, out: &mut Vec<u8>) -> bool {
         let Some(encoding) = self.encode else { return false };
         let failed = if options.reports_truncation { break_off::failed(message) } else { None };
@@ -341,7 +341,7 @@ impl Protocol {
         true
     }
 
-    /// What the answer says and its whole body in this protocol does not, as [`Encoder::losses`] has it of a stream.
+    /// Returns the losses of the response's complete body in this protocol, as [`Encoder::losses`] does of a stream.
     pub fn losses(&self, message: &Message, options: &EncodeOptions) -> Vec<Loss> {
         self.encode.map(|encoding| LossLedger::of(encoding.says, message, options)).unwrap_or_default()
     }

@@ -1,11 +1,11 @@
-//! What one frame says, before anybody has put it in its place.
+//! The statements of one frame, before they are assigned to blocks.
 //!
-//! A protocol reads one frame and says what it contains, as [`Fragment`]s: "text for choice 0",
-//! "arguments for the call at index 2", "usage", "finish". It keeps no state; [`Weave`](crate::weave::Weave)
-//! is the one fold that turns fragments into events and knows every rule of identity.
+//! A protocol reads one frame and states its contents as [`Fragment`]s: "text for choice 0", "arguments for the call at
+//! index 2", "usage", "finish". It keeps no state; [`Weave`](crate::weave::Weave) is the one fold that turns fragments
+//! into events and knows every rule of identity.
 //!
-//! Fragments borrow from the frame. Strings stay as they stand in the JSON ([`Str`]) and values as they
-//! were written (`&str` of JSON text); both are decoded where they are used.
+//! Fragments borrow from the frame. Strings stay as they are in the JSON ([`Str`]) and values as they were written
+//! (`&str` of JSON text); both are decoded where they are used.
 
 use std::hash::{Hash, Hasher};
 use std::num::NonZero;
@@ -15,7 +15,7 @@ use crate::fingerprint::keyed_digest;
 use crate::json::{Str, TapeNode};
 use crate::upstream::UpstreamError;
 
-/// Anything that takes fragments, whatever they borrow from.
+/// A sink of fragments with any lifetime.
 pub type FragmentSink<'s> = dyn for<'f> Sink<Fragment<'f>> + 's;
 
 /// One statement of a frame.
@@ -23,26 +23,26 @@ pub type FragmentSink<'s> = dyn for<'f> Sink<Fragment<'f>> + 's;
 pub struct Fragment<'a> {
     /// The choice it belongs to.
     pub choice: u32,
-    /// Which block it belongs to, where the wire numbers its blocks.
+    /// The key of the block it belongs to, where the wire numbers its blocks.
     pub key: Option<BlockKey>,
-    /// What is said.
+    /// The statement.
     pub part: FragmentKind<'a>,
 }
 
-/// How the wire numbers a block inside a choice.
+/// The wire's number of a block inside a choice.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct BlockKey {
-    /// The wire's number. First, because places that differ mostly differ in it.
+    /// The wire's number. First, because different keys mostly differ in it.
     pub index: i64,
     /// A protocol with several independent numberings (Cohere's contents and calls; loose fragments of
     /// different shapes) gives each its own space.
     pub space: u8,
     /// A part inside the numbered thing, see [`BlockKey::part`]; 0 if there is none.
     pub part: u32,
-    /// Whether a block at this place runs until something else arrives, as one without a place does: the wire
-    /// numbers it, but never says that it is over.
+    /// Whether a block with this key runs until something else arrives, as one without a key does: the wire numbers it,
+    /// but never says that it has ended.
     pub runs: bool,
-    /// The note of the number in the frame, if that was passed on: see [`BlockKey::of`]. It is the same place either way.
+    /// The note of the number in the frame, if that was passed on: see [`BlockKey::of`]. It does not affect equality.
     pub(crate) note: Option<NonZero<u16>>,
 }
 
@@ -63,31 +63,31 @@ impl Hash for BlockKey {
 }
 
 impl BlockKey {
-    /// The block of the choice that was spoken of last, open or over: for what a wire without numbers
-    /// says about the block it has just told.
+    /// The last block of the choice that was mentioned, open or ended: for statements of a wire without numbers about
+    /// the block it has just sent.
     pub const LAST: Self = Self { space: u8::MAX, index: 0, part: 0, runs: false, note: None };
 
-    /// The space of places that stand for names.
+    /// The space of keys that stand for names.
     const NAMED: u8 = u8::MAX - 2;
 
-    /// The space of a second telling (the legacy `function_call` beside `tool_calls`): a call that is told
-    /// there after others is held back as long as it tells just what one of them has told.
+    /// The space of a duplicate form (the legacy `function_call` beside `tool_calls`): a call that arrives there after
+    /// others is held back as long as it only repeats one of them.
     pub const MIRROR: u8 = u8::MAX - 3;
 
-    /// The space of positions in a list that tells all things again, where each is first to be found: see
+    /// The space of positions in a list that repeats all items, where each must first be matched: see
     /// [`FragmentKind::Item`].
     pub const RECAP: u8 = u8::MAX - 4;
 
-    /// Parts beyond this number are one.
+    /// The maximum number of a part; all parts beyond it are one.
     const MAX_PARTS: u32 = (1 << 24) - 1;
 
-    /// The block that the wire numbers `index`, in the first space.
+    /// The block with the wire's number `index`, in the first space.
     pub fn at(index: i64) -> Self {
         Self { space: 0, index, part: 0, runs: false, note: None }
     }
 
-    /// The same, by the number that stands in the frame. If it is passed on without a look at it, then in another frame
-    /// that is the same but for that number, the place is the same but for it.
+    /// The same, by the number in the frame. If the number is passed on without being inspected, then another frame
+    /// that differs only in that number has a key that differs only in it.
     #[inline(always)]
     pub(crate) fn of(number: TapeNode<'_>) -> Option<Self> {
         match number.pass_index() {
@@ -96,35 +96,35 @@ impl BlockKey {
         }
     }
 
-    /// The same place, of which it is not known where its number stands.
+    /// The same key without the note of where its number is in the frame.
     pub(crate) fn noted_nowhere(self) -> Self {
         Self { note: None, ..self }
     }
 
-    /// The block that a wire without numbers calls by a name: the same name is the same place.
+    /// The block that a wire without numbers identifies by a name: the same name is the same key.
     pub fn named(name: &str) -> Self {
-        // Frames are read apart from each other, so the place must follow from the name alone.
+        // Frames are read independently of each other, so the key must follow from the name alone.
         let hash = keyed_digest(name);
         Self { space: Self::NAMED, ..Self::at(hash.cast_signed()) }
     }
 
-    /// Whether it, or the thing that it is a part of, has neither a number nor a name.
+    /// Whether it, or the item that it is a part of, has neither a number nor a name.
     pub(crate) fn is_anonymous(self) -> bool {
         self.owner() == Self::named("")
     }
 
-    /// All but the number, in one word.
+    /// All but the number, in one integer.
     #[inline]
     fn rest(self) -> u64 {
         u64::from(self.part) << 16 | u64::from(self.space) << 8 | u64::from(self.runs)
     }
 
-    /// The thing that the part belongs to.
+    /// The item that the part belongs to.
     pub(crate) fn owner(self) -> Self {
         Self { part: 0, runs: false, ..self }
     }
 
-    /// The group of the part: what a thing lists apart from each other (contents, summaries).
+    /// The group of the part: an item has separate lists (contents, summaries).
     pub(crate) fn group(self) -> u32 {
         self.part / (Self::MAX_PARTS + 1)
     }
@@ -134,12 +134,12 @@ impl BlockKey {
         self.space < Self::RECAP
     }
 
-    /// Whether the place is one in a list that tells all again, and may not number as before.
+    /// Whether the key is a position in a list that repeats all items, and may be numbered differently.
     pub(crate) fn is_loose(self) -> bool {
         self.space == Self::RECAP
     }
 
-    /// The wire's number of the part, or of the thing where it has no parts, if it gave one.
+    /// The wire's number of the part, or of the item where it has no parts, if it gave one.
     pub fn number(self) -> Option<i64> {
         match self.part {
             0 => (self.space < Self::NAMED).then_some(self.index),
@@ -152,62 +152,61 @@ impl BlockKey {
         Self { space, ..self }
     }
 
-    /// A part inside the numbered thing: the `number`th of a `group` of parts.
+    /// A part inside the numbered item: the `number`th of a `group` of parts.
     pub fn part(self, group: u8, number: u64) -> Self {
         let number = number.min(u64::from(Self::MAX_PARTS)) as u32;
         Self { part: (u32::from(group) + 1) * (Self::MAX_PARTS + 1) + number, ..self }
     }
 
-    /// The same, as the place of a block that runs until something else arrives.
+    /// The same, as the key of a block that runs until something else arrives.
     pub fn running(self) -> Self {
         Self { runs: true, ..self }
     }
 
-    /// The numbered thing itself, without the part inside it.
+    /// The numbered item itself, without the part inside it.
     pub fn item(self) -> Self {
         Self { part: 0, ..self }
     }
 }
 
-/// What kind of running text it is.
+/// The kind of running text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TextChannel {
     /// Visible text.
     Text,
-    /// Thoughts.
+    /// Reasoning.
     Reasoning(ReasoningForm),
     /// A refusal.
     Refusal,
 }
 
 impl TextChannel {
-    /// Thoughts, as the model thought them.
+    /// Reasoning in the model's own raw text.
     pub const REASONING: Self = Self::Reasoning(ReasoningForm::Raw);
 }
 
-/// What a value that only the protocol knows is about.
+/// The scope of an extra field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ExtraScope {
-    /// The answer.
+    /// The response.
     Response,
     /// The choice.
     Choice,
-    /// The item at the place.
+    /// The item with the block key.
     Item,
-    /// The block at the place.
+    /// The block with the block key.
     Block,
-    /// The item or block that the next fragment of this frame speaks of: a member of its start, if that
-    /// fragment starts it.
+    /// The item or block of the next fragment of this frame: a member of its start, if that fragment starts it.
     Next,
 }
 
-/// Reads counters from what a provider wrote. Some providers count in every frame: what is known but for its counts
-/// need not be read in full.
+/// Reads counters from a provider's usage object. Some providers count in every frame: a value that is known but for
+/// its counts need not be read in full.
 #[derive(Clone, Copy)]
 pub struct UsageReader(pub(crate) fn(TapeNode<'_>) -> TokenCounts);
 
 impl UsageReader {
-    /// The counters, and that only they are read from `usage`: see [`TapeNode::read_apart`].
+    /// Reads the counters, and notes that only they are read from `usage`: see [`TapeNode::read_apart`].
     pub(crate) fn of(self, usage: TapeNode<'_>) -> TokenCounts {
         usage.read_apart(self.0)
     }
@@ -219,205 +218,206 @@ impl std::fmt::Debug for UsageReader {
     }
 }
 
-/// What they read is told apart, not who reads it.
+/// All readers are equal: fragments differ in the counters, not in their reader.
 impl PartialEq for UsageReader {
     fn eq(&self, _: &Self) -> bool {
         true
     }
 }
 
-/// What a [`Fragment`] says.
+/// The statement of a [`Fragment`].
 ///
-/// A `word` is the wire's own word for the thing; it is told on with the start of what it names.
+/// A `wire_type` is the wire's own name of the thing; it is emitted with the start of the thing it names.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum FragmentKind<'a> {
-    /// The answer's names. Told by every frame that has them; only the first, or what has changed, is news.
+    /// The response's id and model. Sent by every frame that has them; only the first, or a change, is emitted.
     Start {
         /// The id, if given.
         id: Option<Str<'a>>,
         /// The model, if given.
         model: Option<Str<'a>>,
-        /// What the wire calls such an answer.
+        /// The wire's own name of such a response.
         wire_type: &'a str,
     },
-    /// Another model answers than the one that was asked.
+    /// A different model responds than the one that was requested.
     Rerouted {
-        /// The model that answers.
+        /// The model that responds.
         model: Str<'a>,
     },
-    /// The choice is there, whether or not anything is said of it.
+    /// The choice exists, whether or not it has content.
     Choice,
-    /// The item at the place is there.
+    /// The item with the block key exists.
     Item {
         /// The provider's id.
         id: Option<Str<'a>>,
-        /// What the wire calls it.
+        /// The wire's own name of the item.
         wire_type: &'a str,
     },
-    /// The item at the place is over, and so are its blocks.
+    /// The item with the block key has ended, and with it its blocks.
     ItemEnd,
     /// A text block begins (only where the wire says so; a [`FragmentKind::Text`] opens its block by itself).
     Open {
-        /// Which kind of text.
+        /// The kind of text.
         channel: TextChannel,
-        /// What the wire calls the block.
+        /// The wire's own name of the block.
         wire_type: &'a str,
     },
-    /// Text to append to the block at the place, or to the running block of that channel and word.
+    /// Text to append to the block with the block key, or to the running block of that channel and wire type.
     Text {
-        /// Which kind of text.
+        /// The kind of text.
         channel: TextChannel,
-        /// What the wire calls the block.
+        /// The wire's own name of the block.
         wire_type: &'a str,
         /// The text.
         text: Str<'a>,
     },
-    /// The whole text of the block at the place, or without a place all text of that channel, restated
-    /// after (or instead of) its deltas.
+    /// The complete text of the block with the block key, or without a key all text of that channel, restated after (or
+    /// instead of) its deltas.
     Restate {
-        /// Which kind of text.
+        /// The kind of text.
         channel: TextChannel,
-        /// What the wire calls the block.
+        /// The wire's own name of the block.
         wire_type: &'a str,
-        /// The whole text.
+        /// The complete text.
         text: Str<'a>,
-        /// Whether it is told once more with all the rest of the answer, perhaps numbered anew: a block
-        /// elsewhere that held exactly this text is then the same one.
+        /// Whether it is repeated together with all the rest of the response, perhaps numbered anew: a block elsewhere
+        /// that held exactly this text is then the same one.
         is_recap: bool,
     },
-    /// A piece of a tool call, found by place and by id.
+    /// A piece of a tool call, found by block key and by id.
     Call {
         /// The provider's id.
         id: Option<Str<'a>>,
         /// The name, or a piece of it.
         name: Option<Str<'a>>,
-        /// Who runs it.
+        /// The kind of call: its runner and the form of its arguments.
         kind: CallKind,
-        /// What the wire calls the block.
+        /// The wire's own name of the block.
         wire_type: &'a str,
         /// Arguments. `Some` of an empty text also says that the name is settled.
         arguments: Option<FragmentArguments<'a>>,
     },
-    /// The thing at the place is the one that is elsewhere called by that name, or else the one at the other
-    /// place, if either is known. From now on the places are one.
+    /// The thing with the block key is the one that has that name elsewhere, or else the one with the other key, if
+    /// either is known. From now on the keys are one.
     Same {
         /// Its name; may be empty.
         name: Str<'a>,
-        /// Where else it may have been told of.
+        /// The other key under which it may have been sent.
         or: Option<BlockKey>,
     },
-    /// The block at the place is over.
+    /// The block with the block key has ended.
     End,
-    /// The block at the place is over, because a limit cut it.
+    /// The block with the block key has ended, because a limit truncated it.
     Truncated,
-    /// Something that hangs on a block, an item, the choice or the answer.
+    /// An attachment of a block, an item, the choice or the response.
     Attach {
-        /// What it hangs on. [`ExtraScope::Next`] is the block that the next fragment tells whole (a result, something
-        /// opaque). On [`ExtraScope::Block`] without a place, or at a place that runs, it hangs on the running
-        /// block of thoughts whose word begins with `on`, and else on a new one of that word.
+        /// The scope of the attachment. [`ExtraScope::Next`] is the block that the next fragment sends complete (a
+        /// result, something opaque). On [`ExtraScope::Block`] without a key, or with a key that runs, it belongs to
+        /// the running block of reasoning with a wire type that begins with `on`, and else to a new one of that wire
+        /// type.
         level: ExtraScope,
-        /// The word of the block of thoughts it hangs on, where that may have to be opened.
+        /// The wire type of the block of reasoning it belongs to, where that may have to be opened.
         on: &'a str,
-        /// What it is.
+        /// The kind of attachment.
         kind: AttachmentKind,
-        /// What the wire calls it.
+        /// The wire's own name of the attachment.
         wire_type: &'a str,
         /// The attachment; JSON.
         value: &'a str,
     },
-    /// What will come at the place is the result of that call.
+    /// The content that will come with the block key is the result of that call.
     ResultOf {
         /// The id of the call.
         call: Str<'a>,
     },
-    /// What a builtin tool answered: the call of that id, the one that the place answers, or else the
-    /// last builtin call.
+    /// The result of a builtin tool: of the call with that id, of the one that the block key is the result of, or else
+    /// of the last builtin call.
     ToolResult {
         /// The id of the call.
         call: Option<Str<'a>>,
-        /// What the wire calls it.
+        /// The wire's own name of the result.
         wire_type: &'a str,
         /// The result; JSON.
         value: &'a str,
     },
-    /// Content that only the protocol knows, whole.
+    /// Complete content that only the protocol knows.
     Opaque {
-        /// What the wire calls it.
+        /// The wire's own name of the content.
         wire_type: &'a str,
         /// The content; JSON.
         value: &'a str,
     },
-    /// How the item at the place, or without a place the answer, comes along.
+    /// Progress of the item with the block key, or without a key of the response.
     Progress {
-        /// What the wire calls this step.
+        /// The wire's own name of this step.
         wire_type: &'a str,
-        /// What it says; JSON. If there were [details](FragmentKind::Detail), they are said instead.
+        /// The step's value; JSON. [Details](FragmentKind::Detail), if there were any, replace it.
         value: Option<&'a str>,
     },
-    /// A member of what the [step](FragmentKind::Progress) says that this frame tells next.
+    /// A member of the value of the [step](FragmentKind::Progress) that comes next in this frame.
     Detail {
         /// The member's name.
         key: &'a str,
-        /// What stood there; JSON.
+        /// The member's value; JSON.
         value: &'a str,
     },
-    /// Token counts of one step of the answer, to be added to those of the steps before.
+    /// Token counts of one step of the response, to be added to the counts of the steps before.
     Step {
-        /// What the steps belong to: another one's are not added.
+        /// The turn that the steps belong to: steps of another turn are not added.
         turn: Str<'a>,
-        /// Normalised.
+        /// The normalized counters.
         counters: TokenCounts,
-        /// As the provider wrote them; JSON.
+        /// The counters as the provider wrote them; JSON.
         raw: &'a str,
     },
     /// Token counts.
     Usage {
-        /// Where the wire says them.
+        /// The location of the counts on the wire.
         wire_type: &'a str,
-        /// Normalised.
+        /// The normalized counters.
         counters: TokenCounts,
-        /// As the provider wrote them; JSON.
+        /// The counters as the provider wrote them; JSON.
         raw: &'a str,
-        /// What reads the counters, if it reads them from `raw` and from nothing else.
+        /// The reader of the counters, if it reads them from `raw` and from nothing else.
         read: Option<UsageReader>,
     },
     /// The provider's reason to finish. The last one counts.
     Finish {
-        /// In our words, as far as the provider's word tells.
+        /// The normalized reason, as far as the provider's own determines it.
         reason: FinishReason,
-        /// The provider's word.
+        /// The provider's own reason.
         raw: Option<Str<'a>>,
     },
     /// The provider's own end marker: nothing is missing.
     Done,
-    /// One of the provider's two last words, which come in either order: with the second, nothing is missing.
+    /// One of the provider's two end markers, which come in either order: with the second, nothing is missing.
     HalfDone,
     /// The upstream reports an error.
     Error(&'a UpstreamError<'a>),
-    /// What only this protocol knows. Told on once, and again only when it changes.
+    /// An extra field. Emitted once, and again only when it changes.
     Extra {
-        /// What it is about.
+        /// The scope of the field.
         level: ExtraScope,
-        /// Where it stood: the path from there down to the object, ending in a dot, or empty.
+        /// The path from the scope down to the object that holds the field, ending in a dot, or empty.
         path: &'static str,
         /// The member's name (or the event's).
         key: &'a str,
-        /// What stood there; JSON.
+        /// The field's value; JSON.
         value: &'a str,
     },
-    /// An oddity.
+    /// An irregularity.
     Notice {
-        /// Which.
+        /// The code of the irregularity.
         code: NoticeCode,
-        /// In words.
+        /// A description in words.
         detail: &'static str,
-        /// Text that found no other place.
+        /// Text that belongs nowhere else.
         text: Option<&'a str>,
     },
 }
 
 impl<'a> FragmentKind<'a> {
-    /// Something that hangs on the block at the place, or on a block of thoughts of the word `on`.
+    /// An attachment of the block with the block key, or of a block of reasoning with the wire type `on`.
     pub(crate) fn hung(on: &'a str, kind: AttachmentKind, wire_type: &'a str, value: &'a str) -> Self {
         Self::Attach { level: ExtraScope::Block, on, kind, wire_type, value }
     }
@@ -428,13 +428,13 @@ impl<'a> FragmentKind<'a> {
 pub enum FragmentArguments<'a> {
     /// Argument text to append.
     Text(Str<'a>),
-    /// The whole argument text, restated after (or instead of) its pieces.
+    /// The complete argument text, restated after (or instead of) its pieces.
     Complete(Str<'a>),
-    /// The arguments as a JSON value, whole; JSON.
+    /// The complete arguments as a JSON value; JSON.
     Value(&'a str),
     /// One leaf of the arguments, addressed by a JSON path.
     Leaf {
-        /// Where, such as `$.a.b[0]`.
+        /// The path, such as `$.a.b[0]`.
         path: Str<'a>,
         /// The leaf's value, JSON; a string is appended to the string already there, if that one continues.
         value: &'a str,
@@ -446,13 +446,13 @@ pub enum FragmentArguments<'a> {
     Opening {
         /// The arguments if no text follows.
         fallback: Option<Str<'a>>,
-        /// Whether text must follow; a call that then gets none was cut.
+        /// Whether text must follow; a call that then gets none was truncated.
         expects_text: bool,
     },
 }
 
 impl<'a> Fragment<'a> {
-    /// A statement about choice 0 at no particular place.
+    /// A statement about choice 0 without a block key.
     pub fn new(part: FragmentKind<'a>) -> Self {
         Self { choice: 0, key: None, part }
     }
@@ -462,7 +462,7 @@ impl<'a> Fragment<'a> {
         Self { choice, ..self }
     }
 
-    /// The same about the block at `place`.
+    /// The same about the block with the key `place`.
     pub fn at(self, place: BlockKey) -> Self {
         Self { key: Some(place), ..self }
     }

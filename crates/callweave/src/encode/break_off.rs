@@ -1,5 +1,5 @@
-//! Responses that were cut off, for callers whose clients must see an error: a reason that the provider
-//! never gave would pass for its own.
+//! Truncated responses, for callers that must show clients an error: a finish reason that the provider never gave would
+//! pass for its own.
 
 use std::borrow::Cow;
 
@@ -7,7 +7,7 @@ use crate::event::{Event, EventKind, FinishReason, Notice, NoticeCode};
 use crate::message::{Choice, Finish, Message};
 use crate::upstream::{ErrorClass, UpstreamError};
 
-/// Looks at the events of a stream for one that was cut off and reports no error itself.
+/// Watches the events of a stream for a truncated response that reports no error itself.
 #[derive(Default)]
 pub(super) struct TruncationWatcher {
     detail: Option<String>,
@@ -36,7 +36,7 @@ impl TruncationWatcher {
     }
 }
 
-/// The message with the error, if it was cut off and has none.
+/// Returns the message with the error, if it was truncated and has none.
 pub(super) fn failed(message: &Message) -> Option<Message> {
     let cut = message.notices.iter().find(|notice| is_truncated(notice))?;
     let is_open = |choice: &Choice| match &choice.finish {
@@ -58,8 +58,8 @@ fn is_truncated(notice: &Notice<'_>) -> bool {
     notice.code == NoticeCode::Truncated
 }
 
-/// Whether nobody said why the choice finished. Who said so has finished, even if the last event is missing; a refusal may go
-/// on.
+/// Whether the provider gave no reason why the choice finished. A choice with a reason has finished, even if the last
+/// event is missing; a refusal may continue.
 fn is_unfinished(reason: FinishReason, raw: Option<&str>) -> bool {
     raw.is_none() || matches!(reason, FinishReason::ContentFilter | FinishReason::Error)
 }

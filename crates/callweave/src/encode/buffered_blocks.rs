@@ -1,16 +1,16 @@
-//! Blocks that are told whole, for wires that cannot tell them in pieces.
+//! Blocks that are written complete, for wires that cannot write them in pieces.
 
 use std::collections::HashMap;
 
 use crate::event::{BlockId, Event, EventKind};
 use crate::message::Block;
 
-/// Blocks as they grow. Each comes out when it is over.
+/// Blocks as they grow. Each is released when it has ended.
 #[derive(Default)]
 pub(crate) struct BufferedBlocks(HashMap<BlockId, Block>);
 
 impl BufferedBlocks {
-    /// Takes an event if it starts a block or is about one that is held.
+    /// Takes an event if it starts a block or is about a held block.
     pub(crate) fn take(&mut self, event: &Event<'_>) {
         if let EventKind::BlockStart { block, .. } = event.body {
             self.0.extend(Block::started_by(&mut event.clone()).map(|started| (block, started)));
@@ -19,13 +19,13 @@ impl BufferedBlocks {
         }
     }
 
-    /// The block of that number, if it is over.
+    /// Removes and returns the block with that id, if it has ended.
     pub(crate) fn remove(&mut self, block: BlockId) -> Option<Block> {
         self.0.get(&block).filter(|held| held.is_ended)?;
         self.0.remove(&block)
     }
 
-    /// The block of that number.
+    /// The held block with that id.
     pub(crate) fn get_mut(&mut self, block: BlockId) -> Option<&mut Block> {
         self.0.get_mut(&block)
     }

@@ -1,15 +1,15 @@
-//! What every encoder knows of the answer it writes.
+//! The state that every encoder keeps of the response it writes.
 
 use super::{EncodeMode, EncodeOptions};
 use crate::event::{Notice, NoticeCode};
 
-/// How an answer is written: as the caller wants it, and as its origin allows.
+/// The manner of writing a response: the caller's options, and its origin.
 #[derive(Default)]
 pub(crate) struct EncodeContext {
     pub(crate) options: EncodeOptions,
-    /// The answer came in this protocol: its clients know all that it says.
+    /// Whether the response came in this protocol: its clients know all its fields.
     is_own: bool,
-    /// The input ended before the answer did.
+    /// Whether the input ended before the response did.
     pub(crate) is_truncated: bool,
 }
 
@@ -18,7 +18,7 @@ impl EncodeContext {
         Self { options: options.clone(), ..Self::default() }
     }
 
-    /// The manner of the next answer. That the input is cut off may be noticed before its answer begins.
+    /// The manner of the next response. A truncated input may be noticed before its response begins.
     pub(crate) fn of_next(&mut self, is_own: bool) -> Self {
         Self { options: std::mem::take(&mut self.options), is_own, is_truncated: self.is_truncated }
     }
@@ -31,7 +31,7 @@ impl EncodeContext {
         self.options.is_normalized()
     }
 
-    /// Whether what only this protocol knows is written.
+    /// Whether extra fields of this protocol are written.
     pub(crate) fn keeps(&self) -> bool {
         self.is_own || !self.is_normalized()
     }

@@ -1,26 +1,26 @@
-//! Frames that tell deltas: the next of a block differs from the one before in its text alone.
+//! Frames of deltas: the next frame of a block differs from the one before in its text alone.
 //!
-//! An encoder writes the first delta of a block in full, its text as a [`WrittenDelta`], which knows afterwards where it
-//! stands. If the frame says nothing that only this delta says, it is kept ([`DeltaTemplates::keep`]), and what follows is told by
-//! the bytes around the text ([`DeltaTemplates::repeat`]). Every other event may change how deltas are told, and makes all frames
-//! unknown. Only token counts, which some providers send with every delta, do not: an encoder that writes them beside
-//! deltas must say so ([`DeltaTemplates::forget`]).
+//! An encoder writes the first delta of a block in full, its text as a [`WrittenDelta`], which records its position. If
+//! the frame holds nothing specific to this delta, it is kept ([`DeltaTemplates::keep`]), and the following deltas are
+//! written with the bytes around the text ([`DeltaTemplates::repeat`]). Every other event may change the form of
+//! deltas, and discards all frames. Only token counts, which some providers send with every delta, do not: an encoder
+//! that writes them beside deltas must discard the frames itself ([`DeltaTemplates::forget`]).
 
 use std::ops::Range;
 
 use crate::event::{BlockId, Event, EventKind};
 use crate::json::{JsonWriter, escape_bytes};
 
-/// How often a text may stand in one frame.
+/// The maximum number of times a text may be in one frame.
 const MAX_PLACES: usize = 3;
-/// How many blocks may grow beside each other.
+/// The maximum number of blocks that may grow in parallel.
 const MAX_BLOCKS: usize = 8;
 
-/// The text of a delta, and where it was written.
+/// The text of a delta, and the positions where it was written.
 pub(crate) struct WrittenDelta<'t> {
     pub(crate) text: &'t str,
     places: [Range<usize>; MAX_PLACES],
-    /// How often it was written, be it more than there are places.
+    /// The number of times it was written, which may exceed the number of positions kept.
     count: usize,
 }
 
@@ -40,7 +40,7 @@ impl<'t> WrittenDelta<'t> {
         self.count += 1;
     }
 
-    /// Says how much stands before what it was written into.
+    /// Moves the positions by the length of the bytes before the object it was written into.
     pub(crate) fn stands_behind(&mut self, length: usize) {
         for place in &mut self.places {
             *place = place.start + length..place.end + length;
@@ -48,20 +48,20 @@ impl<'t> WrittenDelta<'t> {
     }
 }
 
-/// The frames of the blocks that grow.
+/// The frames of the growing blocks.
 #[derive(Default)]
 pub(crate) struct DeltaTemplates {
-    /// Those that are unknown stand last, for the memory they have.
+    /// Discarded frames are last, kept for their memory.
     stamps: Vec<DeltaTemplate>,
     known: usize,
 }
 
-/// A frame without what differs.
+/// A frame without the parts that differ.
 #[derive(Default)]
 struct DeltaTemplate {
     block: Option<BlockId>,
     bytes: Vec<u8>,
-    /// Where something is missing, in order.
+    /// The positions of the missing parts, in order.
     holes: Vec<(usize, TemplateHole)>,
 }
 
@@ -72,19 +72,19 @@ enum TemplateHole {
 }
 
 impl DeltaTemplates {
-    /// Tells a delta by the frame of its block; false if there is none, and for every other event.
+    /// Writes a delta with the frame of its block; returns false if there is none, and for every other event.
     #[inline]
     pub(crate) fn repeat(&mut self, event: &Event<'_>, out: &mut Vec<u8>) -> bool {
         self.repeat_numbered(event, 0, out)
     }
 
-    /// The same where frames are numbered.
+    /// The same for numbered frames.
     #[inline]
     pub(crate) fn repeat_numbered(&mut self, event: &Event<'_>, number: u64, out: &mut Vec<u8>) -> bool {
         match &event.body {
             EventKind::Delta { block, text, .. } => {
                 let known = self.stamps[..self.known].iter().find(|stamp| stamp.block == Some(*block));
-                // Wires have their own ways to tell nothing.
+                // Wires have their own forms of an empty delta.
                 let Some(stamp) = known.filter(|_| !text.is_empty()) else { return false };
                 stamp.fill(text, number, out);
                 true
@@ -97,18 +97,18 @@ impl DeltaTemplates {
         }
     }
 
-    /// Makes all frames unknown.
+    /// Discards all frames.
     pub(crate) fn forget(&mut self) {
         self.known = 0;
     }
 
-    /// Keeps a frame that tells a delta and nothing else. The encoder must have nothing more to remember of the
-    /// deltas that follow.
+    /// Keeps a frame that holds a delta and nothing else. The encoder must have nothing more to remember of the deltas
+    /// that follow.
     pub(crate) fn keep(&mut self, block: BlockId, frame: &[u8], piece: &WrittenDelta<'_>) {
         self.keep_numbered(block, frame, piece, None);
     }
 
-    /// The same where frames are numbered: where the number stands, if it does.
+    /// The same for numbered frames, with the position of the number, if it is written.
     pub(crate) fn keep_numbered(
         &mut self,
         block: BlockId,
@@ -127,7 +127,7 @@ impl DeltaTemplates {
         holes.clear();
         let mut from = 0;
         let numbers = number.into_iter().map(|place| (place, TemplateHole::Number));
-        // Numbers stand before texts on all wires.
+        // Numbers come before texts on all wires.
         for (place, hole) in numbers.chain(places.iter().cloned().map(|place| (place, TemplateHole::Text))) {
             bytes.extend_from_slice(&frame[from..place.start]);
             holes.push((bytes.len(), hole));
@@ -153,7 +153,7 @@ impl DeltaTemplate {
     }
 }
 
-/// Appends a number. Apart, or those that have none would wait for its arithmetic.
+/// Appends a number. Not inlined, because frames without a number would pay for its arithmetic.
 #[inline(never)]
 fn put_digits(mut number: u64, out: &mut Vec<u8>) {
     let mut digits = [0; 20];

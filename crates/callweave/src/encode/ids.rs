@@ -1,8 +1,8 @@
-//! Ids for clients, which find the call that a result answers by its id.
+//! Ids for clients, which find the call of a result by its id.
 
 use std::collections::HashSet;
 
-/// The ids of an answer's calls. One that several calls share is left to the first of them.
+/// The ids of a response's calls. An id that several calls share is left to the first of them.
 #[derive(Default)]
 pub(crate) struct UniqueCallIds(HashSet<String>);
 

@@ -1,7 +1,7 @@
-//! What an answer says and a wire cannot: losses, by name.
+//! Losses: the named parts of a response that a wire cannot express.
 //!
-//! In its own protocol nothing is lost. For the others each protocol has a row ([`WireCapabilities`]) of what it has no place for.
-//! The same rules are asked of the events of a stream and of a whole message, so that both name the same.
+//! In its own protocol nothing is lost. For the others each protocol has a row ([`WireCapabilities`]) of the features
+//! it lacks. The same rules apply to the events of a stream and to a complete message, and both name the same losses.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -17,7 +17,7 @@ use crate::protocol::error_word;
 use crate::request::Loss;
 use crate::upstream::{ErrorClass, UpstreamError};
 
-/// Something that answers say and not every wire has a place for.
+/// A feature of responses that not every wire can express.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum WireFeature {
     Id,
@@ -36,7 +36,7 @@ pub(crate) enum WireFeature {
     Builtin,
     Result,
     Opaque,
-    /// Content without a word.
+    /// Content without a wire type.
     Unnamed,
     Finish,
     ErrorClass,
@@ -44,17 +44,17 @@ pub(crate) enum WireFeature {
     Cached,
     CacheWrite,
     ThoughtTokens,
-    /// More cached tokens than there were.
+    /// More cached tokens than input tokens.
     OddCached,
-    /// More tokens of thoughts than there were.
+    /// More reasoning tokens than output tokens.
     OddThoughtTokens,
-    /// That the input ended before the answer did.
+    /// The input ended before the response did.
     CutOff,
-    /// Token counts of an answer that has no end.
+    /// Token counts of a response that has no end.
     CountsWithoutEnd,
-    /// How an answer is called that has failed.
+    /// The id or model of a failed response.
     NamesOfFailure,
-    /// What a stream has told already.
+    /// A correction of text that a stream has already emitted.
     Correction,
     LateId,
 }
@@ -92,7 +92,7 @@ impl WireFeature {
     }
 }
 
-/// What clients do not get to know of answers in their own protocol, either.
+/// Features that clients do not get of responses in their own protocol, either.
 const OF_ITS_OWN: &[WireFeature] = &[
     WireFeature::Unnamed,
     WireFeature::Cut,
@@ -104,37 +104,38 @@ const OF_ITS_OWN: &[WireFeature] = &[
     WireFeature::LateId,
 ];
 
-/// What a wire can say of answers that came in other protocols.
+/// The capabilities of a wire for responses of other protocols.
 #[derive(Clone, Copy)]
 pub(crate) struct WireCapabilities {
-    /// What it calls its own answers, of which it can say everything; empty where nothing is passed on to clients.
+    /// The wire types of its own responses, which it can express completely; empty where nothing is passed on to
+    /// clients.
     pub(crate) own: &'static [&'static str],
-    /// What it has no place for.
+    /// The features it cannot express.
     pub(crate) not: &'static [WireFeature],
-    /// Whether it can say what hangs on a thought of that form.
+    /// Whether it can express an attachment of reasoning of that form.
     pub(crate) hangs: fn(ReasoningForm, AttachmentKind, &JsonText<'_>) -> bool,
-    /// Whether its log probabilities look like this.
+    /// Whether its log probabilities have this form.
     pub(crate) logprobs: fn(&JsonText<'_>) -> bool,
-    /// The reasons to finish that it tells apart.
+    /// The finish reasons that it distinguishes.
     pub(crate) finish: &'static [FinishReason],
-    /// Its words for the classes of errors.
+    /// Its names for the classes of errors.
     pub(crate) errors: &'static [(&'static str, ErrorClass)],
 }
 
-/// The row of the protocol that an answer of that word and model is written in.
+/// The row of the protocol that a response of that wire type and model is written in.
 pub(crate) type CapabilityRow = fn(&str, Option<&str>, &EncodeOptions) -> WireCapabilities;
 
-/// Nothing hangs on thoughts, or on anything.
+/// For wires that can express no attachment of reasoning.
 pub(crate) fn nothing_hangs(_: ReasoningForm, _: AttachmentKind, _: &JsonText<'_>) -> bool {
     false
 }
 
-/// Other protocols' log probabilities look otherwise.
+/// For wires with log probabilities of a form of their own.
 pub(crate) fn no_logprobs(_: &JsonText<'_>) -> bool {
     false
 }
 
-/// What a loss is of.
+/// The location of a loss.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 enum LossPlace {
     Answer,
@@ -153,34 +154,34 @@ impl fmt::Display for LossPlace {
     }
 }
 
-/// Keeps account of what is lost of an answer.
+/// Records the losses of a response.
 pub(crate) struct LossLedger {
     row: CapabilityRow,
     options: EncodeOptions,
     losses: Vec<Loss>,
     told: HashSet<(LossPlace, WireFeature)>,
     extra: HashSet<String>,
-    /// None in faithful mode.
+    /// None in lossless mode.
     says: Option<WireCapabilities>,
-    /// The answer came in this protocol.
+    /// Whether the response came in this protocol.
     is_own: bool,
-    /// The first choice that was heard of.
+    /// The first choice that was mentioned.
     choice: Option<u32>,
-    /// The blocks that are open: of what form those are that are thoughts, and their ordinals.
+    /// The open blocks: the form of blocks of reasoning, and the ordinal of each block.
     open: HashMap<BlockId, (Option<ReasoningForm>, u32)>,
     blocks: u32,
     /// The ids of calls that clients run.
     calls: HashSet<String>,
-    /// Clients derive another reason to finish from what they get to see.
+    /// Whether clients derive another finish reason from the content they get.
     is_misread: bool,
-    /// The answer has no end.
+    /// Whether the response has no end.
     is_endless: bool,
     has_counts: bool,
     is_named: bool,
 }
 
 impl LossLedger {
-    /// For an encoder of streams.
+    /// Returns a ledger for an encoder of streams.
     pub(crate) fn new(row: CapabilityRow, options: &EncodeOptions) -> Self {
         Self {
             row,
@@ -201,7 +202,7 @@ impl LossLedger {
         }
     }
 
-    /// What is lost of a whole message.
+    /// Returns the losses of a complete message.
     pub(crate) fn of(row: CapabilityRow, message: &Message, options: &EncodeOptions) -> Vec<Loss> {
         let mut ledger = Self::new(row, options);
         ledger.start(&message.wire_type, message.id.as_deref(), message.model.as_deref());
@@ -251,7 +252,7 @@ impl LossLedger {
         extra.iter().for_each(|(path, _)| self.member(path));
     }
 
-    /// What is lost of the answer so far.
+    /// The losses of the response so far.
     pub(crate) fn losses(&self) -> &[Loss] {
         &self.losses
     }
@@ -260,14 +261,14 @@ impl LossLedger {
     pub(crate) fn take(&mut self, event: &Event<'_>) {
         match &event.body {
             EventKind::Start { id, model, wire_type, extra: members } => {
-                // That the input is cut off may be noticed before its answer begins.
+                // A truncated input may be noticed before its response begins.
                 *self = Self { is_endless: self.is_endless, ..Self::new(self.row, &self.options) };
                 self.start(wire_type, id.as_deref(), model.as_deref());
                 each_member(members.as_ref(), |path, _| self.member(path));
             }
             EventKind::Notice(notice) => {
                 self.notice(notice);
-                // The call was told, and cannot be marked any more.
+                // The call was already emitted, and can no longer be marked.
                 if notice.code == NoticeCode::IncompleteArguments && notice.block.is_some() {
                     self.put(LossPlace::Choice(event.choice), WireFeature::Correction);
                 }
@@ -295,7 +296,7 @@ impl LossLedger {
         }
     }
 
-    /// Takes what happened to a choice that is written.
+    /// Takes an event of a choice that is written.
     fn of_choice(&mut self, choice: u32, body: &EventKind<'_>) {
         match body {
             EventKind::BlockStart { block, kind, wire_type, extra: members, .. } => {
@@ -345,7 +346,7 @@ impl LossLedger {
         }
     }
 
-    /// Names what only another protocol knows.
+    /// Reports an extra field of another protocol as lost.
     fn member(&mut self, path: &str) {
         if self.says.is_some() && !self.is_own && !self.extra.contains(path) {
             self.extra.insert(path.to_owned());
@@ -383,7 +384,7 @@ impl LossLedger {
         let Some(says) = self.says else { return };
         let wire_type = error_word(error, says.errors);
         let class = says.errors.iter().find(|(known, _)| Some(*known) == wire_type).map(|(_, class)| *class);
-        // Who has no words of its own writes the class beside.
+        // A wire without error names of its own writes the class beside the message.
         if !says.errors.is_empty() && class != Some(error.class) {
             self.lose(LossPlace::Answer, WireFeature::ErrorClass);
         }
@@ -394,7 +395,7 @@ impl LossLedger {
         let TokenCounts { input_tokens, output_tokens, total_tokens, .. } = *counters;
         let sum = input_tokens.unwrap_or(0).saturating_add(output_tokens.unwrap_or(0));
         let is_some = |count: Option<u64>| count.is_some_and(|count| count > 0);
-        // Some count more than there were.
+        // Some providers report a part that exceeds the total.
         let is_odd = |part: Option<u64>, all: Option<u64>| part > all && all.is_some();
         for (is_there, feature) in [
             (total_tokens.is_some_and(|total| total != sum), WireFeature::Total),
@@ -444,10 +445,10 @@ impl LossLedger {
             }
             BlockKind::ToolResult { call, .. } => {
                 self.put(place, WireFeature::Result);
-                // Such a call seems to wait for its result.
+                // To the client, such a call seems to wait for its result.
                 self.is_misread |= call.as_deref().is_some_and(|call| self.calls.contains(call));
             }
-            // Nor does any client know what nobody has a word for.
+            // No client of any protocol can read content without a wire type.
             BlockKind::Opaque { .. } if wire_type.is_empty() => self.put(place, WireFeature::Unnamed),
             BlockKind::Opaque { .. } => self.put(place, WireFeature::Opaque),
         }
@@ -458,7 +459,8 @@ impl LossLedger {
     fn end(&mut self, choice: u32, block: BlockId, completion: BlockCompletion) {
         if completion != BlockCompletion::Complete {
             self.put(self.place(choice, block).1, WireFeature::Cut);
-            // A call that seems to be whole seems to wait for its result, and one that does not, not.
+            // A call that seems complete to the client seems to wait for its result, and one that seems truncated does
+            // not.
             self.is_misread = true;
         }
     }
@@ -503,7 +505,7 @@ fn loss(place: LossPlace, what: String) -> Loss {
     Loss { place: place.to_string(), what, is_malformed: false }
 }
 
-/// What a block holds, as the event that starts it says.
+/// The kind of a block, as in the event that starts it.
 fn kind(content: &BlockContent) -> BlockKind<'_> {
     match content {
         BlockContent::Text(_) => BlockKind::Text,

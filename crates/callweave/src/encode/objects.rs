@@ -1,4 +1,4 @@
-//! Arguments as an object, for wires that have no other way to tell them.
+//! Arguments as an object, for wires that have no other form for them.
 
 use std::borrow::Cow;
 
@@ -7,19 +7,19 @@ use crate::json::repair::{RepairVerdict, repair};
 use crate::json::{JsonKind, JsonScanner, JsonWriter, ScanStatus, Tape};
 use crate::message::ToolCall;
 
-/// The member under which the text of a custom tool's call stands where the wire wants an object.
+/// The member that holds the text of a custom tool's call where the wire wants an object.
 pub(crate) const INPUT: &str = "input";
 
-/// The member under which arguments stand, as the model wrote them, that are no object and cannot be made one: a client
-/// that runs the call meets what it does not know, not an empty object. Anthropic's documentation has this name for it.
+/// The member that holds, as the model wrote them, arguments that are no object and cannot be repaired to one: a client
+/// that runs the call gets an unknown member, not an empty object. The name is from Anthropic's documentation.
 pub(crate) const INVALID_JSON: &str = "INVALID_JSON";
 
-/// The arguments as the JSON text of an object, for clients: as they are, repaired, or whole under the one member that
-/// says what they are. The arguments of a call that was cut off are never passed off as whole.
+/// Returns the arguments as the JSON text of an object, for clients: as they are, repaired, or completely under the one
+/// member that names their kind. The arguments of a truncated call never pass for complete.
 pub(crate) fn arguments(call: &ToolCall) -> Cow<'_, str> {
     let text = call.arguments();
     match (call.completion, call.kind) {
-        // The stage that found it has seen to that.
+        // The argument stage has already wrapped these.
         (BlockCompletion::AfterDamage, _) if text.starts_with("{\"INVALID_JSON\":") => text.into(),
         (BlockCompletion::Truncated | BlockCompletion::AfterDamage, _) => under(INVALID_JSON, text),
         (BlockCompletion::Complete, CallKind::Custom) => under(INPUT, text),
@@ -34,8 +34,8 @@ pub(crate) fn arguments(call: &ToolCall) -> Cow<'_, str> {
     }
 }
 
-/// The arguments of a function as JSON text, for clients of wires on which they are one: as the model wrote them. Those of
-/// a call that was cut off are not JSON, so that nobody takes them for whole.
+/// Returns the arguments of a function as JSON text, for clients of wires with textual arguments: as the model wrote
+/// them. The arguments of a truncated call are not JSON or are marked: nobody takes them for complete.
 pub(crate) fn text(call: &ToolCall) -> Cow<'_, str> {
     let mut scanner = JsonScanner::new();
     scanner.push(&call.raw_arguments);
@@ -57,7 +57,7 @@ pub(crate) fn is_object(text: &str) -> bool {
     Tape::new().parse(text).is_ok_and(|value| value.kind() == JsonKind::Object)
 }
 
-/// The text as the one member of an object.
+/// Returns an object with the text as its one member.
 pub(crate) fn under(member: &str, text: &str) -> Cow<'static, str> {
     let mut object = String::new();
     let mut writer = JsonWriter(&mut object);

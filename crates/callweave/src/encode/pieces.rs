@@ -1,17 +1,17 @@
-//! Arguments for wires on which they amount to an object: in pieces, and as a value.
+//! Arguments for wires on which they form an object: in pieces, and as a value.
 
 use super::{EncodeMode, objects};
 use crate::event::CallKind;
 use crate::json::{JsonKind, JsonWriter, Tape, escape_into};
 use crate::message::ToolCall;
 
-/// The argument text of a call as it is streamed. Free text is told as an object of one string.
+/// The argument text of a call as it is streamed. Free text is written as an object of one string.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ArgumentPieces {
     mode: EncodeMode,
     is_free: bool,
     is_begun: bool,
-    /// How much of a `null` is held back: clients are told that there are none in another way.
+    /// The length of the part of a `null` that is held back: clients get missing arguments in another form.
     held: usize,
 }
 
@@ -22,12 +22,12 @@ impl ArgumentPieces {
         Self { mode, is_free: kind == CallKind::Custom, is_begun: false, held: 0 }
     }
 
-    /// Whether pieces are written as they come, from the first that is written on.
+    /// Whether pieces are written as they come, from the first written one on.
     pub(crate) fn is_plain(&self) -> bool {
         !self.is_free
     }
 
-    /// What to write of the next piece; nothing if that is held back.
+    /// Returns the text to write for the next piece; none if that is held back.
     pub(crate) fn next<'t>(&mut self, text: &'t str, scratch: &'t mut String) -> Option<&'t str> {
         let may_be_none = self.mode == EncodeMode::Normalized && !self.is_free && !self.is_begun;
         if may_be_none && NONE[self.held..].starts_with(text) {
@@ -50,7 +50,7 @@ impl ArgumentPieces {
         Some(scratch)
     }
 
-    /// What to write at the end; none if all is written. A call without arguments has a piece, too.
+    /// Returns the text to write at the end; none if all is written. A call without arguments has a piece, too.
     pub(crate) fn rest(self) -> Option<&'static str> {
         match (self.is_free, self.is_begun) {
             (true, true) => Some("\"}"),
@@ -62,7 +62,7 @@ impl ArgumentPieces {
     }
 }
 
-/// Writes the arguments of a finished call as a value: for clients an object; as a text where they are none.
+/// Writes the arguments of a finished call as a value: for clients an object; as a text where they are no value.
 pub(crate) fn write_arguments(call: &ToolCall, mode: EncodeMode, writer: &mut JsonWriter<'_>) {
     let text = call.arguments();
     let is_value = || Tape::new().parse(text).is_ok_and(|value| value.kind() != JsonKind::String);

@@ -1,4 +1,4 @@
-//! One block at a time, for wires that cannot tell two at once.
+//! One block at a time, for wires that cannot interleave blocks.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, VecDeque};
@@ -6,18 +6,19 @@ use std::collections::{HashMap, VecDeque};
 use super::{EncodeOptions, StreamEncoder};
 use crate::event::{BlockId, BlockKind, DeltaKind, Event, EventKind, EventScope};
 
-/// What clients can read at once.
+/// The blocks that clients can read in parallel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ClientReading {
-    /// One block, of the first choice that was heard of: such wires have no other.
+    /// One block, of the first choice that was mentioned: such wires have no other.
     Block,
     /// One block of each choice.
     BlockOfEach,
-    /// One text of each choice. Calls have numbers, so that any of them may grow.
+    /// One text of each choice. Calls are numbered, and any of them may grow.
     TextOfEach,
 }
 
-/// An encoder whose clients cannot read everything at once; the same protocol gets it back as it came.
+/// An encoder for clients that cannot read interleaved blocks; the same protocol gets its events in their original
+/// order.
 pub(crate) struct SerializingEncoder<W> {
     turns: Option<BlockSerializer>,
     wire: W,
@@ -42,13 +43,13 @@ impl<W: StreamEncoder> StreamEncoder for SerializingEncoder<W> {
     }
 }
 
-/// Puts events in an order in which clients can read them.
+/// Puts events in an order that clients can read.
 ///
-/// The first block flows as it comes. What begins beside it waits until its turn has come, and is then told at
-/// once as far as it has grown. What is not about a block flows as it comes.
+/// The first block is emitted as it comes. A block that begins beside it waits for its turn, and is then emitted at
+/// once as far as it has grown. Events that are not about a block are emitted as they come.
 struct BlockSerializer {
     reading: ClientReading,
-    /// The choices that were heard of.
+    /// The choices that were mentioned.
     lanes: Vec<(u32, ChoiceBlocks)>,
 }
 
@@ -57,14 +58,14 @@ struct BlockSerializer {
 struct ChoiceBlocks {
     open: Option<BlockId>,
     waiting: VecDeque<Vec<Event<'static>>>,
-    /// Where each block that waits, or has waited, stands in the order of all that had to.
+    /// The position of each block that waits, or has waited, in the order of all such blocks.
     places: HashMap<BlockId, usize>,
-    /// How many have had their turn.
+    /// The number of blocks that have had their turn.
     served: usize,
 }
 
 impl BlockSerializer {
-    /// Whether the event continues what is being told, as by far the most do.
+    /// Whether the event continues the block being emitted, as nearly all events do.
     fn continues(&self, event: &Event<'_>) -> bool {
         match (&event.body, self.lanes.first()) {
             (EventKind::Delta { block, .. }, Some((choice, lane))) => {
@@ -74,7 +75,7 @@ impl BlockSerializer {
         }
     }
 
-    /// Takes the next event; `put` gets what can be told now.
+    /// Takes the next event; `put` gets the events that can be emitted now.
     fn push(&mut self, event: &Event<'_>, put: &mut dyn FnMut(&Event<'_>)) {
         if let EventKind::Start { .. } = event.body {
             self.lanes.clear();
@@ -103,7 +104,7 @@ impl BlockSerializer {
 }
 
 impl ChoiceBlocks {
-    /// Whether the block is one of those that wait for each other where calls do not.
+    /// Whether the block must wait for its turn, as texts must where calls need not.
     fn is_in_turn(&self, block: BlockId, body: &EventKind<'_>) -> bool {
         match body {
             EventKind::BlockStart { kind, .. } => !matches!(kind, BlockKind::ToolCall { .. }),
@@ -133,7 +134,7 @@ impl ChoiceBlocks {
         }
     }
 
-    /// Adds to what waits of a block.
+    /// Adds an event to the waiting events of a block.
     fn hold(&mut self, block: BlockId, event: &Event<'_>) {
         let at = self.places.get(&block).and_then(|place| place.checked_sub(self.served));
         let Some(held) = at.and_then(|at| self.waiting.get_mut(at)) else { return };
@@ -144,7 +145,7 @@ impl ChoiceBlocks {
             ) => {
                 all.push_str(text);
             }
-            // Nobody has seen what is corrected, or what had no name.
+            // The client has seen neither the corrected text nor the missing id.
             (EventKind::Correction { text, .. }, _) => {
                 held.retain(|event| !matches!(event.body, EventKind::Delta { .. }));
                 if let Some(kind) = held.first().and_then(|event| delta_kind(&event.body)) {
@@ -163,7 +164,7 @@ impl ChoiceBlocks {
         }
     }
 
-    /// Tells what waits, up to the first block that is not over.
+    /// Emits the waiting events, up to the first block that has not ended.
     fn serve(&mut self, put: &mut dyn FnMut(&Event<'_>)) {
         self.open = None;
         while let Some(held) = self.waiting.pop_front() {
@@ -178,7 +179,7 @@ impl ChoiceBlocks {
     }
 }
 
-/// Whether the event tells of a choice, not of the answer.
+/// Whether the event is about a choice, not about the response.
 fn is_of_choice(body: &EventKind<'_>) -> bool {
     match body {
         EventKind::Start { .. }
@@ -220,7 +221,7 @@ fn block_of(body: &EventKind<'_>) -> Option<BlockId> {
     }
 }
 
-/// What the deltas of a block that starts so are.
+/// The kind of the deltas of a block with this start.
 fn delta_kind(body: &EventKind<'_>) -> Option<DeltaKind> {
     let EventKind::BlockStart { kind, .. } = body else { return None };
     match kind {

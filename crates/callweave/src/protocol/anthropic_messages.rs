@@ -1,9 +1,8 @@
-//! Anthropic Messages: stream event and whole message, from Anthropic itself and from the servers that
-//! speak its language.
+//! Anthropic Messages: stream event and complete message, from Anthropic itself and from compatible servers.
 //!
-//! Blocks are numbered by their `index`. One stream may carry several passes (the server resumes a turn
-//! after its own tools, a gateway tries again), each with a `message_start` and a numbering of its own, so a
-//! block that begins at a place ends whatever stood there.
+//! Blocks are numbered by their `index`. One stream may carry several passes (the server resumes a turn after its own
+//! tools, a gateway tries again), each with a `message_start` and a numbering of its own, so a block that begins at an
+//! index ends any block before it there.
 
 mod encode;
 mod request;
@@ -32,30 +31,30 @@ pub static PROTOCOL: Protocol = Protocol {
     request: Some(request::CODING),
 };
 
-/// How failed requests are answered.
+/// The responses to failed requests.
 const FAILURE: ErrorCoding = ErrorCoding {
     request_id: "request-id",
     statuses: &[(ErrorClass::Overloaded, 529), (ErrorClass::ContextTooLong, 413)],
     ..ErrorCoding::new(encode::write_failure)
 };
 
-/// What an answer is called.
+/// The wire type of a response.
 const MESSAGE: &str = "message";
 
-/// What blocks are called, and most of them what they hold.
+/// The wire types of blocks, and for most of them the member with the content.
 const TEXT: &str = "text";
 const THINKING: &str = "thinking";
 const REDACTED_THINKING: &str = "redacted_thinking";
 const TOOL_USE: &str = "tool_use";
-/// Another model goes on where the first one refused.
+/// Another model continues where the first one refused.
 const FALLBACK: &str = "fallback";
-/// The summary that replaces what came before: not part of the answer, but to be sent back. It comes in one delta.
+/// The summary that replaces earlier content: not part of the response, but to be sent back. It comes in one delta.
 const COMPACTION: &str = "compaction";
 
-/// Where token counts stand.
+/// The member with token counts.
 const USAGE: &str = "usage";
 
-/// What hangs on blocks.
+/// The members with attachments of blocks.
 const SIGNATURE: &str = "signature";
 const DATA: &str = "data";
 const CITATIONS: &str = "citations";
@@ -114,7 +113,7 @@ const ERRORS: &[(&str, ErrorClass)] = &[
     ("timeout_error", ErrorClass::Transport),
 ];
 
-/// How much of a block is given at once.
+/// The part of a block that is given at once.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum BlockExtent {
     /// Deltas may follow.
@@ -126,7 +125,7 @@ enum BlockExtent {
 fn recognise(input: &ProtocolFrame<'_>) -> Option<DetectionEvidence> {
     let body = input.value;
     let (is_ours, evidence) = match wire_type(input) {
-        // Others call a frame an error too; here the frame says so itself and nobody counts it.
+        // Other protocols have error frames too; here the frame itself has the type and no sequence number.
         Some("error") => {
             let is_ours = body.get("type").is_some()
                 && body.get("error").is_some_and(|error| error.kind() == JsonKind::Object)
@@ -138,13 +137,13 @@ fn recognise(input: &ProtocolFrame<'_>) -> Option<DetectionEvidence> {
             (body.kind() == JsonKind::Object, DetectionEvidence::Strong)
         }
         _ if is_complete(body) => (true, DetectionEvidence::Strong),
-        // A message whose other members were cut off.
+        // A message with its other members truncated.
         _ => (is_begun(body), DetectionEvidence::Weak),
     };
     is_ours.then_some(evidence)
 }
 
-/// What the frame calls itself, else what the framing calls it.
+/// The frame's own type, else the name in the framing.
 fn wire_type<'a>(input: &ProtocolFrame<'a>) -> Option<&'a str> {
     input.value.get("type").and_then(Value::filled).map(Str::written).or(input.event)
 }
@@ -169,7 +168,7 @@ fn decode(input: &ProtocolFrame<'_>, sink: &mut FragmentSink<'_>) {
         Some(wire_type) if is_event(wire_type) => event.decode(wire_type, body, sink),
         _ if is_complete(body) => whole(body, sink),
         None if body.get("error").is_some() => event.decode("error", body, sink),
-        // Too little to be recognised by, but enough for who knows what it is.
+        // Not enough for detection, but enough where the protocol is known.
         None if body.get("content").is_some_and(|content| content.kind() == JsonKind::Array) => {
             whole(body, sink)
         }
@@ -179,13 +178,13 @@ fn decode(input: &ProtocolFrame<'_>, sink: &mut FragmentSink<'_>) {
 
 fn whole(body: Value<'_>, sink: &mut FragmentSink<'_>) {
     message(body, sink);
-    // A message that has not stopped says so: it was cut off.
+    // A message with a null stop reason was truncated.
     if body.get("stop_reason").is_none_or(|reason| !reason.is_null()) {
         put(None, FragmentKind::Done, sink);
     }
 }
 
-/// What stands in an event.
+/// The members of an event.
 #[derive(Default)]
 struct AnthropicEvent<'a> {
     kind: NodeMark,
@@ -254,7 +253,7 @@ fn put(place: Option<BlockKey>, part: FragmentKind<'_>, sink: &mut FragmentSink<
     sink.put(Fragment { choice: 0, key: place, part });
 }
 
-/// A whole message, the skeleton that begins a stream, or what `message_delta` adds to it.
+/// Reads a complete message, the skeleton that begins a stream, or the additions of `message_delta`.
 fn message(message: Value<'_>, sink: &mut FragmentSink<'_>) {
     let (mut id, mut model, mut given, mut counts, mut finish) = (None, None, None, None, None);
     let mut failure = None;
@@ -298,7 +297,7 @@ fn message(message: Value<'_>, sink: &mut FragmentSink<'_>) {
 
 const REDACTED: TextChannel = TextChannel::Reasoning(ReasoningForm::Redacted);
 
-/// A block, and the end of what stood where it begins.
+/// Reads a block, and ends any earlier block with the same key.
 fn block(place: Option<BlockKey>, block: Value<'_>, extent: BlockExtent, sink: &mut FragmentSink<'_>) {
     let wire_type = block.get("type").and_then(Value::str).map_or("", Str::written);
     let is_announced = wire_type == COMPACTION && extent == BlockExtent::Beginning;
@@ -306,7 +305,7 @@ fn block(place: Option<BlockKey>, block: Value<'_>, extent: BlockExtent, sink: &
         // Its content will follow.
         return;
     }
-    // A call is known by its id: the same one announced again goes on.
+    // A call is identified by its id: the same id announced again continues it.
     if !wire_type.ends_with("tool_use") {
         put(place, FragmentKind::End, sink);
     }
@@ -333,7 +332,7 @@ fn block(place: Option<BlockKey>, block: Value<'_>, extent: BlockExtent, sink: &
     }
 }
 
-/// A text or thinking block as it begins, or whole.
+/// Reads a text or thinking block as it begins, or complete.
 fn text_block(
     place: Option<BlockKey>,
     channel: TextChannel,
@@ -347,7 +346,7 @@ fn text_block(
     content(place, block, &members, sink);
 }
 
-/// What there is of content in a block or delta.
+/// The content members of a block or delta.
 #[derive(Default)]
 struct ContentMembers<'a> {
     kind: Option<Value<'a>>,
@@ -377,7 +376,7 @@ impl<'a> ContentMembers<'a> {
         members
     }
 
-    /// Passes on what is not read as content.
+    /// Passes on the members that are not read as content.
     fn emit_extra(&self, subject: ExtraSubject, content: Value<'a>, sink: &mut FragmentSink<'_>) {
         if self.has_extra {
             let is_extra =
@@ -389,11 +388,11 @@ impl<'a> ContentMembers<'a> {
     }
 }
 
-/// What a member of a block or delta is for.
+/// The role of a member in a block or delta.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum MemberRole {
     Kind,
-    /// It hangs on the block.
+    /// It is an attachment of the block.
     Hung,
     /// The block grows by it.
     Growing,
@@ -416,7 +415,7 @@ impl MemberRole {
     }
 }
 
-/// The members of a text or thinking block, and of the deltas that grow any block: what hangs on it first.
+/// Reads the members of a text or thinking block, and of the deltas that grow any block: attachments first.
 fn content(
     place: Option<BlockKey>,
     content: Value<'_>,
@@ -445,7 +444,7 @@ fn content(
     }
 }
 
-/// A member by which a block grows; others say nothing here.
+/// Reads a member that grows a block; others are ignored here.
 fn grow(place: Option<BlockKey>, key: &str, value: Value<'_>, sink: &mut FragmentSink<'_>) {
     match (key, value.pass_filled()) {
         (TEXT, Some(text)) => {
@@ -507,7 +506,7 @@ fn call(
             "input" => match value.kind() {
                 JsonKind::Null => {}
                 JsonKind::String => arguments = value.str().map_or(arguments, FragmentArguments::Text),
-                // Where deltas may follow, `{}` only holds the place of what they will bring.
+                // Where deltas may follow, `{}` is only a placeholder.
                 JsonKind::Object if extent == BlockExtent::Beginning && value.members().next().is_none() => {}
                 _ => arguments = FragmentArguments::Value(value.raw()),
             },

@@ -1,10 +1,9 @@
 //! Amazon Bedrock Converse and ConverseStream.
 //!
-//! A stream event is the bare object under a name that only the framing knows, or (as the SDKs print it)
-//! an object with that name as its one member: `{"contentBlockDelta": {…}}`. Blocks are numbered by
-//! `contentBlockIndex`, in a whole answer by their position. Text and thoughts begin without an event of
-//! their own. What begins a block, what grows it and what a whole answer holds is written with the same
-//! words, so all three are read by the same code.
+//! A stream event is the bare object under a name that only the framing knows, or (as the SDKs print it) an object with
+//! that name as its one member: `{"contentBlockDelta": {…}}`. Blocks are numbered by `contentBlockIndex`, in a complete
+//! response by their position. Text and reasoning begin without an event of their own. The start and the deltas of a
+//! block and the blocks of a complete response have the same members, so all three are read by the same code.
 
 mod encode;
 mod request;
@@ -36,19 +35,19 @@ pub static PROTOCOL: Protocol = Protocol {
 /// Padding that hides token lengths.
 const VOLATILE: &[&str] = &["p"];
 
-/// What holds the message of an answer.
+/// The members that hold the message of a response.
 const OUTPUT: &str = "output";
 const CONTENT: &str = "content";
 
-/// What holds the content of a block, and so names it.
+/// The members that hold the content of a block, and are its wire type.
 const TEXT: &str = "text";
 const REASONING: &str = "reasoningContent";
 const TOOL_USE: &str = "toolUse";
 const TOOL_RESULT: &str = "toolResult";
-/// Text that cites, in a whole answer.
+/// Text with citations, in a complete response.
 const CITATIONS: &str = "citationsContent";
 
-/// What thoughts hold; in a whole answer what is shown of them stands one level deeper.
+/// The members of reasoning; in a complete response its visible text is one level deeper.
 const REASONING_TEXT: &str = "reasoningText";
 const SIGNATURE: &str = "signature";
 const REDACTED: &str = "redactedContent";
@@ -56,7 +55,7 @@ const REDACTED: &str = "redactedContent";
 /// The type of a call that the provider runs itself.
 const SERVER_TOOL_USE: &str = "server_tool_use";
 
-/// Where token counts stand.
+/// The member with token counts.
 const USAGE: &str = "usage";
 
 const EVENTS: &[&str] = &[
@@ -80,7 +79,7 @@ const FINISH: &[(&str, FinishReason)] = &[
     ("malformed_tool_use", FinishReason::Error),
 ];
 
-/// As streams name them; the error types of whole answers begin with a capital.
+/// The names in streams; the error types of complete responses begin with a capital.
 const ERRORS: &[(&str, ErrorClass)] = &[
     ("accessDeniedException", ErrorClass::Permission),
     ("throttlingException", ErrorClass::RateLimit),
@@ -112,13 +111,13 @@ fn is_complete(body: Value<'_>) -> bool {
 
 fn is_event(name: &str, value: Value<'_>) -> bool {
     match name {
-        // The one name that others use too.
+        // The one name that other protocols use too.
         "metadata" => ["usage", "metrics", "trace"].iter().any(|key| value.get(key).is_some()),
         _ => value.kind() == JsonKind::Object && EVENTS.contains(&name),
     }
 }
 
-/// Such as `throttlingException`.
+/// Whether it is an exception, such as `throttlingException`.
 fn is_exception(name: &str, value: Value<'_>) -> bool {
     value.kind() == JsonKind::Object && name.ends_with("Exception")
 }
@@ -133,7 +132,7 @@ fn decode(input: &ProtocolFrame<'_>, sink: &mut FragmentSink<'_>) {
     if is_complete(body) {
         put(None, FragmentKind::Start { id: None, model: None, wire_type: OUTPUT }, sink);
         answer(body, sink);
-        // An answer that has not stopped was cut off.
+        // A response without a stop reason was truncated.
         if body.get("stopReason").is_some() {
             put(None, FragmentKind::Done, sink);
         }
@@ -156,7 +155,7 @@ fn decode(input: &ProtocolFrame<'_>, sink: &mut FragmentSink<'_>) {
     }
 }
 
-/// An exception, whose class is its name.
+/// Reads an exception; its name is its class.
 fn exception(name: &str, exception: Value<'_>, sink: &mut FragmentSink<'_>) {
     let context = ErrorContext { words: ERRORS, code: Some(Str::Plain(name)), ..ErrorContext::default() };
     report(exception, context, sink);
@@ -166,7 +165,7 @@ fn put(place: Option<BlockKey>, part: FragmentKind<'_>, sink: &mut FragmentSink<
     sink.put(Fragment { choice: 0, key: place, part });
 }
 
-/// What is said of the block at the place.
+/// The subject of fields of the block with the block key.
 fn about(place: Option<BlockKey>) -> ExtraSubject {
     place.map_or(ExtraSubject::choice(0), |place| ExtraSubject::block(0, place))
 }
@@ -189,13 +188,13 @@ fn event(name: &str, event: Value<'_>, sink: &mut FragmentSink<'_>) {
             put(place, FragmentKind::End, sink);
         }
     }
-    // The one follows the other, though not in this order in all recordings, and nothing follows both.
+    // `metadata` follows `messageStop`, though not in this order in all recordings, and nothing follows both.
     if matches!(name, "messageStop" | "metadata") {
         put(None, FragmentKind::HalfDone, sink);
     }
 }
 
-/// A whole answer, or the events that tell its parts besides the content.
+/// Reads a complete response, or the events with its fields besides the content.
 fn answer(answer: Value<'_>, sink: &mut FragmentSink<'_>) {
     let (mut output, mut counts, mut finish, mut failure) = (None, None, None, None);
     for (key, value) in answer.members() {
@@ -243,11 +242,11 @@ fn message(message: Value<'_>, sink: &mut FragmentSink<'_>) {
     }
 }
 
-/// A block of a whole answer, or the beginning or a delta of one.
+/// Reads a block of a complete response, or the beginning or a delta of one.
 fn content(place: Option<BlockKey>, content: Value<'_>, sink: &mut FragmentSink<'_>) {
     for (key, value) in content.members() {
         match key {
-            // Some gateways name the kind beside the member that says it.
+            // Some gateways name the kind beside the member that implies it.
             "type" if is_usual(value, &["text", "tool_use", "tool_result", "reasoning"]) => {}
             TEXT => text(place, TextChannel::Text, key, value, sink),
             REASONING => reasoning(place, value, sink),
@@ -255,7 +254,7 @@ fn content(place: Option<BlockKey>, content: Value<'_>, sink: &mut FragmentSink<
             TOOL_RESULT => result(place, value, sink),
             "citation" => annotation(place, value, sink),
             CITATIONS => citations(place, value, sink),
-            // Pictures and whatever else there will be.
+            // Images and future content.
             _ if value.kind() == JsonKind::Object => {
                 put(place, FragmentKind::Opaque { wire_type: key, value: value.pass_raw() }, sink);
             }
@@ -293,7 +292,7 @@ fn text(
     }
 }
 
-/// A citation may come before the text that it belongs to.
+/// Reads a citation, which may come before the text that it belongs to.
 fn annotation(place: Option<BlockKey>, citation: Value<'_>, sink: &mut FragmentSink<'_>) {
     put(place, FragmentKind::Open { channel: TextChannel::Text, wire_type: TEXT }, sink);
     put(
@@ -303,7 +302,7 @@ fn annotation(place: Option<BlockKey>, citation: Value<'_>, sink: &mut FragmentS
     );
 }
 
-/// Thoughts: their text may stand one level deeper.
+/// Reads reasoning: its text may be one level deeper.
 fn reasoning(place: Option<BlockKey>, content: Value<'_>, sink: &mut FragmentSink<'_>) {
     for (key, value) in content.members() {
         match key {
@@ -325,7 +324,7 @@ fn thought<'a>(place: Option<BlockKey>, key: &'a str, value: Value<'a>, sink: &m
         _ => return extra(about(place), "reasoningContent.", key, value, sink),
     };
     if value.is_filled() {
-        // Thoughts may have no text to show, and then nothing has opened their block.
+        // Reasoning may have no visible text, and then nothing has opened its block.
         put(place, FragmentKind::Open { channel: TextChannel::Reasoning(form), wire_type: REASONING }, sink);
         put(place, FragmentKind::hung(REASONING, kind, key, value.pass_raw()), sink);
     }
@@ -350,12 +349,12 @@ fn call(place: Option<BlockKey>, tool: Value<'_>, sink: &mut FragmentSink<'_>) {
             _ => extra(ExtraSubject::next(0), "toolUse.", key, value, sink),
         }
     }
-    // A name comes whole.
+    // A name is always complete.
     let arguments = arguments.or(name.map(|_| FragmentArguments::Text(Str::Plain(""))));
     put(place, FragmentKind::Call { id, name, kind, wire_type: TOOL_USE, arguments }, sink);
 }
 
-/// What a tool of the provider's answered: whole; or, streamed, its head and then a list of its content.
+/// Reads the result of a provider's tool: complete; or, streamed, its head and then a list of its content.
 fn result(place: Option<BlockKey>, result: Value<'_>, sink: &mut FragmentSink<'_>) {
     let wire_type = TOOL_RESULT;
     if result.kind() == JsonKind::Array {

@@ -1,8 +1,8 @@
 //! Amazon Bedrock InvokeModel and InvokeModelWithResponseStream: an envelope.
 //!
-//! A stream event `chunk` holds, in base64, one event of the model vendor's own protocol; a whole answer is
-//! the vendor's own body without an envelope. What is inside is told by the table of protocols. Only the
-//! plain-text models, whose bodies are spoken nowhere else any more, are read here.
+//! A stream event `chunk` holds, in base64, one event of the model vendor's own protocol; a complete response is the
+//! vendor's own body without an envelope. The inner protocol is detected with the table of protocols. Only the
+//! plain-text models, with body formats no longer used anywhere else, are read here.
 
 mod encode;
 
@@ -30,7 +30,7 @@ pub static PROTOCOL: Protocol = Protocol {
     request: None,
 };
 
-/// Bedrock's own; the rest are the vendor's.
+/// Bedrock's own exceptions; the rest are the vendor's.
 const ERRORS: &[(&str, ErrorClass)] = &[
     ("accessDeniedException", ErrorClass::Permission),
     ("throttlingException", ErrorClass::RateLimit),
@@ -45,10 +45,10 @@ const ERRORS: &[(&str, ErrorClass)] = &[
 /// Padding that hides token lengths.
 const VOLATILE: &[&str] = &["p"];
 
-/// What Bedrock itself says beside the vendor's own members begins so.
+/// The prefix of Bedrock's own members beside the vendor's.
 const OWN: &str = "amazon-bedrock-";
 
-/// Stands in the last chunk of every stream.
+/// A member of the last chunk of every stream.
 const METRICS: &str = "amazon-bedrock-invocationMetrics";
 
 fn recognise(input: &ProtocolFrame<'_>) -> Option<DetectionEvidence> {
@@ -85,7 +85,7 @@ fn decode(input: &ProtocolFrame<'_>, sink: &mut FragmentSink<'_>) {
     }
 }
 
-/// The vendor's own event or body, and what Bedrock adds to it.
+/// Reads the vendor's own event or body, and Bedrock's additions to it.
 fn vendor(input: &ProtocolFrame<'_>, sink: &mut FragmentSink<'_>) {
     let body = input.value;
     for (key, value) in body.members().filter(|(key, _)| key.starts_with(OWN) && *key != METRICS) {
@@ -97,15 +97,15 @@ fn vendor(input: &ProtocolFrame<'_>, sink: &mut FragmentSink<'_>) {
     } else if is_plain(body) {
         plain(0, body, ListDepth::Body, sink);
     } else if is_own {
-        // Bedrock speaks for itself.
+        // Only Bedrock's own members.
     } else if let Some(protocol) = Protocol::detect(input).filter(|&protocol| *protocol != PROTOCOL) {
-        // No vendor speaks in envelopes: one inside another is passed on.
+        // No vendor uses envelopes: one inside another is passed on.
         protocol.decode(input, &mut |fragment: Fragment<'_>| match fragment.part {
             FragmentKind::Extra { key, .. } if key.starts_with(OWN) => {}
             _ => sink.put(fragment),
         });
     } else {
-        // Nobody knows whether it tells more or all again, so nobody may take the rest for all there is.
+        // It may be new content or a repetition, so the rest must not pass for the complete response.
         let detail = "a chunk has a shape that is not known, and its text is not read";
         sink.put(Fragment::new(FragmentKind::Notice {
             code: NoticeCode::MalformedFrame,
@@ -140,22 +140,22 @@ fn vendor(input: &ProtocolFrame<'_>, sink: &mut FragmentSink<'_>) {
     }
 }
 
-/// How a plain-text model writes.
+/// The body format of a plain-text model.
 struct PlainTextModel {
-    /// What a block of its text is called.
+    /// The wire type of a block of its text.
     wire_type: &'static str,
     text: &'static str,
     reason: &'static str,
-    /// The list in which answers stand: always, or only in a whole body.
+    /// The list that holds the responses: always, or only in a complete body.
     list: Option<&'static str>,
     is_always_list: bool,
-    /// Whether the member of the text says enough of who writes it; else the reason has to stand beside it, be it null.
+    /// Whether the member of the text identifies the format; else the reason has to be beside it, even if null.
     is_telling: bool,
-    /// Members of which one is there as well, where another protocol has such texts, too.
+    /// Members of which one must be present as well, where another protocol has such texts, too.
     beside: &'static [&'static str],
-    /// What always stands there in a stream.
+    /// The members that are always there in a stream.
     usual: &'static [(&'static str, &'static str)],
-    /// Where a whole body counts input, beside the list, and output.
+    /// The members with the counts of a complete body: input, beside the list, and output.
     counts: [&'static str; 2],
 }
 
@@ -171,7 +171,7 @@ const USUAL: PlainTextModel = PlainTextModel {
     counts: [""; 2],
 };
 
-/// Claude 2, Titan, Llama, Mistral, DeepSeek, Cohere's Command (and Command R, whose whole body has no list).
+/// Claude 2, Titan, Llama, Mistral, DeepSeek, Cohere's Command (and Command R, with no list in the complete body).
 const PLAIN: &[PlainTextModel] = &[
     PlainTextModel {
         wire_type: "completion",
@@ -215,14 +215,14 @@ const COMMAND_R: PlainTextModel = PlainTextModel {
     ..USUAL
 };
 
-/// What a block of the text of AI21's Jurassic is called.
+/// The wire type of a text block of AI21's Jurassic.
 const JURASSIC: &str = "completions[].data.text";
 
-/// The members in which they count.
+/// The members with the token counts.
 const INPUT: &[&str] = &["inputTextTokenCount", "prompt_token_count"];
 const OUTPUT: &[&str] = &["totalOutputTextTokenCount", "generation_token_count", "tokenCount"];
 
-/// Whether it is one of the lists in which plain-text models answer.
+/// Whether it is one of the lists that hold the responses of plain-text models.
 fn is_list(key: &str) -> bool {
     PLAIN.iter().any(|words| words.list == Some(key))
 }
@@ -249,7 +249,7 @@ fn is_plain(body: Value<'_>) -> bool {
     words_of(body).is_some() || is_jurassic(body) || is_end_of_command(body)
 }
 
-/// How the body of a plain-text model is written.
+/// Returns the format of a plain-text model's body.
 fn words_of(body: Value<'_>) -> Option<&'static PlainTextModel> {
     let is_response = |words: &PlainTextModel, body: Value<'_>| {
         let says = |key: &str| body.get(key).is_some();
@@ -257,7 +257,7 @@ fn words_of(body: Value<'_>) -> Option<&'static PlainTextModel> {
             && (words.is_telling || says(words.reason))
             && (words.beside.is_empty() || words.beside.iter().any(|key| says(key)))
     };
-    // Elsewhere `choices` are those of the chat protocol's older kin.
+    // Otherwise `choices` belongs to the older completions of the chat protocol.
     let is_other = |words: &PlainTextModel, body: Value<'_>| {
         words.list == Some("choices") && body.get("object").is_some()
             || words.text == "text" && body.get("type").is_some()
@@ -274,7 +274,7 @@ fn words_of(body: Value<'_>) -> Option<&'static PlainTextModel> {
     })
 }
 
-/// Whether it is what ends a stream of Cohere's Command.
+/// Whether it is the end of a stream of Cohere's Command.
 fn is_end_of_command(body: Value<'_>) -> bool {
     body.get("is_finished").and_then(Value::bool).is_some()
         && (body.get("finish_reason").is_some() || body.get("event_type").is_some())
@@ -286,7 +286,8 @@ fn is_jurassic(body: Value<'_>) -> bool {
     first.is_some_and(|first| first.get("data").is_some_and(|data| data.get("text").is_some()))
 }
 
-/// The answers of AI21's Jurassic: `{"completions": [{"data": {"text", "tokens"}, "finishReason": {"reason"}}]}`.
+/// Reads the responses of AI21's Jurassic: `{"completions": [{"data": {"text", "tokens"}, "finishReason":
+/// {"reason"}}]}`.
 fn jurassic(body: Value<'_>, sink: &mut FragmentSink<'_>) {
     for (key, value) in body.members().filter(|(key, _)| *key != "completions" && !key.starts_with(OWN)) {
         extra(ExtraSubject::ANSWER, "", key, value, sink);
@@ -318,19 +319,19 @@ fn jurassic(body: Value<'_>, sink: &mut FragmentSink<'_>) {
     sink.put(Fragment::new(FragmentKind::Done));
 }
 
-/// Who may list answers.
+/// The level of a plain-text response: only a body may list responses.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ListDepth {
     Body,
-    /// In a list whose texts are called so.
+    /// In a list with texts of that wire type.
     Listed(&'static str),
 }
 
-/// A plain-text answer, or a list of them; an answer of a list holds none itself.
+/// Reads a plain-text response, or a list of them; a response in a list holds no list itself.
 fn plain(choice: u32, body: Value<'_>, depth: ListDepth, sink: &mut FragmentSink<'_>) {
     let words = words_of(body).unwrap_or(&USUAL);
     let wire_type = if let ListDepth::Listed(wire_type) = depth { wire_type } else { words.wire_type };
-    // Beside a list of answers stands what concerns all of them.
+    // Members beside a list of responses concern all of them.
     let has_list = depth == ListDepth::Body && body.members().any(|(key, _)| is_list(key));
     let subject = if has_list { ExtraSubject::ANSWER } else { ExtraSubject::choice(choice) };
     let mut counters = TokenCounts::default();
@@ -355,7 +356,7 @@ fn plain(choice: u32, body: Value<'_>, depth: ListDepth, sink: &mut FragmentSink
         }
     }
     if counters != TokenCounts::default() {
-        // The counts stand among the text, so the object that holds them alone is made here.
+        // The counts are among the other members, so an object with the counts alone is made here.
         let raw = format!("{{{}}}", counts.join(","));
         sink.put(Fragment::new(FragmentKind::Usage { wire_type: "", counters, raw: &raw, read: None }));
     }
@@ -363,7 +364,7 @@ fn plain(choice: u32, body: Value<'_>, depth: ListDepth, sink: &mut FragmentSink
         let (channel, wire_type) = (TextChannel::Text, wire_type);
         sink.put(Fragment::new(FragmentKind::Text { channel, wire_type, text }).in_choice(choice));
     }
-    // Command R's.
+    // Command R's calls.
     for call in calls.into_iter().flat_map(Value::elements) {
         let name = call.get("name").and_then(Value::filled);
         let arguments = call.get("parameters").map(|value| FragmentArguments::Value(value.pass_raw()));

@@ -1,18 +1,18 @@
-//! A call that one object tells: `{"index", "id", "type", "function": {"name", "arguments"}}`, in any spelling.
+//! A call in one object: `{"index", "id", "type", "function": {"name", "arguments"}}`, in any spelling.
 
 use super::{is_kind, is_usual};
 use crate::event::CallKind;
 use crate::fragment::FragmentArguments;
 use crate::json::{JsonKind, Str, TapeNode};
 
-/// The words of such objects; of several for one thing, the first that is there counts.
+/// The member names of such objects; of several for one thing, the first that is there counts.
 #[derive(Clone, Copy, Debug)]
 pub struct CallWords {
     /// Members that hold the id.
     pub id: &'static [&'static str],
     /// Members that hold the number.
     pub index: &'static [&'static str],
-    /// Objects that hold name and arguments; that of a custom tool is always `custom`.
+    /// Objects that hold name and arguments; the object of a custom tool is always `custom`.
     pub wrappers: &'static [&'static str],
     /// Members that hold the arguments, beside a wrapper or without any.
     pub arguments: &'static [&'static str],
@@ -20,7 +20,7 @@ pub struct CallWords {
     pub wrapped: &'static [&'static str],
 }
 
-/// What such an object tells.
+/// The contents of such an object.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CallObject<'t> {
     /// The id; `""` is none.
@@ -29,18 +29,18 @@ pub struct CallObject<'t> {
     pub index: Option<TapeNode<'t>>,
     /// The name, or a piece of it; `""` is none.
     pub name: Option<Str<'t>>,
-    /// What its arguments are.
+    /// The kind of call: function or custom.
     pub kind: CallKind,
-    /// The arguments, of whatever kind.
+    /// The arguments, a value of any kind.
     pub arguments: Option<TapeNode<'t>>,
 }
 
-/// Whether something is told piece by piece.
+/// Whether arguments come in pieces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CallPortion {
-    /// What is told is new.
+    /// The arguments are a new piece.
     Piece,
-    /// All of it is told, whether or not its pieces were told before.
+    /// The arguments are complete, whether or not their pieces came before.
     Complete,
 }
 
@@ -66,7 +66,7 @@ impl<'t> CallObject<'t> {
         mut rest: impl FnMut(&'static str, &'t str, TapeNode<'t>),
     ) -> Self {
         let mut read = Self::default();
-        // How good the words are that were found.
+        // The ranks of the member names found so far.
         let (mut id_rank, mut index_rank) = (usize::MAX, usize::MAX);
         for (key, value) in call.members() {
             let rank = |words: &[&str]| words.iter().position(|wire_type| *wire_type == key);
@@ -79,7 +79,7 @@ impl<'t> CallObject<'t> {
                     (read.id, id_rank) = (Some(id), rank);
                 }
             } else if words.wrappers.contains(&key) && is_kind(value, JsonKind::Object) {
-                // Snowflake writes two, and one of them empty.
+                // Snowflake writes two wrappers, and one of them empty.
                 let is_told = value.members().any(|(_, member)| !is_blank(member));
                 let is_other = |wire_type: &&&str| **wire_type != key && call.get(wire_type).is_some();
                 if is_told || !words.wrappers.iter().any(|wire_type| is_other(&wire_type)) {
@@ -126,14 +126,14 @@ impl<'t> CallObject<'t> {
         }
     }
 
-    /// The arguments as a fragment tells them: a text, or (some servers) an object. An empty piece says nothing,
-    /// since the name beside it may still grow.
+    /// Returns the arguments in the form of a fragment: a text, or (some servers) an object. An empty piece says
+    /// nothing, since the name beside it may still grow.
     pub fn told(&self, portion: CallPortion) -> Option<FragmentArguments<'t>> {
         self.arguments.and_then(|value| arguments(value, portion))
     }
 }
 
-/// Argument text, or the arguments as another value, as a fragment tells them.
+/// Returns argument text, or the arguments as another value, in the form of a fragment.
 pub(super) fn arguments(value: TapeNode<'_>, portion: CallPortion) -> Option<FragmentArguments<'_>> {
     match value.kind() {
         JsonKind::Null => None,

@@ -1,10 +1,9 @@
 //! Codex app-server v2: JSON-RPC messages of an agent that runs tools by itself, one per line.
 //!
-//! A *turn* is the answer; its *items* (messages, reasoning, what tools did) begin and end with
-//! `item/started` and `item/completed`, and messages and reasoning grow by deltas in between. Items have
-//! ids instead of numbers, so an item's place is made from its id. Tools of the client come as requests
-//! (`item/tool/call`) beside their item; arguments never stream. Everything about the session, the account
-//! and the machine is passed on as it is.
+//! A *turn* is the response; its *items* (messages, reasoning, tool activity) begin and end with `item/started` and
+//! `item/completed`, and messages and reasoning grow by deltas in between. Items have ids instead of numbers, so an
+//! item's block key is made from its id. Tools of the client come as requests (`item/tool/call`) beside their item;
+//! arguments never stream. Everything about the session, the account and the machine is passed on as it is.
 
 #[cfg(feature = "exchange")]
 mod session;
@@ -35,7 +34,7 @@ pub static PROTOCOL: Protocol = Protocol {
     request: None,
 };
 
-/// The envelope, the clock, and ids that [`BlockKey`], the answer's own id or the turn's thread stand for.
+/// The envelope, the clock, and ids represented by the [`BlockKey`], the response's own id or the turn's thread.
 const VOLATILE: &[&str] = &[
     "jsonrpc",
     "emittedAtMs",
@@ -52,7 +51,7 @@ const VOLATILE: &[&str] = &[
 
 const FINISH: &[(&str, FinishReason)] = &[("completed", FinishReason::Stop), ("failed", FinishReason::Error)];
 
-/// What went wrong in a turn, and the numbers of JSON-RPC for requests that failed.
+/// The errors of a turn, and the JSON-RPC numbers of failed requests.
 const ERRORS: &[(&str, ErrorClass)] = &[
     ("unauthorized", ErrorClass::Authentication),
     ("usageLimitExceeded", ErrorClass::Permission),
@@ -72,16 +71,16 @@ const ERRORS: &[(&str, ErrorClass)] = &[
     ("httpConnectionFailed", ErrorClass::Transport),
 ];
 
-/// The groups of parts that a reasoning item has.
+/// The groups of parts of a reasoning item.
 const SUMMARY: u8 = 0;
 const THOUGHT: u8 = 1;
 
 const SUMMARIES: TextChannel = TextChannel::Reasoning(ReasoningForm::Summary);
 
-/// What this wire calls an answer.
+/// The wire type of a response.
 const TURN: &str = "turn";
 
-/// Whether an item begins or is over.
+/// Whether an item begins or has ended.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ItemPhase {
     Begin,
@@ -92,19 +91,19 @@ fn recognise(input: &ProtocolFrame<'_>) -> Option<DetectionEvidence> {
     let body = input.value;
     let is_object = |key| body.get(key).is_some_and(|value| value.kind() == JsonKind::Object);
     if let Some(method) = body.get("method").and_then(Value::str) {
-        // All that speaks JSON-RPC has methods.
+        // Every JSON-RPC protocol has methods.
         let is_own = FAMILIES.iter().any(|family| method.written().starts_with(family));
         let evidence = if is_own { DetectionEvidence::Strong } else { DetectionEvidence::Weak };
         return is_object("params").then_some(evidence);
     }
-    // A reply to a request of the client's.
+    // A reply to a request of the client.
     let is_reply = body.get("id").is_some()
         && (is_object("result") || is_object("error"))
         && body.members().all(|(key, _)| matches!(key, "jsonrpc" | "id" | "result" | "error"));
     is_reply.then_some(DetectionEvidence::Weak)
 }
 
-/// How the methods begin that tell of an answer.
+/// The prefixes of the methods about a response.
 const FAMILIES: &[&str] = &["thread/", "turn/", "item/"];
 
 fn decode(input: &ProtocolFrame<'_>, sink: &mut FragmentSink<'_>) {
@@ -117,7 +116,7 @@ fn decode(input: &ProtocolFrame<'_>, sink: &mut FragmentSink<'_>) {
     rest(body, &["method", "params", "id", "result", "error"], sink);
 }
 
-/// A reply: to the start of a thread or turn, to anything else, or the report that a request failed.
+/// Reads a reply: to the start of a thread or turn, to anything else, or the report that a request failed.
 fn decode_reply(body: Value<'_>, sink: &mut FragmentSink<'_>) {
     if let Some(failure) = body.get("error") {
         decode_failure(failure, sink);
@@ -202,7 +201,7 @@ fn decode_message(method: &str, body: Value<'_>, params: Value<'_>, sink: &mut F
             {
                 sink.put(Fragment::new(FragmentKind::Rerouted { model }));
             }
-            // A request is answered by its id, which stands in the envelope.
+            // A request is answered by its id, which is in the envelope.
             let value = if body.get("id").is_some() { body } else { params };
             match item {
                 Some(place) => {
@@ -215,7 +214,7 @@ fn decode_message(method: &str, body: Value<'_>, params: Value<'_>, sink: &mut F
     }
 }
 
-/// Items have ids instead of numbers.
+/// The block key of an item, from its id: items have no numbers.
 fn place_of(id: Str<'_>) -> BlockKey {
     BlockKey::named(id.written())
 }
@@ -229,7 +228,7 @@ fn rest(params: Value<'_>, read: &[&str], sink: &mut FragmentSink<'_>) {
     }
 }
 
-/// A turn: as it begins, as it ends (with its last items restated), or whole.
+/// Reads a turn: as it begins, as it ends (with its last items restated), or complete.
 fn decode_turn(turn: Value<'_>, sink: &mut FragmentSink<'_>) {
     let (mut status, mut failure, mut items) = (None, None, None);
     if let Some(id) = turn.get("id").and_then(Value::filled) {
@@ -258,7 +257,7 @@ fn decode_turn(turn: Value<'_>, sink: &mut FragmentSink<'_>) {
     }
 }
 
-/// An error that ends the turn, or one after which the agent tries again.
+/// Reads an error that ends the turn, or one after which the agent tries again.
 fn decode_error(params: Value<'_>, sink: &mut FragmentSink<'_>) {
     if params.get("willRetry").and_then(Value::bool) != Some(true) {
         decode_failure(params.get("error").unwrap_or(params), sink);
@@ -274,7 +273,7 @@ fn decode_error(params: Value<'_>, sink: &mut FragmentSink<'_>) {
     extra(ExtraSubject::ANSWER, "", "error", params, sink);
 }
 
-/// An error object. What kind it is stands in a word, or in the name of a member that holds what it got from HTTP.
+/// Reads an error object. Its kind is a string, or the name of a member that holds the HTTP details.
 fn decode_failure(failure: Value<'_>, sink: &mut FragmentSink<'_>) {
     let info = failure.get("codexErrorInfo");
     let named = info.and_then(|info| info.members().next());
@@ -284,14 +283,14 @@ fn decode_failure(failure: Value<'_>, sink: &mut FragmentSink<'_>) {
     report(failure, ErrorContext { words: ERRORS, code, status, ..ErrorContext::default() }, sink);
 }
 
-/// The client is asked to run one of its tools; the call's item tells the same.
+/// Reads the request to the client to run one of its tools; the call's item repeats it.
 fn decode_request(body: Value<'_>, params: Value<'_>, sink: &mut FragmentSink<'_>) {
     let Some(id) = params.get("callId").and_then(Value::filled) else {
         return extra(ExtraSubject::ANSWER, "", "item/tool/call", body, sink);
     };
     rest(params, &["callId", "tool", "arguments", "namespace"], sink);
     if let Some(request) = body.get("id") {
-        // What the client's answer must carry.
+        // The client's reply must have this id.
         extra(ExtraSubject::next(0), "item/tool/call.", "id", request, sink);
     }
     if let Some(namespace) = params.get("namespace") {
@@ -341,7 +340,7 @@ fn decode_item(item: Value<'_>, telling: ItemPhase, sink: &mut FragmentSink<'_>)
                 decode_reasoning_list(TextChannel::REASONING, "content", THOUGHT, place, item, sink);
             }
         }
-        // What the user or a hook said, and marks in the conversation: not the agent's answer.
+        // Input of the user or a hook, and marks in the conversation: not the agent's response.
         "userMessage" | "hookPrompt" | "enteredReviewMode" | "exitedReviewMode" | "contextCompaction"
         | "subAgentActivity" | "" => emit_item(kind, place, item, |_| false, sink),
         _ if kind.ends_with("Output") => decode_output(kind, place, item, telling, sink),
@@ -352,8 +351,8 @@ fn decode_item(item: Value<'_>, telling: ItemPhase, sink: &mut FragmentSink<'_>)
     }
 }
 
-/// Tells the item, with the members that nobody else reads. States other than the two usual ones (`failed`, `declined`)
-/// are worth telling.
+/// Emits the item, with the members that are not read elsewhere. Statuses other than the two usual ones (`failed`,
+/// `declined`) are passed on.
 fn emit_item(
     kind: &str,
     place: BlockKey,
@@ -372,7 +371,7 @@ fn emit_item(
     sink.put(Fragment::new(FragmentKind::Item { id, wire_type: kind }).at(place));
 }
 
-/// The thoughts that an item restates.
+/// Reads the reasoning that an item restates.
 fn decode_reasoning_list(
     channel: TextChannel,
     wire_type: &'static str,
@@ -392,14 +391,14 @@ fn decode_reasoning_list(
     }
 }
 
-/// The members that carry what a tool is to do, in the items of the different tools, the best first.
+/// The members with the arguments of a tool, in the items of the different tools, the best first.
 const ARGUMENTS: &[&str] = &["arguments", "command", "changes", "action", "query", "prompt", "path"];
-/// The members that carry what a tool answered.
+/// The members with the result of a tool.
 const RESULTS: &[&str] = &["aggregatedOutput", "result", "results", "contentItems", "error"];
-/// The same in an item that is nothing but the result of a call told before.
+/// The same in an item that is only the result of an earlier call.
 const OUTPUTS: &[&str] = &["output", "result", "contentItems", "content", "error"];
 
-/// The result of a call of another item, which its `callId` names.
+/// Reads the result of a call of another item, named by its `callId`.
 fn decode_output(
     kind: &str,
     place: BlockKey,
@@ -421,7 +420,7 @@ fn decode_output(
     }
 }
 
-/// A call: of the client's tool (`dynamicToolCall`), or told of a tool that the agent runs itself.
+/// Reads a call: of the client's tool (`dynamicToolCall`), or of a tool that the agent runs itself.
 fn decode_call(
     kind: &str,
     place: BlockKey,
@@ -438,7 +437,7 @@ fn decode_call(
     let is_read =
         |key: &str| key == "tool" || given.is_some_and(|(member, _)| member == key) || RESULTS.contains(&key);
     emit_item(kind, place, item, is_read, sink);
-    // A search is begun before its query is known; arguments and commands are whole from the start.
+    // A search begins before its query is known; arguments and commands are complete from the start.
     let is_settled = telling == ItemPhase::End || matches!(given, Some(("arguments" | "command", _)));
     let part = FragmentKind::Call {
         id,
@@ -466,7 +465,7 @@ fn decode_call(
     }
 }
 
-/// A turn may ask the model several times: `last` counts one of them, `total` all of the thread.
+/// Reads token counts. A turn may call the model several times: `last` counts one of them, `total` all of the thread.
 fn decode_usage(turn: Str<'_>, usage: Value<'_>, sink: &mut FragmentSink<'_>) {
     let last = usage.get("last").unwrap_or(usage);
     let count = |key: &str| last.get(key).and_then(Value::count);

@@ -1,8 +1,8 @@
-//! Cohere's v2 chat: named events, and the whole body.
+//! Cohere's v2 chat: named events, and the complete body.
 //!
-//! Contents and calls are numbered each on their own. The `tool_plan` (what the model means to do before
-//! it calls) is told as thoughts: it is about the answer, not part of it, and Cohere itself keeps it out of
-//! the content. It has no number and no end, so it runs until something else begins.
+//! Contents and calls are numbered independently. The `tool_plan` (the model's plan before it calls) is emitted as
+//! reasoning: it is about the response, not part of it, and Cohere itself keeps it out of the content. It has no number
+//! and no end, so it runs until something else begins.
 
 mod encode;
 mod request;
@@ -35,7 +35,7 @@ pub static PROTOCOL: Protocol = Protocol {
     request: Some(request::CODING),
 };
 
-/// How failed requests are answered: with a sentence.
+/// The responses to failed requests: a message only.
 const FAILURE: ErrorCoding = ErrorCoding::new(|error, class, writer| {
     write_message(error, class.map(|class| ("error_type", class)), writer)
 });
@@ -53,7 +53,7 @@ const FINISH: &[(&str, FinishReason)] = &[
 
 const ERRORS: &[(&str, ErrorClass)] = &[("TOO_MANY_TOKENS", ErrorClass::ContextTooLong)];
 
-/// What is answered: the wire has no word for it.
+/// The wire type of a response: the wire has no name of its own.
 const CHAT: &str = "v2/chat";
 
 mod words {
@@ -72,7 +72,7 @@ fn recognise(input: &ProtocolFrame<'_>) -> Option<DetectionEvidence> {
     let is_strong = event(input).is_some_and(is_event)
         || message == Some(JsonKind::Object) && body.get("finish_reason").is_some();
     let has_id = || body.get("id").is_some_and(|id| id.kind() == JsonKind::String);
-    // An error: the words, an id and perhaps a type, and nothing else. Or an answer that was cut off.
+    // An error: the message, an id and perhaps a type, and nothing else. Or a truncated response.
     DetectionEvidence::of(is_strong, || match message {
         Some(JsonKind::String) => {
             has_id() && body.members().all(|(key, _)| matches!(key, "id" | "message" | "error_type"))
@@ -156,12 +156,12 @@ fn decode_delta(place: Option<BlockKey>, delta: Value<'_>, sink: &mut FragmentSi
             _ => extra(ExtraSubject::ANSWER, "delta.", key, value, sink),
         }
     }
-    // Some gateways put a word for the error beside its sentence.
+    // Some gateways put an error type beside the message.
     let code = || delta.get("error_type").and_then(Value::filled);
     decode_end(finish, usage, failure.map(|failure| (failure, code())), sink);
 }
 
-/// What ends an answer, in the last event or in the whole body.
+/// Reads the end of a response, in the last event or in the complete body.
 fn decode_end(
     finish: Option<Str<'_>>,
     usage: Option<Value<'_>>,
@@ -192,7 +192,7 @@ fn decode_body(body: Value<'_>, sink: &mut FragmentSink<'_>) {
             "usage" => usage = Some(value),
             "error" => failure = Some(value),
             "logprobs" => entries = Some(value),
-            // Part of an error that is the body itself, which is passed on whole.
+            // Part of an error that is the body itself, which is passed on completely.
             "error_type" if body.get("error").is_none() => {}
             _ => extra(ExtraSubject::ANSWER, "", key, value, sink),
         }
@@ -216,7 +216,7 @@ fn decode_body(body: Value<'_>, sink: &mut FragmentSink<'_>) {
     }
 }
 
-/// A message: whole, with lists, or the piece of one that an event with its `index` tells.
+/// Reads a message: complete, with lists, or the piece of one in an event with its `index`.
 fn decode_message(place: Option<BlockKey>, message: Value<'_>, sink: &mut FragmentSink<'_>) {
     let (mut content, mut plan, mut calls, mut citations) = (None, None, None, None);
     for (key, value) in message.members() {
@@ -238,7 +238,7 @@ fn decode_message(place: Option<BlockKey>, message: Value<'_>, sink: &mut Fragme
     }
     each(place, content, sink, decode_content);
     each(None, citations, sink, |_, citation, _, sink| {
-        // It says itself which content it is about.
+        // The citation itself names its content.
         let (level, kind, wire_type) = (ExtraScope::Choice, AttachmentKind::Annotation, words::CITATIONS);
         sink.put(Fragment::new(FragmentKind::Attach {
             level,
@@ -258,7 +258,7 @@ fn decode_message(place: Option<BlockKey>, message: Value<'_>, sink: &mut Fragme
     each(place, calls, sink, decode_call);
 }
 
-/// Goes through a list of whole things, or through the one thing that an event tells a piece of.
+/// Visits a list of complete values, or the one value in an event with a piece of it.
 fn each(
     place: Option<BlockKey>,
     value: Option<Value<'_>>,
@@ -315,7 +315,7 @@ fn decode_call(place: BlockKey, call: Value<'_>, portion: CallPortion, sink: &mu
     let place = place.in_space(CALL_SPACE);
     let pass_on = |path, key, value| extra(ExtraSubject::next(0), path, key, value, sink);
     let CallObject { id, name, kind, arguments, .. } = CallObject::read(call, &CALL, pass_on);
-    // Even an empty text settles the name.
+    // Even an empty text makes the name final.
     let arguments = arguments.and_then(Value::pass).map(FragmentArguments::Text);
     sink.put(
         Fragment::new(FragmentKind::Call { id, name, kind, wire_type: "tool_calls", arguments }).at(place),
@@ -342,7 +342,7 @@ fn decode_usage(usage: Value<'_>, sink: &mut FragmentSink<'_>) {
     if usage.members().next().is_none() {
         return;
     }
-    // What was billed leaves Cohere's own prompt out; it is the second best.
+    // Billed units leave Cohere's own prompt out; they are the second choice.
     let count = |key: &str| {
         let of = |group: &str| usage.get(group).and_then(|group| group.get(key)).and_then(Value::count);
         of("tokens").or_else(|| of("billed_units"))

@@ -1,9 +1,9 @@
-//! Gemini `generateContent` and `streamGenerateContent` (Google AI and Vertex): chunk and whole body are
-//! one shape, and a stream may also come as one JSON array.
+//! Gemini `generateContent` and `streamGenerateContent` (Google AI and Vertex): chunk and complete body have the same
+//! shape, and a stream may also come as one JSON array.
 //!
-//! Parts carry no number. Text continues the running block of its kind; every named `functionCall` is a
-//! call of its own, whatever its position, and Vertex's streamed arguments speak of the call that is still
-//! open. SDK dumps spell every member in snake case, so both spellings are read.
+//! Parts have no number. Text continues the running block of its kind; every named `functionCall` is a call of its own,
+//! at any position, and Vertex's streamed arguments belong to the call that is still open. SDK dumps spell every member
+//! in snake case, so both spellings are read.
 
 mod encode;
 mod request;
@@ -58,7 +58,7 @@ const FINISH: &[(&str, FinishReason)] = &[
     (words::UNSPECIFIED, FinishReason::Other),
 ];
 
-/// The same as numbers, which some of Vertex's clients write for the words.
+/// The same as numbers, which some of Vertex's clients write instead of the names.
 const FINISH_NUMBERS: [&str; 11] = [
     words::UNSPECIFIED,
     words::STOP,
@@ -73,7 +73,7 @@ const FINISH_NUMBERS: [&str; 11] = [
     "MODEL_ARMOR",
 ];
 
-/// The status words of Google's APIs, and the reasons that stand in their details.
+/// The status names of Google's APIs, and the reasons in their details.
 const ERRORS: &[(&str, ErrorClass)] = &[
     ("UNAUTHENTICATED", ErrorClass::Authentication),
     ("API_KEY_INVALID", ErrorClass::Authentication),
@@ -99,7 +99,7 @@ const ERRORS: &[(&str, ErrorClass)] = &[
     ("CANCELLED", ErrorClass::Transport),
 ];
 
-/// The tool behind `executableCode`, by the name under which a request declares it.
+/// The tool behind `executableCode`, by its name in requests.
 const CODE_EXECUTION: Str<'static> = Str::Plain("code_execution");
 
 mod words {
@@ -109,14 +109,14 @@ mod words {
     pub(super) const THOUGHT: &str = "thought";
     pub(super) const SIGNATURE: &str = "thoughtSignature";
     pub(super) const FUNCTION_CALL: &str = "functionCall";
-    /// A function call whose arguments come leaf by leaf.
+    /// A function call with arguments that come leaf by leaf.
     pub(super) const PARTIAL_ARGS: &str = "partialArgs";
     pub(super) const FUNCTION_RESPONSE: &str = "functionResponse";
     pub(super) const EXECUTABLE_CODE: &str = "executableCode";
     pub(super) const TOOL_CALL: &str = "toolCall";
     pub(super) const INLINE_DATA: &str = "inlineData";
     pub(super) const FILE_DATA: &str = "fileData";
-    /// A part that is nothing of all this.
+    /// A part of none of these types.
     pub(super) const PARTS: &str = "parts";
     pub(super) const LOGPROBS: &str = "logprobsResult";
     pub(super) const CITATIONS: [&str; 3] = ["citationSources", "citation_sources", "citations"];
@@ -125,7 +125,7 @@ mod words {
     pub(super) const USAGE: &str = "usageMetadata";
 }
 
-/// What this wire calls an answer; it has no word of its own.
+/// The wire type of a response; the wire has no name of its own.
 const RESPONSE: &str = "generateContent";
 
 fn recognise(input: &ProtocolFrame<'_>) -> Option<DetectionEvidence> {
@@ -140,13 +140,13 @@ fn is_response(body: Value<'_>) -> bool {
         "promptFeedback" | "prompt_feedback" | "usageMetadata" | "usage_metadata" => {
             value.kind() == JsonKind::Object
         }
-        // Not in snake case: others name their models' versions so.
+        // Not in snake case: other protocols name a model's version that way.
         "modelVersion" => value.kind() == JsonKind::String,
         _ => false,
     })
 }
 
-/// Google's errors have a number and a status word.
+/// Whether it is an error: Google's have a number and a status name.
 fn is_error(body: Value<'_>) -> bool {
     body.get("error").is_some_and(is_error_object)
 }
@@ -166,17 +166,17 @@ fn decode(input: &ProtocolFrame<'_>, sink: &mut FragmentSink<'_>) {
     }
 }
 
-/// A chunk, and what Code Assist wraps it in.
+/// Reads a chunk, and Code Assist's wrapper around it.
 fn decode_chunk(mut chunk: Value<'_>, sink: &mut FragmentSink<'_>) {
     while let Some(inner) = decode_outermost(chunk, sink) {
         chunk = inner;
     }
 }
 
-/// A chunk; answers with what it wraps.
+/// Reads a chunk; returns the chunk that it wraps.
 fn decode_outermost<'a>(chunk: Value<'a>, sink: &mut FragmentSink<'_>) -> Option<Value<'a>> {
     let [mut candidates, mut usage, mut feedback, mut failure, mut inner] = [NodeMark::default(); 5];
-    // As the wire spells them, or else as SDK dumps do.
+    // The wire's own spelling, or else that of SDK dumps.
     let [[mut id, mut dumped_id], [mut model, mut dumped_model]] = [[NodeMark::default(); 2]; 2];
     for (key, value) in chunk.members() {
         match key {
@@ -204,7 +204,7 @@ fn decode_outermost<'a>(chunk: Value<'a>, sink: &mut FragmentSink<'_>) -> Option
     if let Some(usage) = chunk.marked(usage) {
         decode_usage(usage, sink);
     }
-    // A blocked prompt has no candidate that could say why it finished.
+    // A blocked prompt has no candidate that could have a finish reason.
     if let Some(feedback) = chunk.marked(feedback)
         && let Some(raw) = either(feedback, "blockReason", "block_reason").and_then(Value::filled)
     {
@@ -260,14 +260,14 @@ fn decode_candidate(candidate: Value<'_>, position: usize, sink: &mut FragmentSi
         let reason =
             wire_type.map_or(FinishReason::Other, |wire_type| finish_reason(Str::Plain(wire_type), FINISH));
         let raw = Some(Str::Plain(number.raw()));
-        // Zero says nothing yet.
+        // Zero means unspecified.
         if number.raw() != "0" {
             sink.put(Fragment::new(FragmentKind::Finish { reason, raw }).in_choice(choice));
         }
     }
 }
 
-/// What a candidate says beside its content.
+/// Reads the members of a candidate beside its content.
 fn decode_beside(choice: u32, candidate: Value<'_>, sink: &mut FragmentSink<'_>) {
     for (key, value) in candidate.members() {
         match key {
@@ -303,8 +303,8 @@ fn decode_citations(choice: u32, metadata: Value<'_>, sink: &mut FragmentSink<'_
     }
 }
 
-/// Google lists the chosen tokens and their rivals apart. Here each token has its rivals with it, so that
-/// the entries of several chunks can be told one after the other.
+/// Reads log probabilities. Google lists the chosen tokens and their alternatives separately. Here each token has its
+/// alternatives with it, to let the entries of several chunks follow each other.
 fn decode_logprobs(choice: u32, result: Value<'_>, sink: &mut FragmentSink<'_>) {
     let (mut chosen, mut rivals) = (None, None);
     for (key, value) in result.members() {
@@ -341,7 +341,7 @@ fn decode_logprobs(choice: u32, result: Value<'_>, sink: &mut FragmentSink<'_>) 
     }
 }
 
-/// A part is a text, or it is known by the one content member it has; what else it has belongs to that.
+/// Reads a part: a text, or a part with one content member that is its type; the other members belong to that.
 ///
 /// A signature belongs to its own part, so a signed part is a block of its own, even without any text.
 fn decode_part(choice: u32, part: Value<'_>, sink: &mut FragmentSink<'_>) {
@@ -355,7 +355,7 @@ fn decode_part(choice: u32, part: Value<'_>, sink: &mut FragmentSink<'_>) {
             }
             "thought" => thought = value.mark(),
             "thoughtSignature" | "thought_signature" => {
-                // One that is no string is passed on.
+                // A value that is no string is passed on.
                 has_rest |= !is_kind(value, JsonKind::String);
                 match key {
                     words::SIGNATURE => own = value.mark(),
@@ -413,12 +413,12 @@ fn decode_part(choice: u32, part: Value<'_>, sink: &mut FragmentSink<'_>) {
     }
 }
 
-/// Ends the block that was spoken of last.
+/// Ends the block that was mentioned last.
 fn end_last(choice: u32, sink: &mut FragmentSink<'_>) {
     sink.put(Fragment::new(FragmentKind::End).in_choice(choice).at(BlockKey::LAST));
 }
 
-/// Hangs a signature on the block that was spoken of last, or on the next.
+/// Attaches a signature to the block that was mentioned last, or to the next.
 fn sign(choice: u32, signature: Value<'_>, level: ExtraScope, sink: &mut FragmentSink<'_>) {
     let (kind, wire_type) = (AttachmentKind::Signature, words::SIGNATURE);
     let part = FragmentKind::Attach { level, on: "", kind, wire_type, value: signature.pass_raw() };
@@ -463,7 +463,7 @@ fn decode_part_content(
     }
 }
 
-/// The members that a part has beside its content and its signature.
+/// Reads the members of a part beside its content and its signature.
 fn decode_rest(subject: ExtraSubject, part: Value<'_>, sink: &mut FragmentSink<'_>) {
     for (key, value) in part.members() {
         let is_read = content_type(key).is_some()
@@ -475,7 +475,7 @@ fn decode_rest(subject: ExtraSubject, part: Value<'_>, sink: &mut FragmentSink<'
     }
 }
 
-/// The wire's word for what the member holds, if it is what the part is about; SDK dumps spell it otherwise.
+/// The wire type of the member, if it is the content of the part; SDK dumps spell it differently.
 fn content_type(key: &str) -> Option<&'static str> {
     Some(match key {
         words::FUNCTION_CALL | "function_call" => words::FUNCTION_CALL,
@@ -490,7 +490,7 @@ fn content_type(key: &str) -> Option<&'static str> {
     })
 }
 
-/// A call, whole or in pieces; answers whether more of it will come.
+/// Reads a call, complete or in pieces; returns whether more of it will come.
 fn decode_call(choice: u32, call: Value<'_>, sink: &mut FragmentSink<'_>) -> bool {
     let (mut id, mut name, mut given, mut pieces) = (None, None, None, None);
     let mut continues = false;
@@ -512,12 +512,12 @@ fn decode_call(choice: u32, call: Value<'_>, sink: &mut FragmentSink<'_>) -> boo
     };
     let is_announced = is_streamed && (id.is_some() || name.is_some());
     if is_announced {
-        // More has to come, if only the word that nothing does.
+        // More has to come, if only the mark that nothing does.
         put(id, name, Some(FragmentArguments::Opening { fallback: None, expects_text: true }), sink);
         name = None;
     }
     match given {
-        // An empty object while more is to come holds the place of what comes.
+        // An empty object while more is to come is a placeholder.
         Some(args) if !is_streamed || args.kind() != JsonKind::Object || args.members().next().is_some() => {
             put(
                 id,
@@ -549,14 +549,14 @@ fn decode_call(choice: u32, call: Value<'_>, sink: &mut FragmentSink<'_>) -> boo
     continues
 }
 
-/// One of Vertex's `partialArgs`: a path and one typed value, such as `stringValue`.
+/// Reads one of Vertex's `partialArgs`: a path and one typed value, such as `stringValue`.
 fn leaf(piece: Value<'_>) -> Option<FragmentArguments<'_>> {
     let (mut path, mut value, mut continues) = (None, None, false);
     for (key, member) in piece.members() {
         match key {
             "jsonPath" | "json_path" => path = member.str(),
             "willContinue" | "will_continue" => continues = member.bool() == Some(true),
-            // Written as null, or as the one word of its enumeration.
+            // Written as null, or as the one name of its enumeration.
             "nullValue" | "null_value" => value = value.or(Some("null")),
             _ if member.is_null() => {}
             _ => value = Some(member.raw()),
@@ -565,7 +565,7 @@ fn leaf(piece: Value<'_>) -> Option<FragmentArguments<'_>> {
     Some(FragmentArguments::Leaf { path: path?, value: value?, continues })
 }
 
-/// A tool that Google runs, named by its type.
+/// Reads the call of a tool that Google runs, named by its type.
 fn decode_tool_call(choice: u32, wire_type: &str, call: Value<'_>, sink: &mut FragmentSink<'_>) {
     let id = call.get("id").and_then(Value::filled);
     let name = either(call, "toolType", "tool_type").and_then(Value::filled);
@@ -584,7 +584,7 @@ fn decode_usage(usage: Value<'_>, sink: &mut FragmentSink<'_>) {
     if usage.members().next().is_none() {
         return;
     }
-    // Nothing else is made of it, and nothing in it is looked at.
+    // Nothing else in it is read.
     let (counters, raw) = (read_usage(usage), usage.pass_raw());
     let part =
         FragmentKind::Usage { wire_type: words::USAGE, counters, raw, read: Some(UsageReader(read_usage)) };
@@ -592,7 +592,7 @@ fn decode_usage(usage: Value<'_>, sink: &mut FragmentSink<'_>) {
 }
 
 fn read_usage(usage: Value<'_>) -> TokenCounts {
-    // As the wire spells them, or else as SDK dumps do.
+    // The wire's own spelling, or else that of SDK dumps.
     let [mut own, mut dumped] = [[NodeMark::default(); 6]; 2];
     for (key, value) in usage.members() {
         let count = match key {
@@ -624,7 +624,7 @@ fn read_usage(usage: Value<'_>) -> TokenCounts {
     }
 }
 
-/// The sum of what was reported; nothing reported is none.
+/// The sum of the reported counts; none if nothing was reported.
 fn sum(one: Option<u64>, other: Option<u64>) -> Option<u64> {
     match (one, other) {
         (Some(one), Some(other)) => Some(one.saturating_add(other)),

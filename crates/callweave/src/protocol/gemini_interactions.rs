@@ -1,8 +1,8 @@
-//! Gemini's Interactions: events about numbered steps, and the whole interaction.
+//! Gemini's Interactions: events about numbered steps, and the complete interaction.
 //!
-//! A step is a thought, an output, a call, or the result of a call that Google ran. An older spelling of
-//! the same calls steps contents (`content.start`, `outputs`). The texts of an output are one block: the
-//! events do not tell its parts apart.
+//! A step is reasoning, an output, a call, or the result of a call that Google ran. An older version of the same
+//! protocol names steps contents (`content.start`, `outputs`). The texts of an output are one block: the events do not
+//! distinguish its parts.
 
 use super::{
     DetectionEvidence, ExtraSubject, Protocol, ProtocolFrame, error, extra, finish_reason, is_usual,
@@ -27,10 +27,10 @@ pub static PROTOCOL: Protocol = Protocol {
     request: None,
 };
 
-/// Where a broken stream may be taken up again.
+/// The id for resuming a broken stream.
 const VOLATILE: &[&str] = &["event_id"];
 
-/// The statuses of an interaction that is over, for now or for good.
+/// The statuses of an interaction that has ended, temporarily or finally.
 const STATUS: &[(&str, FinishReason)] = &[
     ("completed", FinishReason::Stop),
     ("requires_action", FinishReason::ToolCalls),
@@ -42,11 +42,11 @@ const STATUS: &[(&str, FinishReason)] = &[
 
 const ERRORS: &[(&str, ErrorClass)] = &[("internal_error", ErrorClass::Server)];
 
-/// The statuses of an interaction that goes on.
+/// The statuses of a running interaction.
 const GOING_ON: [&str; 3] = ["in_progress", "queued", ""];
 
 const INTERACTION: &str = "interaction.";
-/// What this wire calls an answer.
+/// The wire type of a response.
 const WORD: &str = "interaction";
 
 fn recognise(input: &ProtocolFrame<'_>) -> Option<DetectionEvidence> {
@@ -69,7 +69,7 @@ fn decode(input: &ProtocolFrame<'_>, sink: &mut FragmentSink<'_>) {
         decode_interaction(frame, ContentPortion::Whole, sink);
         return;
     };
-    // Steps come one after the other, so those of a wire without numbers can be told apart.
+    // Steps come one after the other, so steps of a wire without numbers can be distinguished.
     let place = BlockKey::at(frame.get("index").and_then(Value::index).unwrap_or(0));
     let matter = ["step", "content", "delta"].iter().find_map(|key| frame.get(key));
     match (name, matter) {
@@ -92,7 +92,7 @@ fn decode(input: &ProtocolFrame<'_>, sink: &mut FragmentSink<'_>) {
     decode_envelope(frame, sink);
 }
 
-/// An event about the interaction itself.
+/// Reads an event about the interaction itself.
 fn decode_progress(name: &str, frame: Value<'_>, sink: &mut FragmentSink<'_>) {
     if let Some(interaction) = frame.get("interaction") {
         decode_interaction(interaction, ContentPortion::Start, sink);
@@ -105,7 +105,7 @@ fn decode_progress(name: &str, frame: Value<'_>, sink: &mut FragmentSink<'_>) {
     }
 }
 
-/// What any event may have besides its own matter.
+/// Reads the members that any event may have.
 fn decode_envelope(frame: Value<'_>, sink: &mut FragmentSink<'_>) {
     for (key, value) in frame.members() {
         match key {
@@ -124,12 +124,12 @@ fn decode_envelope(frame: Value<'_>, sink: &mut FragmentSink<'_>) {
     }
 }
 
-/// How much of a thing is told.
+/// The portion of a value.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ContentPortion {
-    /// It begins; its members may hold the places of what follows.
+    /// It begins; its members may be placeholders.
     Start,
-    /// It goes on.
+    /// It continues.
     Delta,
     /// All of it.
     Whole,
@@ -145,7 +145,7 @@ fn decode_interaction(interaction: Value<'_>, telling: ContentPortion, sink: &mu
             "status" => status = value.str(),
             "usage" => usage = Some(value),
             "error" => failure = Some(value),
-            // Events have told the steps already; should one restate them, that is passed on as it is.
+            // Events have already sent the steps; an event that restates them is passed on as it is.
             "steps" | "outputs" if telling == ContentPortion::Whole => steps = Some(value),
             "object" if is_usual(value, &["interaction"]) => {}
             "role" if is_usual(value, &["model"]) => {}
@@ -180,7 +180,7 @@ fn decode_status(status: Str<'_>, sink: &mut FragmentSink<'_>) {
     }
 }
 
-/// A step, its beginning, or a delta of it: the members are the same, and its `type` says which.
+/// Reads a step, its beginning, or a delta of it: the members are the same, and `type` is the kind.
 fn decode_step(place: BlockKey, step: Value<'_>, telling: ContentPortion, sink: &mut FragmentSink<'_>) {
     let kind = step.get("type").and_then(Value::str).map_or("", Str::written);
     match kind {
@@ -200,7 +200,7 @@ fn decode_step(place: BlockKey, step: Value<'_>, telling: ContentPortion, sink: 
             } else if kind.is_empty() {
                 extra(ExtraSubject::block(0, place), "", "steps", step, sink);
             } else {
-                // Pictures, speech and whatever else there will be.
+                // Images, speech and future content.
                 sink.put(Fragment::new(FragmentKind::Opaque { wire_type: kind, value: step.pass_raw() }));
             }
         }
@@ -214,7 +214,7 @@ fn decode_reasoning(
     sink: &mut FragmentSink<'_>,
 ) {
     if telling != ContentPortion::Delta {
-        // A thought may be nothing but its signature.
+        // Reasoning may be nothing but its signature.
         sink.put(
             Fragment::new(FragmentKind::Open { channel: TextChannel::REASONING, wire_type: "thought" })
                 .at(place),
@@ -223,7 +223,7 @@ fn decode_reasoning(
     for (key, value) in thought.members() {
         match key {
             "type" => {}
-            // One text as a delta, a list of them in a whole step.
+            // One text in a delta, a list of them in a complete step.
             "content" | "summary" if value.kind() == JsonKind::Object => {
                 decode_reasoning_text(place, key, value, sink);
             }
@@ -231,7 +231,7 @@ fn decode_reasoning(
                 value.elements().for_each(|content| decode_reasoning_text(place, key, content, sink));
             }
             "text" | "thought" => text(place, TextChannel::REASONING, "thought", value, sink),
-            // After what it signs.
+            // Read after the text it signs.
             "signature" => {}
             _ => extra(ExtraSubject::block(0, place), "", key, value, sink),
         }
@@ -248,7 +248,7 @@ fn decode_reasoning_text<'a>(place: BlockKey, key: &'a str, content: Value<'a>, 
     }
 }
 
-/// An output, or (a delta, or the older spelling) one text of it.
+/// Reads an output, or (a delta, or the older version) one text of it.
 fn decode_output(place: BlockKey, output: Value<'_>, sink: &mut FragmentSink<'_>) {
     for (key, value) in output.members() {
         match key {
@@ -271,7 +271,7 @@ fn decode_output(place: BlockKey, output: Value<'_>, sink: &mut FragmentSink<'_>
     decode_text(place, output, is_list, sink);
 }
 
-/// A text, and after it what is said about it.
+/// Reads a text, and then its annotations and extra fields.
 fn decode_text(
     place: BlockKey,
     output: Value<'_>,
@@ -314,7 +314,7 @@ fn decode_call(
     telling: ContentPortion,
     sink: &mut FragmentSink<'_>,
 ) {
-    // A delta has no need to name its call, and its type does not know the tools of other servers.
+    // A delta need not name its call, and its type does not cover tools of other servers.
     let (mut id, mut name, mut arguments) = (None, tool.filter(|_| telling != ContentPortion::Delta), None);
     for (key, value) in call.members() {
         match key {
@@ -325,7 +325,7 @@ fn decode_call(
         }
     }
     if telling == ContentPortion::Start {
-        // The name comes whole.
+        // The name is always complete.
         arguments = arguments.or(Some(FragmentArguments::Text(Str::Plain(""))));
     }
     for (key, value) in call.members() {
@@ -337,7 +337,7 @@ fn decode_call(
     sink.put(Fragment::new(FragmentKind::Call { id, name, kind, wire_type, arguments }).at(place));
 }
 
-/// A piece of text in a delta, else an object; an empty one at the start only holds the place.
+/// Reads a piece of text in a delta, else an object; an empty one at the start is only a placeholder.
 fn decode_arguments(value: Value<'_>, telling: ContentPortion) -> Option<FragmentArguments<'_>> {
     match value.kind() {
         JsonKind::Null => None,
@@ -347,7 +347,7 @@ fn decode_arguments(value: Value<'_>, telling: ContentPortion) -> Option<Fragmen
     }
 }
 
-/// What a tool that Google ran has answered. The beginning of the step only says which call it answers.
+/// Reads the result of a tool that Google ran. The beginning of the step only has the id of the call.
 fn decode_result(place: BlockKey, result: Value<'_>, telling: ContentPortion, sink: &mut FragmentSink<'_>) {
     let call = result.get("call_id").and_then(Value::filled);
     if telling != ContentPortion::Start || result.get("result").is_some() {

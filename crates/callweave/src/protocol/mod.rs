@@ -1,11 +1,11 @@
-//! The wire languages: one frame (or a whole body) → fragments, and events → bytes.
+//! The wire protocols: one frame (or a complete body) → fragments, and events → bytes.
 //!
-//! Each protocol is one file with one [`Protocol`] row, listed in [`TABLE`]. It knows only its own wire
-//! words. Decoding is pure: it reads one JSON value and says what is in it, streamed chunk and whole
-//! body alike, keeping no state; everything stateful is [`Weave`](crate::weave::Weave)'s.
+//! Each protocol is one file with one [`Protocol`] row, listed in [`TABLE`]. It knows only its own wire names. Decoding
+//! is pure: it reads one JSON value and states its contents, streamed chunk and complete body alike, keeping no state;
+//! everything stateful is [`Weave`](crate::weave::Weave)'s.
 //!
-//! What a protocol must do with every member it meets: read it, pass it on as [`FragmentKind::Extra`], or list
-//! it as volatile (padding, sequence numbers). Nothing is dropped silently.
+//! A protocol must handle every member it meets: read it, pass it on as [`FragmentKind::Extra`], or list it as volatile
+//! (padding, sequence numbers). Nothing is dropped silently.
 
 use crate::encode::ProtocolEncoding;
 use crate::event::FinishReason;
@@ -49,7 +49,7 @@ pub use openai_chat::CALL as CHAT_CALL;
 pub use openai_chat::PROTOCOL as OPENAI_CHAT;
 pub use openai_responses::PROTOCOL as OPENAI_RESPONSES;
 
-/// Every protocol, in the order in which detection asks them.
+/// Every protocol, in the order of detection.
 pub static TABLE: &[&Protocol] = &[
     &CODEX_APP_SERVER,
     &OPENAI_RESPONSES,
@@ -63,16 +63,16 @@ pub static TABLE: &[&Protocol] = &[
     &OPENAI_CHAT,
 ];
 
-/// The vendors whose models answer in a protocol of the table behind an envelope: how the ids of their models begin,
-/// what that protocol calls an answer, and the protocol.
+/// The vendors with models that respond in a protocol of the table behind an envelope: the vendor's part of their model
+/// ids, that protocol's wire types of a response, and the protocol.
 static VENDORS: &[(&str, &[&str], &Protocol)] = &[
     ("anthropic", &["message"], &anthropic_messages::PROTOCOL),
     ("openai", &["chat.completion", "text_completion"], &openai_chat::PROTOCOL),
     ("amazon", &["output"], &bedrock_converse::PROTOCOL),
 ];
 
-/// The protocol of the vendor whose model that is (`us.anthropic.claude-…`), or else of who calls an answer so; for a
-/// model that nobody knows, that of most.
+/// The protocol of the model's vendor (`us.anthropic.claude-…`), or else the one with that wire type of a response; for
+/// an unknown model and wire type, the first of the vendors.
 fn vendor(wire_type: &str, model: Option<&str>) -> Option<&'static Protocol> {
     let of_model =
         model.and_then(|model| VENDORS.iter().find(|(id, ..)| model.split('.').any(|part| part == *id)));
@@ -80,44 +80,44 @@ fn vendor(wire_type: &str, model: Option<&str>) -> Option<&'static Protocol> {
     of_model.or_else(of_word).or(VENDORS.first()).map(|(.., protocol)| *protocol)
 }
 
-/// A wire language. A row of the [`TABLE`].
+/// A wire protocol. A row of the [`TABLE`].
 pub struct Protocol {
     /// Its name, such as `openai-chat`.
     pub name: &'static str,
-    /// Other names it is known by.
+    /// Its other names.
     pub aliases: &'static [&'static str],
-    /// What it is, for people.
+    /// Its title, for people.
     pub title: &'static str,
-    /// Members that say nothing about the answer (padding, sequence numbers) and are left out.
+    /// Members that say nothing about the response (padding, sequence numbers) and are left out.
     pub volatile: &'static [&'static str],
-    /// Whether only a member behind a text may tell that it is reasoning.
+    /// Whether a member after a text may mark it as reasoning.
     pub(crate) kind_follows_text: bool,
-    /// Its own words for the classes of errors; of several words for a class the canonical one is first.
+    /// Its own names for the classes of errors; of several names for a class the canonical one is first.
     pub errors: &'static [(&'static str, ErrorClass)],
-    /// Answers failed requests in this protocol; none while it is only read.
+    /// Writes the error responses of this protocol; none while it is only read.
     pub(crate) failure: Option<ErrorCoding>,
-    /// Whether this frame or body is of this protocol, and how sure that is. May look at the shape and at
-    /// the words that name events, not at content.
+    /// Whether this frame or body is of this protocol, and how strong the evidence is. May look at the shape and at the
+    /// names of events, not at content.
     pub(crate) recognise: fn(&ProtocolFrame<'_>) -> Option<DetectionEvidence>,
-    /// Says what the frame or body contains.
+    /// Reads the contents of the frame or body.
     pub(crate) decode: fn(&ProtocolFrame<'_>, &mut FragmentSink<'_>),
-    /// Writes answers in this protocol; none while it is only read.
+    /// Writes responses in this protocol; none while it is only read.
     pub(crate) encode: Option<ProtocolEncoding>,
-    /// Reads and writes requests of this protocol; none while only its answers are known.
+    /// Reads and writes requests of this protocol; none while only its responses are known.
     pub(crate) request: Option<RequestCoding>,
 }
 
-/// How sure it is that a frame is of a protocol.
+/// The strength of the evidence that a frame is of a protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum DetectionEvidence {
-    /// Others send such frames, too: keep-alives, errors, replies. They may come before anything.
+    /// Other protocols have such frames, too: keep-alives, errors, replies. They may come before anything.
     Weak,
-    /// Nobody else sends such frames.
+    /// No other protocol has such frames.
     Strong,
 }
 
 impl DetectionEvidence {
-    /// Strong or weak evidence if the one or the other is there.
+    /// Returns strong or weak evidence if the one or the other is there.
     fn of(is_strong: bool, is_weak: impl FnOnce() -> bool) -> Option<Self> {
         match is_strong {
             true => Some(Self::Strong),
@@ -126,7 +126,7 @@ impl DetectionEvidence {
     }
 }
 
-/// One frame as a protocol sees it.
+/// One frame as a protocol gets it.
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug)]
 pub struct ProtocolFrame<'a> {
@@ -145,13 +145,13 @@ impl Protocol {
         })
     }
 
-    /// The protocol of a frame or whole body, if it can be told from this one.
+    /// The protocol of a frame or complete body, if this one determines it.
     #[doc(hidden)]
     pub fn detect(input: &ProtocolFrame<'_>) -> Option<&'static Protocol> {
         Self::detect_among(TABLE, input)
     }
 
-    /// The one of `candidates` that the frame or body is of, if it can be told from this one.
+    /// The one of `candidates` that the frame or body is of, if this one determines it.
     #[doc(hidden)]
     pub fn detect_among(
         candidates: &[&'static Protocol],
@@ -176,7 +176,7 @@ impl Protocol {
         best
     }
 
-    /// Says what the frame or body contains.
+    /// Reads the contents of the frame or body.
     #[doc(hidden)]
     pub fn decode(&self, input: &ProtocolFrame<'_>, sink: &mut FragmentSink<'_>) {
         (self.decode)(input, sink);
@@ -197,7 +197,7 @@ impl PartialEq for Protocol {
     }
 }
 
-/// What something that only the protocol knows is about.
+/// The subject of an extra field.
 #[derive(Clone, Copy)]
 struct ExtraSubject {
     choice: u32,
@@ -212,7 +212,7 @@ impl ExtraSubject {
         Self { choice, place: None, level: ExtraScope::Choice }
     }
 
-    /// What the next fragment speaks of.
+    /// The subject of the next fragment.
     fn next(choice: u32) -> Self {
         Self { choice, place: None, level: ExtraScope::Next }
     }
@@ -226,7 +226,7 @@ impl ExtraSubject {
     }
 }
 
-/// Passes on what only the protocol knows. A null says nothing.
+/// Passes on an extra field. A null says nothing.
 #[inline(always)]
 fn extra<'a>(
     subject: ExtraSubject,
@@ -240,7 +240,7 @@ fn extra<'a>(
     }
 }
 
-/// Takes the value as written: a node would have to be laid down for it in every loop over members.
+/// Takes the value as written: a node would have to be stored for it in every loop over members.
 #[inline(never)]
 fn put_extra<'a>(
     subject: ExtraSubject,
@@ -253,22 +253,22 @@ fn put_extra<'a>(
     sink.put(Fragment { choice, key: place, part: FragmentKind::Extra { level, path, key, value } });
 }
 
-/// Whether the value is of that kind, or null. What stands where another kind belongs is passed on.
+/// Whether the value is of that kind, or null. A value of another kind is passed on.
 #[inline]
 fn is_kind(value: Value<'_>, kind: JsonKind) -> bool {
     value.is_null() || value.kind() == kind
 }
 
-/// The number of a choice; one without a number has its position.
+/// The number of a choice; without a number it is the position.
 #[inline]
 fn choice_number(index: Option<Value<'_>>, position: usize) -> u32 {
     let index = index.and_then(Value::index).filter(|&index| index >= 0);
-    // All that is out of range is one choice, but never another's.
+    // All numbers out of range are one choice, but never another's.
     index.map_or(position as u64, i64::cast_unsigned).try_into().unwrap_or(u32::MAX)
 }
 
-/// Whether the value is one of the words that always stand there (or no word at all) and so says nothing;
-/// another word is worth passing on.
+/// Whether the value is one of the usual strings of this member (or no string at all) and says nothing; any other
+/// string is worth passing on.
 #[inline(always)]
 fn is_usual<const COUNT: usize>(value: Value<'_>, words: &[&str; COUNT]) -> bool {
     match value.str() {
@@ -278,7 +278,7 @@ fn is_usual<const COUNT: usize>(value: Value<'_>, words: &[&str; COUNT]) -> bool
     }
 }
 
-/// The members of these names, as counts of something; of several of one name, the last.
+/// Reads the members of these names as counts; of several of one name, the last.
 fn counts<const COUNT: usize>(object: Value<'_>, names: [&str; COUNT]) -> [Option<u64>; COUNT] {
     let mut counts = [None; COUNT];
     for (key, value) in object.members() {
@@ -289,18 +289,18 @@ fn counts<const COUNT: usize>(object: Value<'_>, names: [&str; COUNT]) -> [Optio
     counts
 }
 
-/// Reports an error of the upstream's, in a protocol that knows these words for errors. Null, `""`, `false` and
-/// `{}` are no error.
+/// Reports an error of the upstream, in a protocol with these names for errors. Null, `""`, `false` and `{}` are no
+/// error.
 fn error(error: Value<'_>, words: &'static ErrorClassNames, sink: &mut FragmentSink<'_>) -> bool {
     report(error, ErrorContext { words, ..ErrorContext::default() }, sink)
 }
 
-/// Looks a provider's word up in a table of `(word, reason)`; an unknown word is [`FinishReason::Other`].
+/// Looks up a provider's finish reason in a table of `(name, reason)`; an unknown one is [`FinishReason::Other`].
 fn finish_reason(wire_type: Str<'_>, words: &[(&str, FinishReason)]) -> FinishReason {
     words.iter().find(|(known, _)| wire_type.is(known)).map_or(FinishReason::Other, |&(_, reason)| reason)
 }
 
-/// The word for a reason to finish, for clients: the one that was said if it says just that, else the canonical one.
+/// The wire's name for a finish reason, for clients: the provider's own if it means the same, else the canonical one.
 fn finish_word<'w>(
     reason: FinishReason,
     said: Option<&'w str>,
@@ -308,11 +308,11 @@ fn finish_word<'w>(
 ) -> Option<&'w str> {
     let said = said.filter(|said| words.contains(&(said, reason)));
     let canonical = || words.iter().find(|(_, known)| *known == reason).map(|(wire_type, _)| *wire_type);
-    // Words for nothing in particular are nobody's but who said them.
+    // A name for an unspecific reason is only right if the provider itself gave it.
     said.or_else(|| canonical().filter(|_| reason != FinishReason::Other))
 }
 
-/// The word for an error, for clients: likewise. What nobody can classify is the server's.
+/// The wire's name for an error, for clients: likewise. An error that cannot be classified is a server error.
 pub(crate) fn error_word<'e>(
     error: &'e UpstreamError<'_>,
     words: &'static [(&'static str, ErrorClass)],
@@ -321,7 +321,7 @@ pub(crate) fn error_word<'e>(
     let of = |class| words.iter().find(|(_, known)| *known == class).map(|(wire_type, _)| *wire_type);
     let lost = error::LOST_CONNECTION;
     let own = match error::is_lost_connection(error) {
-        // Most words for transport speak of timeouts.
+        // Most names for transport errors mean timeouts.
         true => words.contains(&(lost, error.class)).then_some(lost),
         false => of(error.class),
     };

@@ -1,7 +1,7 @@
-//! Ollama's own API, `/api/chat` and `/api/generate`: one object per line, or one whole body.
+//! Ollama's own API, `/api/chat` and `/api/generate`: one object per line, or one complete body.
 //!
-//! Calls come whole. Their `function.index` is not used: old builds leave it out or number every call 0,
-//! and a call that is never continued needs no number.
+//! Calls come complete. Their `function.index` is not used: old builds leave it out or number every call 0, and a call
+//! that is never continued needs no number.
 
 mod encode;
 mod request;
@@ -25,7 +25,7 @@ pub static PROTOCOL: Protocol = Protocol {
     title: "Ollama /api/chat and /api/generate",
     volatile: VOLATILE,
     kind_follows_text: false,
-    // Its errors are sentences.
+    // Its errors are plain messages.
     errors: &[],
     failure: Some(FAILURE),
     recognise,
@@ -34,7 +34,7 @@ pub static PROTOCOL: Protocol = Protocol {
     request: Some(request::CODING),
 };
 
-/// How failed requests are answered: with a sentence.
+/// The responses to failed requests: a message only.
 const FAILURE: ErrorCoding = ErrorCoding::new(|error, class, writer| {
     writer.object();
     writer.text_member("error", &error.message);
@@ -44,7 +44,7 @@ const FAILURE: ErrorCoding = ErrorCoding::new(|error, class, writer| {
     writer.end_object();
 });
 
-/// The time at which each single line was made.
+/// The time of each single line.
 const VOLATILE: &[&str] = &["created_at"];
 
 const FINISH: &[(&str, FinishReason)] = &[
@@ -52,12 +52,12 @@ const FINISH: &[(&str, FinishReason)] = &[
     ("", FinishReason::Stop),
     ("length", FinishReason::Length),
     ("tool_calls", FinishReason::ToolCalls),
-    // Ollama itself has no words for these; gateways in its place do.
+    // Ollama itself has no names for these; gateways in its place do.
     ("content_filter", FinishReason::ContentFilter),
     ("error", FinishReason::Error),
 ];
 
-/// The two requests that are answered: the wire has no word for it.
+/// The wire types of a response, by its request: the wire has no name of its own.
 const CHAT: &str = "chat";
 const GENERATE: &str = "generate";
 
@@ -67,7 +67,7 @@ fn recognise(input: &ProtocolFrame<'_>) -> Option<DetectionEvidence> {
     if !is_kind("model", JsonKind::String) {
         return None;
     }
-    // What says that it goes on or is over comes late, and may have been cut off.
+    // The member `done` comes late, and may have been truncated.
     DetectionEvidence::of(is_kind("done", JsonKind::Bool), || {
         is_kind("created_at", JsonKind::String)
             && (is_kind("message", JsonKind::Object) || is_kind("response", JsonKind::String))
@@ -132,7 +132,7 @@ fn text(channel: TextChannel, wire_type: &str, value: Option<Value<'_>>, sink: &
     }
 }
 
-/// Thoughts first, then text, then calls, whatever the order of the members.
+/// Reads reasoning first, then text, then calls, in any order of the members.
 fn decode_message(message: Value<'_>, sink: &mut FragmentSink<'_>) {
     let (mut thinking, mut content, mut calls, mut images) = (None, None, None, None);
     for (key, value) in message.members() {
@@ -141,7 +141,7 @@ fn decode_message(message: Value<'_>, sink: &mut FragmentSink<'_>) {
             "thinking" => thinking = Some(value),
             "content" => content = Some(value),
             "tool_calls" => calls = Some(value),
-            // Pictures that the model has made.
+            // Images that the model has made.
             "images" => {
                 images = Some(value);
                 if value.kind() != JsonKind::Array {
@@ -181,7 +181,7 @@ fn decode_call(call: Value<'_>, sink: &mut FragmentSink<'_>) {
     sink.put(Fragment::new(FragmentKind::End));
 }
 
-/// The counters stand among the other members, so their object is made here.
+/// Reads the counters. They are among the other members, so their object is made here.
 fn decode_usage([input, output]: [Option<u64>; 2], sink: &mut FragmentSink<'_>) {
     let counters = TokenCounts { input_tokens: input, output_tokens: output, ..TokenCounts::default() };
     let raw = match (input, output) {

@@ -1,4 +1,4 @@
-//! OpenAI Chat Completions and the many servers that speak it with an accent: chunk and whole body.
+//! OpenAI Chat Completions and the many servers with dialects of it: chunk and complete body.
 
 mod encode;
 mod request;
@@ -31,7 +31,7 @@ pub static PROTOCOL: Protocol = Protocol {
     request: Some(request::CODING),
 };
 
-/// How failed requests are answered.
+/// The responses to failed requests.
 const FAILURE: ErrorCoding = ErrorCoding {
     code: typed_code,
     ..ErrorCoding::new(|error, class, writer| {
@@ -63,7 +63,7 @@ const FINISH: &[(&str, FinishReason)] = &[
     ("error", FinishReason::Error),
 ];
 
-/// Types and codes, the type first; some are the words of one server only.
+/// Types and codes, the type first; some are used by one server only.
 const ERRORS: &[(&str, ErrorClass)] = &[
     ("authentication_error", ErrorClass::Authentication),
     ("invalid_api_key", ErrorClass::Authentication),
@@ -128,15 +128,15 @@ pub const CALL: CallWords = CallWords {
 /// Calls that the provider ran itself (`executed_tools`).
 const EXECUTED_SPACE: u8 = 2;
 
-/// OpenRouter's `reasoning_details`, which are numbered but never said to be over.
+/// OpenRouter's `reasoning_details`, which are numbered but never marked as ended.
 const DETAIL_SPACE: u8 = 3;
 
-/// What `object` calls an answer, streamed or whole.
+/// The `object` of a response, streamed or complete.
 pub(super) const CHAT: &str = "chat.completion";
 pub(super) const CHAT_CHUNK: &str = "chat.completion.chunk";
 pub(super) const TEXT_COMPLETION: &str = "text_completion";
 
-/// The words of blocks: the member of a message that holds them. Thoughts may be told in several members at once.
+/// The wire types of blocks: the member of a message that holds them. Reasoning may be in several members at once.
 pub(super) mod words {
     pub(crate) const CONTENT: &str = "content";
     pub(crate) const CONTENT_TEXT: &str = "content[].text";
@@ -159,7 +159,7 @@ pub(super) mod words {
     pub(crate) const DETAIL_TEXT: &str = "reasoning.text";
     pub(crate) const DETAIL_SUMMARY: &str = "reasoning.summary";
     pub(crate) const DETAIL_ENCRYPTED: &str = "reasoning.encrypted";
-    /// Members that hold content of no other protocol: each value is a block.
+    /// Members that hold content unknown to other protocols: each value is a block.
     pub(crate) const OPAQUE: &[&str] = &["audio", "images"];
 }
 
@@ -181,7 +181,7 @@ const fn reasoning(
     ReasoningMember { wire_type, detail, has_reasoning_content, has_reasoning }
 }
 
-/// In which members the same thoughts are told, and what such a block is called.
+/// The members that may hold the same reasoning, and the wire types of such blocks.
 pub(super) const REASONING: &[ReasoningMember] = &[
     reasoning("reasoning_content", "", true, false),
     reasoning("reasoning", "", false, true),
@@ -225,7 +225,7 @@ fn decode(input: &ProtocolFrame<'_>, sink: &mut FragmentSink<'_>) {
         match key {
             "id" => id = value.pass_filled(),
             "model" => model = value.pass_filled(),
-            // Names the shape: chunk, whole or error.
+            // Names the shape: chunk, complete body or error.
             "object" => {
                 object = value.str();
                 if !is_usual(value, &[CHAT, CHAT_CHUNK, TEXT_COMPLETION, "error"]) {
@@ -236,10 +236,10 @@ fn decode(input: &ProtocolFrame<'_>, sink: &mut FragmentSink<'_>) {
             "usage" if is_kind(value, JsonKind::Object) => {
                 usage = Some(value).filter(|value| !value.is_null())
             }
-            // Some say only that there is one, and the words beside it.
+            // Some servers only flag an error, with the message beside it.
             "error" => failure = Some(value).filter(|value| value.bool() != Some(true)),
             "base_resp" if has_failed(value) => refusal = Some(value),
-            // A message of another protocol is no words.
+            // A message of another protocol is not an error message.
             "message" | "detail" if value.get("role").or(value.get("content")).is_none() => {
                 *(if key == "message" { &mut message } else { &mut detail }) = Some(value);
             }
@@ -256,7 +256,7 @@ fn decode(input: &ProtocolFrame<'_>, sink: &mut FragmentSink<'_>) {
             _ => extra(ExtraSubject::ANSWER, "", key, value, sink),
         }
     }
-    // A bare `{"message": …}` or `{"detail": …}` body is how some servers report an error.
+    // Some servers report an error as a bare `{"message": …}` or `{"detail": …}` body.
     let has_words = message.or(detail).is_some();
     let is_words = has_words && failure.is_none() && choices.is_none();
     if has_words && !is_words {
@@ -295,7 +295,7 @@ fn decode(input: &ProtocolFrame<'_>, sink: &mut FragmentSink<'_>) {
         }
     }
     if let Some(failure) = failure {
-        // Some put the code, the type or the status beside the words.
+        // Some servers put the code, the type or the status beside the message.
         let context = ErrorContext { words: ERRORS, beside: Some(body), ..ErrorContext::default() };
         report(failure, context, sink);
     }
@@ -305,13 +305,13 @@ fn decode(input: &ProtocolFrame<'_>, sink: &mut FragmentSink<'_>) {
     if is_words {
         error(body, ERRORS, sink);
     }
-    // A whole body has all there is.
+    // A complete body has everything.
     if count > 0 && told_whole == count || is_complete && choices.is_some() {
         sink.put(Fragment::new(FragmentKind::Done));
     }
 }
 
-/// Something that hangs on the choice or the answer.
+/// Emits an attachment of the choice or the response.
 fn attach(
     choice: u32,
     level: ExtraScope,
@@ -324,12 +324,12 @@ fn attach(
     sink.put(Fragment::new(part).in_choice(choice));
 }
 
-/// Whether MiniMax's status of an answer, which it writes beside everything, is not a success.
+/// Whether MiniMax's status of a response, which it writes beside everything, is not a success.
 fn has_failed(status: Value<'_>) -> bool {
     status.get("status_code").and_then(Value::index).is_some_and(|code| code != 0)
 }
 
-/// A choice; tells whether this is all of it.
+/// Reads a choice; returns whether it is complete.
 fn decode_choice(
     position: usize,
     choice: Value<'_>,
@@ -362,17 +362,17 @@ fn decode_choice(
             _ => extra(ExtraSubject::choice(number), "", key, value, sink),
         }
     }
-    // The text of the older completions. Beside a `delta` (Together) it tells the same thing twice.
+    // The text of the older completions. Beside a `delta` (Together) it is a duplicate.
     let is_told = |message: Value<'_>| message.get("content").is_some_and(|content| !is_blank(content));
     if let Some(spoken) = spoken.filter(|_| !delta.into_iter().chain(message).any(is_told)) {
         text(number, TextChannel::Text, words::TEXT, spoken, CallPortion::Piece, sink);
     }
     match (delta, message) {
-        // So does a cumulative `message` beside `delta` (Perplexity), but not beside one that says nothing.
+        // A cumulative `message` beside `delta` (Perplexity) is a duplicate too, but not beside an empty one.
         (Some(delta), message) if message.is_none() || says_something(delta) => {
             decode_message(number, delta, CallPortion::Piece, sink);
         }
-        // Alone in a chunk it is another word for `delta`.
+        // Alone in a chunk it is another name for `delta`.
         (None, Some(message)) if !is_complete => decode_message(number, message, CallPortion::Piece, sink),
         (_, Some(message)) => decode_message(number, message, CallPortion::Complete, sink),
         (_, None) => {}
@@ -428,8 +428,8 @@ fn logprobs(choice: u32, value: Value<'_>, sink: &mut FragmentSink<'_>) {
     }
 }
 
-/// A `delta` or a `message`: what stands beside the content first, then thoughts, text and calls, whatever the order
-/// of the members.
+/// Reads a `delta` or a `message`: fields beside the content first, then reasoning, text and calls, in any order of the
+/// members.
 fn decode_message(choice: u32, message: Value<'_>, portion: CallPortion, sink: &mut FragmentSink<'_>) {
     let (mut content, mut refusal, mut calls, mut legacy, mut executed) = (None, None, None, None, None);
     let (mut details, mut reasoning_content, mut reasoning, mut signature) = (None, None, None, None);
@@ -485,7 +485,7 @@ fn decode_message(choice: u32, message: Value<'_>, portion: CallPortion, sink: &
     if let Some(executed) = executed {
         executed.elements().for_each(|tool| decode_executed(choice, tool, sink));
     }
-    // A list of calls, or the only one.
+    // A list of calls, or a single one.
     if let Some(calls) = calls {
         match calls.kind() {
             JsonKind::Object => decode_call(choice, calls, portion, sink),
@@ -497,7 +497,7 @@ fn decode_message(choice: u32, message: Value<'_>, portion: CallPortion, sink: &
     }
 }
 
-/// Members of a message that hold content of no other protocol.
+/// Reads members of a message that hold content unknown to other protocols.
 fn decode_opaque(choice: u32, message: Value<'_>, sink: &mut FragmentSink<'_>) {
     for (wire_type, value) in message.members().filter(|(key, _)| words::OPAQUE.contains(key)) {
         let alone = Some(value).filter(|value| !matches!(value.kind(), JsonKind::Array | JsonKind::Null));
@@ -509,7 +509,7 @@ fn decode_opaque(choice: u32, message: Value<'_>, sink: &mut FragmentSink<'_>) {
     }
 }
 
-/// The only call, as it was told before there were several.
+/// Reads the single call of the form from before there were several.
 fn decode_legacy(choice: u32, function: Value<'_>, portion: CallPortion, sink: &mut FragmentSink<'_>) {
     let name = function.get("name").and_then(Value::filled);
     let arguments = function.get("arguments").and_then(|value| arguments(value, portion));
@@ -534,11 +534,11 @@ fn is_list(value: Value<'_>) -> bool {
     is_kind(value, JsonKind::Array) && value.elements().all(|element| is_kind(element, JsonKind::Object))
 }
 
-/// Content is a text, or (Mistral) a list of parts.
+/// Reads content: a text, or (Mistral) a list of parts.
 fn decode_content(choice: u32, content: Value<'_>, portion: CallPortion, sink: &mut FragmentSink<'_>) {
     text(choice, TextChannel::Text, words::CONTENT, content, portion, sink);
     let alone = match content.kind() {
-        // Some templates write a number where its text belongs.
+        // Some templates write a number where a text belongs.
         JsonKind::Number | JsonKind::Bool => {
             let (channel, wire_type, text) =
                 (TextChannel::Text, words::CONTENT, Str::Plain(content.pass_raw()));
@@ -573,7 +573,7 @@ fn decode_content(choice: u32, content: Value<'_>, portion: CallPortion, sink: &
     }
 }
 
-/// A part of the content whose text stands in the member `told`.
+/// Reads a part of the content with its text in the member `told`.
 fn decode_content_part(choice: u32, part: Value<'_>, told: &str, sink: &mut FragmentSink<'_>) {
     let spoken = part.get(told).filter(|value| is_kind(*value, JsonKind::String) || told == "thinking");
     for (key, value) in part.members() {
@@ -594,7 +594,7 @@ fn decode_content_part(choice: u32, part: Value<'_>, told: &str, sink: &mut Frag
     }
 }
 
-/// Thoughts are a text, or a list of texts.
+/// Reads reasoning: a text, or a list of texts.
 fn decode_thinking(choice: u32, thoughts: Value<'_>, sink: &mut FragmentSink<'_>) {
     if !is_kind(thoughts, JsonKind::String) && thoughts.kind() != JsonKind::Array {
         return extra(ExtraSubject::choice(choice), "message.content.", "thinking", thoughts, sink);
@@ -623,7 +623,7 @@ fn decode_thinking(choice: u32, thoughts: Value<'_>, sink: &mut FragmentSink<'_>
     }
 }
 
-/// Thoughts, which some servers tell in several members at once: they are told once, from the best of them.
+/// Reads reasoning, which some servers send in several members at once: it is emitted once, from the best of them.
 fn decode_reasoning_list(
     choice: u32,
     details: Option<Value<'_>>,
@@ -637,7 +637,7 @@ fn decode_reasoning_list(
         0 => (reasoning_content.or(reasoning), true),
         count => (told.clone().next(), count == 1),
     };
-    // The same thought in another member is the same; another text there is passed on.
+    // The same reasoning in another member is a duplicate; another text there is passed on.
     let mut is_told = |key: &'static str, text: Option<Value<'_>>| match (text, best) {
         (Some(text), Some(best)) if is_single && !text.is_same(best) => {
             extra(ExtraSubject::choice(choice), "message.", key, text, sink);
@@ -672,7 +672,7 @@ fn decode_reasoning_list(
     }
 }
 
-/// The thought that a detail tells.
+/// The reasoning text of a detail.
 fn detail_text(detail: Value<'_>) -> Option<Value<'_>> {
     ["text", "summary"].iter().find_map(|key| detail.get(key).and_then(filled))
 }
@@ -682,7 +682,7 @@ fn filled(value: Value<'_>) -> Option<Value<'_>> {
     value.is_filled().then_some(value)
 }
 
-/// One of OpenRouter's `reasoning_details`. Fragments of one detail share their index and type.
+/// Reads one of OpenRouter's `reasoning_details`. Fragments of one detail share their index and type.
 fn decode_detail(choice: u32, detail: Value<'_>, kind: &str, wire_type: &str, sink: &mut FragmentSink<'_>) {
     let place = BlockKey::at(detail.get("index").and_then(Value::index).unwrap_or(0));
     let place = place.in_space(DETAIL_SPACE).running();
@@ -730,7 +730,7 @@ fn decode_detail(choice: u32, detail: Value<'_>, kind: &str, wire_type: &str, si
     }
 }
 
-/// A call that the provider ran itself, with its result.
+/// Reads a call that the provider ran itself, with its result.
 fn decode_executed(choice: u32, tool: Value<'_>, sink: &mut FragmentSink<'_>) {
     let place = BlockKey::at(tool.get("index").and_then(Value::index).unwrap_or(0)).in_space(EXECUTED_SPACE);
     let wire_type = words::EXECUTED_TOOLS;
@@ -776,7 +776,7 @@ fn decode_usage(wire_type: &str, usage: Value<'_>, sink: &mut FragmentSink<'_>) 
 fn read_usage(usage: Value<'_>) -> TokenCounts {
     let (mut prompt, mut completion) = ([None; 2], [None; 1]);
     let [mut input, mut output, mut total, mut thoughts, mut written] = [None; 5];
-    // The first of them that is there counts.
+    // The first of them that is present counts.
     let mut cached = [None; 4];
     for (key, value) in usage.members() {
         match key {
@@ -799,7 +799,7 @@ fn read_usage(usage: Value<'_>) -> TokenCounts {
         && thoughts > 0
         && prompt.checked_add(completion).and_then(|spoken| spoken.checked_add(thoughts)) == Some(sum)
     {
-        // xAI counts its thoughts beside the completion, everybody else inside it.
+        // xAI counts its reasoning beside the completion, everybody else inside it.
         output = Some(completion + thoughts);
     }
     TokenCounts {

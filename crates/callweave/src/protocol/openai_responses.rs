@@ -1,13 +1,12 @@
-//! OpenAI Responses: stream events and the whole response.
+//! OpenAI Responses: stream events and the complete response.
 //!
-//! An answer is a list of *items* (messages, reasoning, calls, what hosted tools did), numbered by
-//! `output_index`. An item is told up to three times: when it begins (`output_item.added`), when it ends
-//! (`output_item.done`), and once more in the whole response that closes the stream. Between the first
-//! two, deltas grow its parts. Everything is placed by number where there is one, and only else by
-//! `item_id`: some servers give an item a new id in every event. The closing list numbers its items anew
-//! where it leaves some out, so they are found by id first.
+//! A response is a list of *items* (messages, reasoning, calls, results of hosted tools), numbered by `output_index`.
+//! An item is sent up to three times: when it begins (`output_item.added`), when it ends (`output_item.done`), and once
+//! more in the complete response that closes the stream. Between the first two, deltas grow its parts. Every block key
+//! comes from a number where there is one, and only else from `item_id`: some servers give an item a new id in every
+//! event. The closing list numbers its items anew where it leaves some out, so they are found by id first.
 //!
-//! | wire | place |
+//! | wire | block key |
 //! |---|---|
 //! | an item, or a call, at `output_index` i | `BlockKey::at(i)` |
 //! | its content part c, summary part s, reasoning part c | `.part(CONTENT, c)`, `.part(SUMMARY, s)`, `.part(THOUGHT, c)` |
@@ -42,7 +41,7 @@ pub static PROTOCOL: Protocol = Protocol {
     request: Some(request::CODING),
 };
 
-/// How failed requests are answered.
+/// The responses to failed requests.
 const FAILURE: ErrorCoding = ErrorCoding {
     code: typed_code,
     ..ErrorCoding::new(|error, class, writer| {
@@ -53,7 +52,7 @@ const FAILURE: ErrorCoding = ErrorCoding {
     })
 };
 
-/// Numbering of events, padding that hides token lengths, coordinates that [`BlockKey`] stands for.
+/// Numbering of events, padding that hides token lengths, coordinates that are in the [`BlockKey`].
 const VOLATILE: &[&str] = &[
     "sequence_number",
     "obfuscation",
@@ -64,7 +63,7 @@ const VOLATILE: &[&str] = &[
     "annotation_index",
 ];
 
-/// Why a response ended: its status, or the reason why it is incomplete.
+/// Finish reasons: the status of a response, or the reason why it is incomplete.
 const FINISH: &[(&str, FinishReason)] = &[
     ("completed", FinishReason::Stop),
     ("complete", FinishReason::Stop),
@@ -95,18 +94,18 @@ const ERRORS: &[(&str, ErrorClass)] = &[
     ("vector_store_timeout", ErrorClass::Transport),
 ];
 
-/// The groups of parts that an item has.
+/// The groups of parts of an item.
 const CONTENT: u8 = 0;
 const SUMMARY: u8 = 1;
 const THOUGHT: u8 = 2;
 
-/// How an item stands that was cut.
+/// The status of a truncated item.
 const INCOMPLETE: &str = "incomplete";
 
-/// What this wire calls an answer.
+/// The wire type of a response.
 pub(super) const RESPONSE: &str = "response";
 
-/// The words of blocks and of what hangs on them.
+/// The wire types of blocks and of their attachments.
 pub(super) mod words {
     pub(crate) const OUTPUT_TEXT: &str = "output_text";
     pub(crate) const REFUSAL: &str = "refusal";
@@ -118,8 +117,8 @@ pub(super) mod words {
     pub(crate) const USAGE: &str = "usage";
 }
 
-/// Items that are calls: what they are called, the member that says what to do, and whether they have a name of
-/// their own. Calls of other tools are known by their ending.
+/// Items that are calls: their type, the member with the arguments, and whether they have a name of their own. Calls of
+/// other tools are recognized by the ending of their type.
 pub(super) const CALLS: &[(&str, &str, bool)] = &[
     ("function_call", "arguments", true),
     ("custom_tool_call", "input", true),
@@ -137,7 +136,7 @@ pub(super) const CALLS: &[(&str, &str, bool)] = &[
     ("program", "code", false),
 ];
 
-/// The member that says what such a call is to do.
+/// The member with the arguments of such a call.
 pub(super) fn arguments_word(kind: &str) -> &'static str {
     CALLS.iter().find(|(wire_type, ..)| *wire_type == kind).map_or("arguments", |(_, member, _)| member)
 }
@@ -147,7 +146,7 @@ pub(super) fn is_named(kind: &str) -> bool {
     CALLS.iter().any(|(wire_type, _, is_named)| *wire_type == kind && *is_named)
 }
 
-/// Whether such items say how they stand. Of others, what they say is news.
+/// Whether such items have a status. A status of other items is passed on.
 pub(super) fn has_status(kind: &str) -> bool {
     let is_silent = matches!(kind, "reasoning" | "program" | "mcp_list_tools" | "mcp_approval_request");
     let is_known = kind == "message" || is_call(kind) || kind.ends_with("_output");
@@ -163,16 +162,16 @@ pub(super) fn tool_name(kind: &str) -> &str {
     kind.strip_suffix("_call").unwrap_or(kind)
 }
 
-/// How definite it is what is told of an item.
+/// The certainty of the values of an item.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ItemCertainty {
-    /// It begins: strings are settled, lists and objects may still fill.
+    /// It begins: strings are final, lists and objects may still fill.
     Begin,
-    /// It ends, after deltas that told it already.
+    /// It ends, after deltas that already held its content.
     End,
-    /// It is over and told once more, with all others, at a position that may not be its number.
+    /// It has ended and is repeated, with all others, at a position that may not be its number.
     Recap,
-    /// It is told only once.
+    /// It is sent only once.
     Once,
 }
 
@@ -190,7 +189,7 @@ fn recognise(input: &ProtocolFrame<'_>) -> Option<DetectionEvidence> {
     is_ours.then_some(evidence)
 }
 
-/// The event's own name, else the framing's; a whole response has neither.
+/// The event's own name, else the framing's; a complete response has neither.
 fn event_name<'a>(input: &ProtocolFrame<'a>) -> Option<&'a str> {
     let named = input.value.members().find(|(key, _)| *key == "type");
     named
@@ -206,14 +205,14 @@ fn decode(input: &ProtocolFrame<'_>, sink: &mut FragmentSink<'_>) {
         return;
     };
     match name {
-        // Says only that the connection lives.
+        // A sign that the connection is alive, and nothing else.
         "keepalive" => sink.put(Fragment::new(FragmentKind::Progress { wire_type: name, value: None })),
         "error" => decode_error(body, sink),
         _ => decode_event(name, body, sink),
     }
 }
 
-/// A whole response, or the body of a failed request.
+/// Reads a complete response, or the body of a failed request.
 fn decode_body(body: Value<'_>, sink: &mut FragmentSink<'_>) {
     if body.get("object").is_some() || body.get("output").is_some() {
         decode_response(body, None, sink);
@@ -229,7 +228,7 @@ fn is_told_error(value: Value<'_>) -> bool {
         && value.get("content").is_none()
 }
 
-/// The error stands in `error`, or its members stand in the event itself.
+/// Reads an error in `error`, or in the members of the event itself.
 fn decode_error(body: Value<'_>, sink: &mut FragmentSink<'_>) {
     let Some(nested) =
         body.get("error").filter(|nested| matches!(nested.kind(), JsonKind::Object | JsonKind::String))
@@ -242,11 +241,11 @@ fn decode_error(body: Value<'_>, sink: &mut FragmentSink<'_>) {
             extra(ExtraSubject::ANSWER, "", key, value, sink);
         }
     }
-    // Some put the code or the status beside the words.
+    // Some servers put the code or the status beside the message.
     report(nested, ErrorContext { words: ERRORS, beside: Some(body), ..ErrorContext::default() }, sink);
 }
 
-/// The members of stream events that are told otherwise.
+/// The members of stream events that are read elsewhere.
 const READ: &[&str] = &[
     "type",
     "delta",
@@ -263,15 +262,15 @@ const READ: &[&str] = &[
     "response",
 ];
 
-/// What the members of a stream event say, and about which place.
+/// The members of a stream event.
 struct ResponsesEvent<'a> {
     body: Value<'a>,
-    /// The number of the item, and its name.
+    /// The number of the item, and its id.
     output: NodeMark,
     item_id: NodeMark,
     content: u64,
     summary: u64,
-    /// The piece of a delta, or the whole that a `done` restates.
+    /// The piece of a delta, or the complete value that a `done` restates.
     payload: NodeMark,
     name: Option<Str<'a>>,
     logprobs: NodeMark,
@@ -281,7 +280,7 @@ struct ResponsesEvent<'a> {
 }
 
 fn read_event(body: Value<'_>) -> ResponsesEvent<'_> {
-    // All are marked first and read then: a value that is read at once would have to be laid down for every member.
+    // All are marked first and then read: a value that is read at once would have to be stored for every member.
     let [mut output, mut item_id, mut content, mut summary, mut name] = [NodeMark::default(); 5];
     let [mut payload, mut logprobs, mut subject] = [NodeMark::default(); 3];
     let mut has_more = false;
@@ -315,7 +314,8 @@ fn read_event(body: Value<'_>) -> ResponsesEvent<'_> {
 }
 
 impl ResponsesEvent<'_> {
-    /// The item that it speaks of. Asked for only where there is one: what says all of a response has none, and is long.
+    /// The key of the event's item. Called only where there is one: events with the complete response have none, and
+    /// are long.
     #[inline]
     fn item_place(&self) -> BlockKey {
         let body = self.body;
@@ -332,19 +332,19 @@ impl ResponsesEvent<'_> {
     }
 }
 
-/// The item of events that neither number nor name it.
+/// The key of the item in events that neither number nor name it.
 fn anonymous() -> BlockKey {
     BlockKey::named("")
 }
 
-/// What grows by deltas.
+/// The kinds of content that grow by deltas.
 enum GrowingPart {
     /// A part of that group.
     Text(TextChannel, &'static str, u8),
     Call(CallKind, &'static str),
 }
 
-/// What the events called `response.<subject>.delta` and `.done` tell about.
+/// The content of the events named `response.<subject>.delta` and `.done`.
 fn growing(subject: &str) -> Option<GrowingPart> {
     Some(match subject {
         "output_text" => GrowingPart::Text(TextChannel::Text, words::OUTPUT_TEXT, CONTENT),
@@ -364,7 +364,7 @@ const SUMMARIES: TextChannel = TextChannel::Reasoning(ReasoningForm::Summary);
 fn decode_event(name: &str, body: Value<'_>, sink: &mut FragmentSink<'_>) {
     let event = read_event(body);
     let subject = name.strip_prefix("response.").unwrap_or(name);
-    // Nearly all are deltas.
+    // Nearly all events are deltas.
     let delta = subject.strip_suffix(".delta");
     let (subject, verb) = match delta {
         Some(subject) => (subject, "delta"),
@@ -413,8 +413,7 @@ fn decode_event(name: &str, body: Value<'_>, sink: &mut FragmentSink<'_>) {
             let place = place.part(CONTENT, event.content);
             attach(place, AttachmentKind::Annotation, words::ANNOTATIONS, annotation, sink);
         }
-        // How a hosted tool comes along, previews of its output and of what the item will say, and
-        // whatever else there will be.
+        // Progress of a hosted tool, previews of its output and of the item's content, and future events.
         _ => {
             for (key, value) in body.members() {
                 if key != "type" && !VOLATILE.contains(&key) {
@@ -428,7 +427,7 @@ fn decode_event(name: &str, body: Value<'_>, sink: &mut FragmentSink<'_>) {
 }
 
 impl ResponsesEvent<'_> {
-    /// Tells what else the event says, before its content.
+    /// Emits the remaining members of the event, before its content.
     #[inline(always)]
     fn emit_beside(&self, subject: ExtraSubject, body: Value<'_>, sink: &mut FragmentSink<'_>) {
         if self.has_more {
@@ -446,7 +445,7 @@ impl ResponsesEvent<'_> {
     }
 }
 
-/// Something that hangs on the block at the place.
+/// Emits an attachment of the block with the block key.
 fn attach(
     place: BlockKey,
     kind: AttachmentKind,
@@ -469,7 +468,7 @@ fn grow(
     match *growing {
         GrowingPart::Text(channel, wire_type, group) => {
             let place = item.part(group, if group == SUMMARY { event.summary } else { event.content });
-            // What a `done` lists was told by the deltas.
+            // The entries in a `done` were already in the deltas.
             if is_delta
                 && let Some(entries) =
                     event.body.marked(event.logprobs).filter(|entries| entries.elements().next().is_some())
@@ -503,7 +502,7 @@ fn grow(
     }
 }
 
-/// Arguments told whole. An empty text says nothing about what was streamed before.
+/// Reads complete arguments. An empty text says nothing about the arguments streamed before.
 fn complete_arguments(value: Value<'_>) -> Option<FragmentArguments<'_>> {
     match value.kind() {
         JsonKind::Null => None,
@@ -518,7 +517,7 @@ fn logprobs(place: BlockKey, entries: Value<'_>, sink: &mut FragmentSink<'_>) {
     }
 }
 
-/// A response: whole, or as an event of the stream shows it.
+/// Reads a response: complete, or in an event of the stream.
 fn decode_response(response: Value<'_>, event: Option<&str>, sink: &mut FragmentSink<'_>) {
     let telling = match event {
         None => ItemCertainty::Once,
@@ -546,7 +545,7 @@ fn decode_response(response: Value<'_>, event: Option<&str>, sink: &mut Fragment
             "output" => output = Some(value),
             "usage" => usage = Some(value),
             "error" => failure = Some(value),
-            // A setting everywhere but with mistral.rs, where a text is the thoughts.
+            // This is a setting, except with mistral.rs: there a text is the reasoning.
             "reasoning" if value.kind() == JsonKind::String => {
                 thoughts = Some(value);
             }
@@ -581,13 +580,13 @@ fn decode_response(response: Value<'_>, event: Option<&str>, sink: &mut Fragment
         let reason = finish_reason(wire_type, FINISH);
         sink.put(Fragment::new(FragmentKind::Finish { reason, raw: Some(wire_type) }));
     }
-    // A background response that was asked for too early has its end still before it.
+    // A background response that was fetched early has not ended yet.
     if !matches!(status, Some("queued" | "in_progress")) {
         sink.put(Fragment::new(FragmentKind::Done));
     }
 }
 
-/// Members of an item that are told otherwise, or that always say the same.
+/// Whether a member of an item is read elsewhere, or always has the same value.
 fn is_told(kind: &str, telling: ItemCertainty, key: &str, value: Value<'_>) -> bool {
     match key {
         "id" | "type" | "output_index" | "item_id" => true,
@@ -601,13 +600,13 @@ fn is_told(kind: &str, telling: ItemCertainty, key: &str, value: Value<'_>) -> b
     }
 }
 
-/// An item, and what is asked of all of them.
+/// An item, and the members common to all items.
 #[derive(Clone, Copy)]
 struct ResponsesItem<'a> {
     value: Value<'a>,
     kind: &'a str,
     id: Option<Str<'a>>,
-    /// Whether it is nobody else's than the model's.
+    /// Whether it is the model's own.
     is_own: bool,
     content: Option<Value<'a>>,
     summary: Option<Value<'a>>,
@@ -639,7 +638,7 @@ impl<'a> ResponsesItem<'a> {
         item
     }
 
-    /// What the place of the item is called.
+    /// The name for the item's block key.
     fn name(&self) -> Str<'a> {
         self.id.unwrap_or(Str::Plain(""))
     }
@@ -675,7 +674,7 @@ fn decode_item(
         }
         kind if is_call(kind) => decode_call(place, item, telling, sink),
         kind if kind.ends_with("_output") => decode_output(place, item, telling, sink),
-        // A compacted conversation, a message of somebody else's, what will be invented yet.
+        // A compacted conversation, a message of another role, or a future item type.
         _ => emit_item(item, telling, place, |_| false, sink),
     }
     if telling != ItemCertainty::Begin {
@@ -683,7 +682,7 @@ fn decode_item(
     }
 }
 
-/// Tells the item, with the members that nobody else reads.
+/// Emits the item, with the members that are not read elsewhere.
 fn emit_item(
     item: ResponsesItem<'_>,
     telling: ItemCertainty,
@@ -699,14 +698,14 @@ fn emit_item(
     sink.put(Fragment::new(FragmentKind::Item { id: item.id, wire_type: item.kind }).at(place));
 }
 
-/// The numbered parts of an item: a list, or (some servers) the only one as a bare text.
+/// The numbered parts of an item: a list, or (some servers) the only part as a bare text.
 fn parts<'a>(value: Option<Value<'a>>) -> impl Iterator<Item = (u64, Value<'a>)> {
     let alone = value.filter(|value| value.kind() == JsonKind::String);
     let listed = value.into_iter().flat_map(Value::elements);
     (0..).zip(alone.into_iter().chain(listed))
 }
 
-/// A content part, beginning or whole.
+/// Reads a content part, beginning or complete.
 fn decode_part(
     place: BlockKey,
     number: u64,
@@ -730,7 +729,7 @@ fn decode_part(
     emit_part(channel, kind, member, place, part, telling, sink);
 }
 
-/// Raw thoughts, beginning or whole.
+/// Reads raw reasoning, beginning or complete.
 fn decode_reasoning(
     place: BlockKey,
     number: u64,
@@ -742,7 +741,7 @@ fn decode_reasoning(
     emit_part(TextChannel::REASONING, words::REASONING_TEXT, "text", place, part, telling, sink);
 }
 
-/// A summary of thoughts, beginning or whole.
+/// Reads a summary of reasoning, beginning or complete.
 fn decode_summary(
     place: BlockKey,
     number: u64,
@@ -754,7 +753,7 @@ fn decode_summary(
     emit_part(SUMMARIES, words::SUMMARY_TEXT, "text", place, part, telling, sink);
 }
 
-/// A part whose text stands in `member`; what hangs on it and what else it says come before that.
+/// Emits a part with its text in `member`; extra fields of the part come first.
 fn emit_part(
     channel: TextChannel,
     wire_type: &str,
@@ -764,7 +763,7 @@ fn emit_part(
     telling: ItemCertainty,
     sink: &mut FragmentSink<'_>,
 ) {
-    // A bare text is its own.
+    // A bare text is itself the part's text.
     let (mut text, mut annotations, mut entries) = (part, None, None);
     for (key, value) in part.members() {
         match key {
@@ -776,7 +775,7 @@ fn emit_part(
             _ => extra(ExtraSubject::next(0), "", key, value, sink),
         }
     }
-    // An empty text says nothing about what was streamed before.
+    // An empty text says nothing about the text streamed before.
     let text = text.filled().filter(|_| telling != ItemCertainty::Begin);
     match text {
         Some(text) => {
@@ -798,7 +797,7 @@ fn emit_part(
     }
 }
 
-/// An empty text says nothing about what was streamed before.
+/// Restates a text. An empty one says nothing about the text streamed before.
 fn restate(
     channel: TextChannel,
     wire_type: &str,
@@ -813,12 +812,12 @@ fn restate(
     }
 }
 
-/// The members that carry what a tool is to do, in the items of the different tools.
+/// The members with the arguments of a tool, in the items of the different tools.
 const ARGUMENTS: &[&str] = &["arguments", "input", "code", "action", "actions", "operation", "queries"];
-/// The members that carry what a hosted tool answered.
+/// The members with the result of a hosted tool.
 const RESULTS: &[&str] = &["output", "outputs", "results", "result", "tools", "error"];
 
-/// A call: of the client's tool, or told of a tool that the provider runs itself.
+/// Reads a call: of the client's tool, or of a tool that the provider runs itself.
 fn decode_call(
     place: BlockKey,
     item: ResponsesItem<'_>,
@@ -849,7 +848,7 @@ fn decode_call(
         .map(|(_, value)| value)
         .filter(|value| telling != ItemCertainty::Begin || value.kind() == JsonKind::String)
         .and_then(complete_arguments)
-        // The name is whole, whatever the arguments will be.
+        // The name is complete, independently of the arguments.
         .unwrap_or(FragmentArguments::Text(Str::Plain("")));
     let part = FragmentKind::Call {
         // The call of a tool that the provider runs has no id but that of its item.
@@ -863,7 +862,7 @@ fn decode_call(
     if telling == ItemCertainty::Begin {
         return;
     }
-    // Without this word, a call that was cut before its arguments would be one that needs none.
+    // Without this status, a call that was truncated before its arguments would be one without arguments.
     let is_truncated = status.and_then(Value::str).is_some_and(|status| status.is(INCOMPLETE));
     sink.put(Fragment::new(if is_truncated { FragmentKind::Truncated } else { FragmentKind::End }).at(place));
     for (wire_type, value) in members.members().filter(|(key, _)| is_result(key)) {
@@ -874,7 +873,7 @@ fn decode_call(
     }
 }
 
-/// Whether the member is what the tool is to do. A lone word (`"action": "generate"`) is a setting.
+/// Whether the member holds the tool's arguments. A lone string (`"action": "generate"`) is a setting.
 fn is_arguments(key: &str, value: Value<'_>) -> bool {
     let may_be_text = matches!(key, "arguments" | "input" | "code");
     match value.kind() {
@@ -893,13 +892,13 @@ fn is_empty(value: Value<'_>) -> bool {
     }
 }
 
-/// Who runs a call.
+/// The kind of a call by its runner.
 fn runner(kind: &str, item: Value<'_>) -> CallKind {
     match kind {
         "function_call" => CallKind::Function,
         "custom_tool_call" if is_marked(item) => CallKind::Builtin,
         "custom_tool_call" => CallKind::Custom,
-        // The client carries these out and sends the item of the same name with `_output`.
+        // The client runs these and sends the item of the same name with `_output`.
         "local_shell_call" | "apply_patch_call" | "computer_call" => CallKind::Function,
         // A shell without an environment, or with a local one, is the client's; in a container it is hosted.
         "shell_call" => match item.get("environment").and_then(|environment| environment.get("type")) {
@@ -912,15 +911,15 @@ fn runner(kind: &str, item: Value<'_>) -> CallKind {
             Some(wire_type) if wire_type.is("client") => CallKind::Function,
             _ => CallKind::Builtin,
         },
-        // An `mcp_approval_request` belongs here too: the client answers yes or no, the provider runs it.
+        // This includes `mcp_approval_request`: the client answers yes or no, the provider runs it.
         _ => CallKind::Builtin,
     }
 }
 
 /// Whether a custom call's id marks it as one that the server runs.
 ///
-/// xAI streams its own tools as custom calls whose id begins with the tool's two letters (`xs_call_1`,
-/// `xs_call-1`) where a client's begins with `call`. Nothing else in the item tells them apart.
+/// xAI streams its own tools as custom calls with an id that begins with the tool's two letters (`xs_call_1`,
+/// `xs_call-1`) where a client's begins with `call`. Nothing else in the item distinguishes them.
 fn is_marked(item: Value<'_>) -> bool {
     let Some(id) = item.get("call_id").and_then(Value::filled) else { return false };
     let Some((mark, rest)) = id.written().split_at_checked(2) else { return false };
@@ -928,7 +927,7 @@ fn is_marked(item: Value<'_>) -> bool {
         && rest.strip_prefix("_call").is_some_and(|rest| rest.starts_with(['_', '-']))
 }
 
-/// What a hosted tool answered, as an item of its own.
+/// Reads the result of a hosted tool, as an item of its own.
 fn decode_output(
     place: BlockKey,
     item: ResponsesItem<'_>,

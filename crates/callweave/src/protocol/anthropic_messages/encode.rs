@@ -1,5 +1,5 @@
-//! Events and messages → Anthropic Messages: [`stream`] writes the events of a stream, [`whole`] the whole message, of
-//! the same objects.
+//! Events and messages → Anthropic Messages: [`stream`] writes the events of a stream, [`whole`] the complete message,
+//! from the same objects.
 
 mod stream;
 mod whole;
@@ -45,8 +45,8 @@ const SAYS: WireCapabilities = WireCapabilities {
     errors: ERRORS,
 };
 
-/// Whether what hangs on a thought of another protocol can be said: both are texts, and what is encrypted stands in
-/// thoughts of which nothing is shown.
+/// Whether an attachment of another protocol's reasoning can be written: both kinds are texts, and encrypted data
+/// belongs to redacted reasoning.
 fn hangs(form: ReasoningForm, kind: AttachmentKind, value: &JsonText<'_>) -> bool {
     let is_text = value.as_str().trim_ascii_start().starts_with('"');
     match kind {
@@ -56,7 +56,7 @@ fn hangs(form: ReasoningForm, kind: AttachmentKind, value: &JsonText<'_>) -> boo
     }
 }
 
-/// Members that are read, and so passed on only where they are of another type than they should be.
+/// Members that are read, and passed on only where they have an unexpected type.
 const READ: &[&str] = &[
     "type",
     "role",
@@ -73,22 +73,22 @@ const READ: &[&str] = &[
     CITATIONS,
 ];
 
-/// A client must not take for whole what is not.
+/// The stop reason of an incomplete response, which a client must not take for complete.
 const INCOMPLETE: &str = "max_tokens";
 
-/// Whether the value is an object whose type is that word.
+/// Whether the value is an object with that `type`.
 fn calls_itself(wire_type: &str, value: &JsonText<'_>) -> bool {
     let mut tape = Tape::new();
     let own = tape.parse(value.as_str()).ok().and_then(|object| object.get("type")?.str());
     own.is_some_and(|own| own.is(wire_type))
 }
 
-/// Whether a result says which call it answers; one that was cut may not.
+/// Whether a result has the id of its call; a truncated one may not.
 fn answers(result: &JsonText<'_>) -> bool {
     Tape::new().parse(result.as_str()).is_ok_and(|block| block.get("tool_use_id").is_some())
 }
 
-/// A block: its type, what such blocks usually hold unless the members say otherwise, and the members.
+/// Writes a block: its type, the usual members unless `members` has them, and `members`.
 fn write_block(wire_type: &str, usual: &[(&str, &str)], members: &MemberPaths, writer: &mut JsonWriter<'_>) {
     writer.object();
     writer.text_member("type", wire_type);
@@ -118,7 +118,7 @@ fn write_error(error: &UpstreamError<'_>, is_normalized: bool, writer: &mut Json
     writer.end_object();
 }
 
-/// The body of a failed request. There is a word for every class.
+/// Writes the body of a failed request. There is a name for every class.
 pub(super) fn write_failure(error: &UpstreamError<'_>, _: Option<&str>, writer: &mut JsonWriter<'_>) {
     writer.object();
     writer.text_member("type", "error");
@@ -131,7 +131,7 @@ pub(super) fn write_failure(error: &UpstreamError<'_>, _: Option<&str>, writer: 
 
 const NO_USAGE: &str = "{\"input_tokens\":0,\"output_tokens\":0}";
 
-/// Token counts in the wire's words, and what else the provider wrote.
+/// Writes token counts in the wire's form, and the provider's other members.
 fn write_usage(counters: &TokenCounts, raw: Option<&JsonText<'_>>, writer: &mut JsonWriter<'_>) {
     let mut paths = MemberPaths::default();
     each_member(raw, |key, value| paths.set(key, value));
@@ -143,12 +143,12 @@ fn write_usage(counters: &TokenCounts, raw: Option<&JsonText<'_>>, writer: &mut 
         ("output_tokens", Some(counters.output_tokens.unwrap_or(0))),
     ];
     if !counts.iter().any(|(key, _)| paths.get(key).is_some()) {
-        // Other words, told by an envelope.
+        // The raw counts have other names, from an envelope.
         paths.clear();
     }
     writer.object();
     for (key, count) in counts {
-        // The last object may have left out what an earlier one told.
+        // The last object may lack a count of an earlier one.
         if let Some(count) = count {
             paths.remove(key);
             writer.key(key);

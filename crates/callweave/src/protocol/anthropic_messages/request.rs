@@ -18,13 +18,13 @@ pub(super) const CODING: RequestCoding =
 
 const NAME: &str = PROTOCOL.name;
 
-/// Whose signatures and encrypted thoughts these are.
+/// The issuer of the signatures and encrypted reasoning.
 const ISSUER: &str = "anthropic";
 
-/// Words for how thoughts are told.
+/// Names for the visibility of reasoning.
 const SUMMARIES: &[(&str, &str)] = &[("summarized", "auto"), ("omitted", "none")];
 
-/// Words for how fast, and at what price.
+/// Names of the service tiers.
 const TIERS: &[(&str, &str)] = &[("auto", "auto"), ("standard_only", "default")];
 
 const ROLES: &[(&str, Role)] =
@@ -59,7 +59,7 @@ fn read(body: Object) -> Result<Request> {
         request.format =
             Some(OutputFormat::Schema { name: None, description: None, schema, strict: Some(true) });
     } else if let Some(schema) = body.peek("output_format.schema").filter(|schema| schema.is_object()) {
-        // The older place, which counts more. It stays.
+        // The older member, which takes precedence. It stays.
         let schema = schema.clone();
         body.note_read("output_format");
         request.format =
@@ -76,7 +76,7 @@ fn read(body: Object) -> Result<Request> {
     Ok(request)
 }
 
-/// One of several things to do about long conversations. All of them stay.
+/// Reads the compaction among the edits of long conversations. All of them stay.
 fn read_compaction(body: &RequestMembers) -> Option<CompactionSettings> {
     let edits = body.peek("context_management.edits")?.as_array()?;
     let edit =
@@ -109,7 +109,7 @@ fn read_cache(members: &mut RequestMembers) -> Option<Box<CacheMark>> {
         .then(|| Box::new(CacheMark { ttl: members.string("cache_control.ttl") }))
 }
 
-/// Results stand in messages, not in results.
+/// The depth of content: results are in messages, not in results.
 #[derive(Clone, Copy, PartialEq)]
 enum AnthropicContentDepth {
     Outer,
@@ -130,7 +130,7 @@ fn read_block(block: Value, depth: AnthropicContentDepth) -> ContentPart {
         "document" => read_source(&mut block, MediaKind::File)
             .map(|media| PartKind::from(Media { name: block.string("title"), ..media })),
         "thinking" => block.string("thinking").map(|text| {
-            // Thoughts of other models have an empty one, which seals nothing. It stays.
+            // Reasoning of other models has an empty signature, which seals nothing. It stays.
             match block.peek_str("signature") {
                 Some("") => block.note_read("signature"),
                 _ => signature = block.string("signature").map(|data| ProviderSeal::new(ISSUER, data)),
@@ -152,7 +152,7 @@ fn read_block(block: Value, depth: AnthropicContentDepth) -> ContentPart {
             && word.ends_with("_tool_result")
             && word != "mcp_tool_result" =>
         {
-            // Its content is the tool's own and stays what it is.
+            // Its content is the tool's own and stays unchanged.
             let mut result = read_result(&mut block, CallKind::Builtin);
             if let PartKind::Result(result) = &mut result {
                 result.value = block.peek("content").cloned();

@@ -1,5 +1,5 @@
-//! Events and messages → Converse: [`stream`] writes the messages of an AWS event stream, [`whole`] the whole answer, of
-//! the same objects.
+//! Events and messages → Converse: [`stream`] writes the messages of an AWS event stream, [`whole`] the complete
+//! response, from the same objects.
 
 mod stream;
 mod whole;
@@ -51,12 +51,12 @@ const SAYS: WireCapabilities = WireCapabilities {
     errors: IN_AMAZON_STREAMS,
 };
 
-/// A client must not take for whole what is not.
+/// The stop reason of an incomplete response, which a client must not take for complete.
 const INCOMPLETE: &str = "max_tokens";
 
 const NO_METRICS: &str = "{\"latencyMs\":0}";
 
-/// The names of a call, as members of its object.
+/// Sets the id, name and type of a call, as members of its object.
 fn set_call(id: Option<&str>, name: &str, kind: CallKind, members: &mut MemberPaths) {
     let mut set = |key: &str, value: &str| {
         members.set(&format!("{TOOL_USE}.{key}"), JsonText::from_text(value).as_str());
@@ -70,7 +70,7 @@ fn set_call(id: Option<&str>, name: &str, kind: CallKind, members: &mut MemberPa
     }
 }
 
-/// Whether what hangs on a thought of another protocol can be said: a signature is a text, and what is redacted is
+/// Whether an attachment of another protocol's reasoning can be written: a signature is a text, and redacted content is
 /// binary.
 fn is_apt(form: ReasoningForm, kind: AttachmentKind, value: &JsonText<'_>) -> bool {
     let text = value.to_text();
@@ -83,7 +83,7 @@ fn is_apt(form: ReasoningForm, kind: AttachmentKind, value: &JsonText<'_>) -> bo
     }
 }
 
-/// Whether what stands there is read, and so passed on only where it stands deeper than clients look.
+/// Whether the member is read, and passed on only where it is deeper than clients look.
 fn is_read(path: &str) -> bool {
     path.strip_prefix(REASONING).and_then(|rest| rest.strip_prefix('.')) == Some(REASONING_TEXT)
 }
@@ -92,7 +92,7 @@ fn stop_reason(reason: FinishReason, said: Option<&str>) -> &str {
     finish_word(reason, said, FINISH).unwrap_or(INCOMPLETE)
 }
 
-/// The name of an exception, which is its class.
+/// Returns the name of an exception, which is its class.
 fn exception_name<'e>(
     error: &'e UpstreamError<'_>,
     is_normalized: bool,
@@ -114,7 +114,7 @@ fn write_error(error: &UpstreamError<'_>, is_normalized: bool, writer: &mut Json
 
 const NO_USAGE: &str = "{\"inputTokens\":0,\"outputTokens\":0,\"totalTokens\":0}";
 
-/// Token counts in the wire's words, and what else the provider wrote.
+/// Writes token counts in the wire's form, and the provider's other members.
 fn write_usage(counters: &TokenCounts, raw: Option<&JsonText<'_>>, writer: &mut JsonWriter<'_>) {
     let mut paths = MemberPaths::default();
     each_member(raw, |key, value| paths.set(key, value));
@@ -128,10 +128,10 @@ fn write_usage(counters: &TokenCounts, raw: Option<&JsonText<'_>>, writer: &mut 
         ("cacheWriteInputTokens", counters.cache_write_tokens),
     ];
     if !counts.iter().any(|(key, _)| paths.get(key).is_some()) {
-        // Other words, told by an envelope.
+        // The raw counts have other names, from an envelope.
         paths.clear();
     }
-    // An older name for the same.
+    // An older name of the same count.
     let is_told = |key: &str| !paths.is_empty() && paths.get(&key.replace("Tokens", "TokenCount")).is_some();
     let counts = counts.map(|(key, count)| (key, count.filter(|_| !is_told(key))));
     writer.object();

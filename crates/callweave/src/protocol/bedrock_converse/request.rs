@@ -18,13 +18,13 @@ pub(super) const CODING: RequestCoding =
 
 const NAME: &str = PROTOCOL.name;
 
-/// Whose signatures these are: Claude's, whoever serves it.
+/// The issuer of the signatures: Claude's, on any server.
 const ISSUER: &str = "anthropic";
 
-/// Words for how thoughts are told.
+/// Names for the visibility of reasoning.
 const SUMMARIES: &[(&str, &str)] = &[("summarized", "auto"), ("omitted", "none")];
 
-/// Words for how fast, and at what price.
+/// Names of the service tiers.
 const TIERS: &[(&str, &str)] =
     &[("default", "default"), ("flex", "flex"), ("priority", "priority"), ("reserved", "reserved")];
 
@@ -51,7 +51,7 @@ fn read(body: Object) -> Result<Request> {
     reasoning.budget = body.number("additionalModelRequestFields.thinking.budget_tokens");
     reasoning.effort = body.string("additionalModelRequestFields.output_config.effort");
     reasoning.summary = body.word("additionalModelRequestFields.thinking.display", SUMMARIES);
-    // As one maker's models take it; it stays.
+    // The form of Anthropic's models; it stays.
     let parallel = "additionalModelRequestFields.tool_choice.disable_parallel_tool_use";
     if let Some(is_single) = body.peek(parallel).and_then(Value::as_bool) {
         request.parallel_calls = Some(!is_single);
@@ -75,7 +75,7 @@ fn read_message(message: Object) -> RequestMessage {
     RequestMessage { retained: message.rest(NAME), ..RequestMessage::new(role, content) }
 }
 
-/// Results stand in messages, not in results.
+/// The depth of content: results are in messages, not in results.
 #[derive(Clone, Copy, PartialEq)]
 enum ConverseContentDepth {
     Outer,
@@ -85,7 +85,7 @@ enum ConverseContentDepth {
 fn read_blocks(blocks: Vec<Object>, depth: ConverseContentDepth) -> Vec<ContentPart> {
     let mut parts: Vec<ContentPart> = Vec::with_capacity(blocks.len());
     for block in blocks {
-        // A mark of its own, after what it marks.
+        // A separate mark, after the content it marks.
         if let Some(mark) = read_cache(&block)
             && let Some(last) = parts.last_mut().filter(|last| last.cache.is_none())
         {
@@ -121,12 +121,12 @@ fn read_block(block: Object, depth: ConverseContentDepth) -> ContentPart {
         "video" => read_media(&mut block, "video", MediaKind::Video).map(PartKind::from),
         "document" => read_media(&mut block, "document", MediaKind::File).map(PartKind::from),
         "json" => {
-            // Others are told its text; it stays what it is.
+            // Other protocols get its text; it stays unchanged.
             let text = block.peek("json").map(Value::to_string).unwrap_or_default();
             block.note_read("json");
             Some(PartKind::Text(text))
         }
-        // What a guard is to look at is said all the same; it stays what it is.
+        // Text for a guard is also content; it stays unchanged.
         "guardContent" => block.peek_str("guardContent.text.text").map(str::to_owned).map(|text| {
             block.note_read("guardContent");
             PartKind::Text(text)
@@ -165,7 +165,7 @@ fn read_media(block: &mut RequestMembers, word: &str, kind: MediaKind) -> Option
     };
     let format = format!("{word}.format");
     let media_type = block.peek_str(&format).and_then(type_of_name).map(str::to_owned);
-    // A word that would be written in another way stays.
+    // A format name that would be written differently stays.
     if media_type.as_deref().and_then(ending_of_type) == block.peek_str(&format) {
         block.string(&format);
     }

@@ -1,7 +1,7 @@
-//! InvokeModel, written: what the vendor's protocol says, one chunk for each of its frames; the whole answer is the
-//! vendor's own body.
+//! Writing InvokeModel: the output of the vendor's protocol, one chunk for each of its frames; the complete response is
+//! the vendor's own body.
 //!
-//! The protocol inside is that of the answer, or for clients that of the model; the table of vendors knows it. The
+//! The inner protocol is that of the response, or for clients that of the model, from the table of vendors. The
 //! plain-text models are written here.
 
 use base64::Engine;
@@ -20,7 +20,7 @@ use crate::protocol::{Protocol, error_word, vendor};
 
 pub(super) const ENCODING: ProtocolEncoding = ProtocolEncoding { stream, whole, says, id_prefix: "" };
 
-/// What the protocol inside can say; errors are Bedrock's own.
+/// The capabilities of the inner protocol; errors are Bedrock's own.
 fn says(wire_type: &str, model: Option<&str>, options: &EncodeOptions) -> WireCapabilities {
     let inside = inside(wire_type, model, options).and_then(|protocol| protocol.encode);
     match inside {
@@ -42,7 +42,7 @@ fn stream(options: &EncodeOptions) -> Box<dyn StreamEncoder> {
     Box::new(InvokeStream { options: options.clone(), ..InvokeStream::default() })
 }
 
-/// The protocol that the answer is written in; none if it is that of a plain-text model.
+/// The protocol that the response is written in; none if it is that of a plain-text model.
 fn inside(wire_type: &str, model: Option<&str>, options: &EncodeOptions) -> Option<&'static Protocol> {
     match options.is_normalized() {
         true => vendor(wire_type, options.model.as_deref().or(model)),
@@ -55,13 +55,13 @@ struct InvokeStream {
     options: EncodeOptions,
     vendor: Option<(Box<dyn StreamEncoder>, Option<Framer>)>,
     plain: PlainTextEncoder,
-    /// What the vendor's encoder has written.
+    /// The output of the vendor's encoder.
     written: Vec<u8>,
-    /// What Bedrock adds to the next chunk, and what to the last.
+    /// Bedrock's additions to the next chunk, and to the last.
     next: MemberPaths,
     last: MemberPaths,
     counts: Option<Usage>,
-    /// The answer has finished: its last chunks wait to be known as such.
+    /// Whether the response has finished: its last chunks are held until they are known to be the last.
     is_ending: bool,
     held: Vec<String>,
     has_failed: bool,
@@ -77,14 +77,14 @@ impl StreamEncoder for InvokeStream {
             EventKind::Start { wire_type, model, extra: members, .. } => {
                 *self = Self {
                     options: std::mem::take(&mut self.options),
-                    // What is noticed before the start is noticed of this answer.
+                    // Notices from before the start belong to this response.
                     is_truncated: self.is_truncated,
                     ..Self::default()
                 };
                 let inside = inside(wire_type, model.as_deref(), &self.options);
                 let encoding = inside.and_then(|protocol| protocol.encode);
                 self.vendor = encoding.map(|encoding| ((encoding.stream)(&self.options), None));
-                // What was said before a plain text began; vendors' encoders write what came with the start.
+                // Fields from before a plain text; vendors' encoders write the fields of the start themselves.
                 if self.vendor.is_none() && !is_normalized {
                     each_member(members.as_ref(), |path, value| self.next.set(path, value));
                 }
@@ -106,7 +106,7 @@ impl StreamEncoder for InvokeStream {
                 }
                 return;
             }
-            // Bedrock's own, as far as it is one.
+            // Bedrock's own exception, if it is one.
             EventKind::Error(error) => {
                 self.has_failed = true;
                 let said = error.code.as_deref().filter(|code| code.ends_with("Exception"));
@@ -151,7 +151,7 @@ impl StreamEncoder for InvokeStream {
 }
 
 impl InvokeStream {
-    /// Makes chunks of what the vendor's encoder has written.
+    /// Makes chunks of the output of the vendor's encoder.
     fn wrap(&mut self, out: &mut Vec<u8>) {
         let written = std::mem::take(&mut self.written);
         if let (Some((_, framer)), false) = (&mut self.vendor, written.is_empty()) {
@@ -199,7 +199,7 @@ impl InvokeStream {
         }
     }
 
-    /// Writes the last chunks, and what Bedrock says beside the last of them.
+    /// Writes the last chunks, and Bedrock's additions to the last of them.
     fn flush(&mut self, out: &mut Vec<u8>) {
         let last = std::mem::take(&mut self.last);
         if !last.is_empty() && self.held.is_empty() {
@@ -214,12 +214,12 @@ impl InvokeStream {
     }
 }
 
-/// Whether the frames are text, and so say themselves what they are.
+/// Whether the frames are text, with their names in the data.
 fn is_text(written: &[u8]) -> bool {
     written.starts_with(b"event:") || written.starts_with(b"data:")
 }
 
-/// Adds what Bedrock says to the vendor's object.
+/// Adds Bedrock's members to the vendor's object.
 fn add(members: &MemberPaths, chunk: &mut String) {
     if !members.is_empty() && chunk.ends_with('}') {
         chunk.pop();
@@ -236,7 +236,7 @@ fn put_chunk(chunk: &str, payload: &mut String, out: &mut Vec<u8>) {
     write_event("chunk", payload, out);
 }
 
-/// Token counts as Bedrock counts them for every vendor.
+/// Returns token counts in the form that Bedrock has for every vendor.
 fn metrics(counters: &TokenCounts) -> String {
     let mut text = String::new();
     let mut writer = JsonWriter(&mut text);
@@ -260,7 +260,7 @@ fn metrics(counters: &TokenCounts) -> String {
     text
 }
 
-/// The answer of a plain-text model.
+/// The encoder of a plain-text model's response.
 #[derive(Default)]
 struct PlainTextEncoder {
     words: Option<&'static PlainTextModel>,
@@ -268,7 +268,7 @@ struct PlainTextEncoder {
 }
 
 impl PlainTextEncoder {
-    /// Writes the chunk that tells the event; false if there is none.
+    /// Writes the chunk of the event; returns false if there is none.
     fn tell(&mut self, body: &EventKind<'_>, chunk: &mut String) -> bool {
         let (text, reason) = match body {
             EventKind::BlockStart { kind: BlockKind::Opaque { value }, .. } => {
@@ -314,7 +314,7 @@ impl PlainTextEncoder {
 }
 
 impl PlainTextModel {
-    /// Writes the members of an answer.
+    /// Writes the members of a response.
     fn write<'p>(
         &self,
         is_listed: bool,
@@ -335,7 +335,7 @@ impl PlainTextModel {
     }
 }
 
-/// Opens the list of answers, if they stand in one.
+/// Opens the list of responses, if they are in one.
 fn begin_list(list: Option<&str>, writer: &mut JsonWriter<'_>) {
     if let Some(list) = list {
         writer.key(list);
@@ -373,7 +373,7 @@ fn whole_plain(first: &Choice, message: &Message, options: &EncodeOptions, write
     let is_jurassic = wire_type == JURASSIC;
     let list = if is_jurassic { Some("completions") } else { words.list };
     begin_list(list, writer);
-    // Only in a list there may be several.
+    // Only a list can hold several.
     let count = if list.is_some() { message.choices.len() } else { 1 };
     for choice in message.choices.iter().take(count) {
         let mut members = MemberPaths::default();
@@ -398,7 +398,7 @@ fn whole_plain(first: &Choice, message: &Message, options: &EncodeOptions, write
     if list.is_some() {
         writer.end_list();
     }
-    // What others say of an answer as a whole is not said here.
+    // Other protocols' fields of the response are not written here.
     let is_own = |path: &str| !options.is_normalized() || path.starts_with(OWN);
     for (path, value) in message.extra.iter().filter(|(path, _)| is_own(path)) {
         writer.raw_member(path, value.as_str());
@@ -406,7 +406,7 @@ fn whole_plain(first: &Choice, message: &Message, options: &EncodeOptions, write
     writer.end_object();
 }
 
-/// `"data": {"text", …}, "finishReason": {"reason", …}` and what stands beside.
+/// Writes `"data": {"text", …}, "finishReason": {"reason", …}` and the members beside them.
 fn write_jurassic(text: &str, reason: Option<&str>, others: MemberPaths, writer: &mut JsonWriter<'_>) {
     let quoted = |text: &str| {
         let mut quoted = String::new();

@@ -1,4 +1,4 @@
-//! A request as a session: one ephemeral thread of an app-server, asked by messages and answered by messages.
+//! A request as a session: one ephemeral thread of an app-server, with messages for the request and for the response.
 //!
 //! ```text
 //! thread/start ─▶ result {thread} ─▶ thread/inject_items ─▶ result ─▶ turn/start ─▶ notifications … turn/completed
@@ -6,9 +6,9 @@
 //!                                                                                    └▶ turn/interrupt
 //! ```
 //!
-//! A server has many threads at once: messages of others are not this session's. Requests of the server that are no tool
-//! calls (approvals, questions) are refused; tool calls are the client's to run, so they are never answered here: the turn
-//! is interrupted, and the next request brings the results as history.
+//! A server has many threads at once: messages of others are not this session's. Requests of the server that are no
+//! tool calls (approvals, questions) are refused; tool calls are for the client to run, so they are never answered
+//! here: the turn is interrupted, and the next request brings the results as history.
 
 use crate::json::{Array, JsonKind, Object, Tape, TapeNode, Value};
 
@@ -36,7 +36,7 @@ enum PendingReply {
     Over,
 }
 
-/// What a message of the server is.
+/// The kind of a message of the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ServerMessage {
     /// A part of the response.
@@ -47,7 +47,7 @@ pub(crate) enum ServerMessage {
     Other,
 }
 
-/// Settings of a thread that keep everything off that the client did not ask for: the server's own tools, its own
+/// Settings of a thread that disable everything the client did not ask for: the server's own tools, its own
 /// instructions, and its own retries, which would repeat text that was streamed already.
 const CONFIG: &[(&str, &str)] = &[
     ("web_search", "\"disabled\""),
@@ -64,7 +64,7 @@ const CONFIG: &[(&str, &str)] = &[
     ("include_apps_instructions", "false"),
 ];
 
-/// The settings of a Responses body that a turn has no place for.
+/// The settings of a Responses body that a turn cannot express.
 const LOST: &[&str] = &[
     "temperature",
     "top_p",
@@ -79,7 +79,7 @@ const LOST: &[&str] = &[
 ];
 
 impl CodexSession {
-    /// A session for a request in the form of the Responses API, and the settings that are lost in it.
+    /// Opens a session for a request in the form of the Responses API; also returns the settings that are lost in it.
     pub(crate) fn open(id: &str, model: &str, mut body: Value) -> (Self, Vec<String>) {
         let mut members = match body.take() {
             Value::Object(members) => members,
@@ -96,7 +96,7 @@ impl CodexSession {
             ])],
             _ => Vec::new(),
         };
-        // Without instructions of its own a thread gets those of the program.
+        // Without instructions of its own a thread gets the program's.
         let instructions = members.remove("instructions").or_else(|| leading_instructions(&mut items));
         let tools = dynamic_tools(members.remove("tools"), &mut lost);
         let mut turn_parameters = Object::new();
@@ -135,12 +135,12 @@ impl CodexSession {
         (session, lost)
     }
 
-    /// Whether there is something to send.
+    /// Whether there are messages to send.
     pub(crate) fn has_outgoing(&self) -> bool {
         !self.outgoing.is_empty()
     }
 
-    /// The messages to send now, a line each.
+    /// Takes the messages to send now, one per line.
     pub(crate) fn take_outgoing(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.outgoing)
     }
@@ -176,7 +176,7 @@ impl CodexSession {
         }
     }
 
-    /// Ends the turn, if it goes on, and leaves the thread to the server, which forgets it.
+    /// Ends the turn, if it is running, and leaves the thread to the server, which forgets it.
     pub(crate) fn interrupt(&mut self) {
         let (thread, turn) = (self.thread.clone(), self.turn.take());
         if let (Some(thread), Some(turn)) = (thread, turn) {
@@ -189,7 +189,7 @@ impl CodexSession {
         }
     }
 
-    /// Takes the result of the request that waits for it, and sends the next.
+    /// Takes the result of the pending request, and sends the next.
     fn hear_result(&mut self, message: TapeNode<'_>) -> ServerMessage {
         if text(message, "id") != Some(self.request_id(self.stage)) {
             return ServerMessage::Other;
@@ -254,7 +254,7 @@ fn text(node: TapeNode<'_>, key: &str) -> Option<String> {
     (value.kind() == JsonKind::String).then(|| value.str().map(|text| text.to_cow().into_owned()))?
 }
 
-/// The text of a first message of the system's, taken out of the history.
+/// Takes the text of a leading system message out of the history.
 fn leading_instructions(items: &mut Vec<Value>) -> Option<Value> {
     let first = items.first()?;
     let role = first.get("role").and_then(Value::as_str)?;
@@ -273,7 +273,7 @@ fn leading_instructions(items: &mut Vec<Value>) -> Option<Value> {
     Some(text.into())
 }
 
-/// The client's functions as tools of a thread. Tools of other kinds are lost.
+/// Returns the client's functions as tools of a thread. Tools of other kinds are lost.
 fn dynamic_tools(tools: Option<Value>, lost: &mut Vec<String>) -> Value {
     let Some(Value::Array(tools)) = tools else { return Array::new().into() };
     let mut functions = Vec::new();

@@ -1,12 +1,12 @@
-//! Cohere's chat, written: named events, and the whole body.
+//! Writing Cohere's chat: named events, and the complete body.
 //!
-//! Everything flows as it comes: contents and calls are numbered each on their own, so that nobody waits. What stands
-//! beside content waits for the next event, what ends the answer for the last one.
+//! Everything is written as it comes: contents and calls are numbered independently, and no block waits for another.
+//! Fields beside content wait for the next event, fields of the end for the last one.
 //!
-//! Mended, an answer of another protocol has texts, thoughts, the calls of the client's tools, usage and the reason to
-//! finish, of its first choice, one content after the other. Left out are the provider's own tools and what they gave,
-//! pictures, signatures, annotations and log probabilities. A refusal is a text. Arguments are text here, so that they
-//! flow as the model wrote them; a call that was cut off has no end, and neither has an answer.
+//! In normalized mode, a response of another protocol has texts, reasoning, the calls of the client's tools, usage and
+//! the finish reason, of its first choice, one content after the other. Left out are the provider's own tools and their
+//! results, images, signatures, annotations and log probabilities. A refusal is a text. Arguments are text here and are
+//! written as the model wrote them; a truncated call has no end, and neither has a truncated response.
 
 use std::mem::{replace, take};
 
@@ -62,7 +62,7 @@ const SAYS: WireCapabilities = WireCapabilities {
     errors: &[],
 };
 
-/// Where a role other than the usual one stands.
+/// The path of a role other than the usual one.
 const ROLE: &str = "message.role";
 
 fn stream(options: &EncodeOptions) -> Box<dyn StreamEncoder> {
@@ -73,13 +73,13 @@ fn stream(options: &EncodeOptions) -> Box<dyn StreamEncoder> {
     )
 }
 
-/// Streams events.
+/// The encoder of events.
 #[derive(Default)]
 struct CohereStream {
     manner: EncodeContext,
     id: String,
     has_begun: bool,
-    /// What waits for the next event: beside its delta, in it, and in the message of it.
+    /// The fields that wait for the next event: beside its delta, in it, and in its message.
     beside: MemberPaths,
     delta: MemberPaths,
     message: MemberPaths,
@@ -89,7 +89,7 @@ struct CohereStream {
     calls: i64,
     citations: i64,
     usage: Option<Usage>,
-    /// What the last event will say.
+    /// The finish reason for the last event.
     finish: Option<(FinishReason, Option<String>)>,
     error: Option<UpstreamError<'static>>,
     ids: UniqueCallIds,
@@ -107,16 +107,16 @@ struct OpenCohereBlock {
     has_text: bool,
 }
 
-/// How a block is told.
+/// The form in which a block is written.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum CohereBlockForm {
-    /// As content of that word.
+    /// As content of that type.
     Content(&'static str),
     /// As the plan, which has neither number nor end.
     Plan,
-    /// As a call whose arguments are JSON text.
+    /// As a call with JSON text as arguments.
     Call,
-    /// As a call whose free text stands as the one string of an object.
+    /// As a call with free text as the one string of an object.
     FreeText,
 }
 
@@ -166,7 +166,7 @@ impl StreamEncoder for CohereStream {
                 self.end(out);
                 self.manner.is_truncated = false;
             }
-            // The wire has no word for it.
+            // The wire has no form for it.
             EventKind::Correction { .. }
             | EventKind::Identity { .. }
             | EventKind::Attachment { .. }
@@ -181,7 +181,7 @@ impl StreamEncoder for CohereStream {
 }
 
 impl CohereStream {
-    /// Keeps a member of the answer for the next event.
+    /// Keeps a member of the response for the next event.
     fn set(&mut self, path: &str, value: &str) {
         match path.strip_prefix("delta.") {
             Some(path) => self.delta.set(path, value),
@@ -216,7 +216,7 @@ impl CohereStream {
             BlockKind::Text | BlockKind::Refusal => CohereBlockForm::Content(words::TEXT),
             BlockKind::Reasoning(_) if keeps && wire_type == words::PLAN => CohereBlockForm::Plan,
             BlockKind::Reasoning(_) => CohereBlockForm::Content(words::THINKING),
-            // Who runs a call itself, and what that gave, clients of others would not understand.
+            // Clients of other protocols would not understand a call that the provider ran itself, nor its result.
             BlockKind::ToolCall { call: CallKind::Builtin, .. } if is_normalized => return,
             BlockKind::ToolCall { call: CallKind::Custom, .. } if is_normalized => CohereBlockForm::FreeText,
             BlockKind::ToolCall { .. } => CohereBlockForm::Call,
@@ -253,7 +253,7 @@ impl CohereStream {
                 let index = next(&mut self.calls, index);
                 let mut own = MemberPaths::default();
                 each_member(members.as_ref().filter(|_| keeps), |path, value| {
-                    // The client knows of no other type.
+                    // The client knows no other type.
                     if path != "type" || !is_normalized {
                         own.set(path, value);
                     }
@@ -323,7 +323,7 @@ impl CohereStream {
         let Some(at) = self.running.iter().rposition(|running| running.block == block) else { return };
         let OpenCohereBlock { index, form, has_text, .. } = self.running.remove(at);
         let is_normalized = self.manner.is_normalized();
-        // What is still open when the last event comes ends with that.
+        // A block that is still open at the last event ends with it.
         if !is_normalized && (self.usage.is_some() || self.error.is_some()) {
             return;
         }
@@ -331,7 +331,8 @@ impl CohereStream {
             CohereBlockForm::Plan => {}
             CohereBlockForm::Content(_) => self.put_end("content-end", index, out),
             CohereBlockForm::Call | CohereBlockForm::FreeText if completion != BlockCompletion::Complete => {
-                // What was cut has no end. What has not even begun must not pass for a call without arguments.
+                // A truncated call has no end. Truncated before its arguments, it must not pass for one without
+                // arguments.
                 if is_normalized && !has_text {
                     self.put_arguments(index, &mut WrittenDelta::new(&objects::under(INVALID_JSON, "")), out);
                 }
@@ -375,7 +376,7 @@ impl CohereStream {
                 put_event(Some(path), &compact(value), out);
             }
             EventScope::Response => self.set(path, value),
-            // The client knows of no other role.
+            // The client knows no other role.
             _ if path == ROLE && self.manner.is_normalized() => {}
             _ => self.message.set(path.strip_prefix("message.").unwrap_or(path), value),
         }
@@ -383,7 +384,7 @@ impl CohereStream {
 
     fn end(&mut self, out: &mut Vec<u8>) {
         let mode = self.manner.mode();
-        // The body of a failed request: nothing was answered.
+        // The body of a failed request: there was no response.
         if let Some(error) = self.error.take_if(|error| mode == EncodeMode::Lossless && is_body(error)) {
             return put_event(None, &compact(error.raw.as_str()), out);
         }
@@ -416,7 +417,7 @@ impl CohereStream {
         put_event(None, "[DONE]", out);
     }
 
-    /// Writes an event whose message holds what `message` writes.
+    /// Writes an event with the message that `message` writes.
     fn put(
         &mut self,
         name: &str,
@@ -427,7 +428,7 @@ impl CohereStream {
         self.put_event(name, index, out, Some(&mut message));
     }
 
-    /// Writes the end of something.
+    /// Writes the end of a block.
     fn put_end(&mut self, name: &str, index: i64, out: &mut Vec<u8>) {
         let mut frame = begin_frame(take(&mut self.frame), name, Some(index));
         end_frame(&mut frame, out);
@@ -490,7 +491,7 @@ fn end_frame(frame: &mut String, out: &mut Vec<u8>) {
     out.extend_from_slice(frame.as_bytes());
 }
 
-/// The number that the wire gave, or else the next one.
+/// The wire's own number, or else the next one.
 fn next(counter: &mut i64, given: Option<i64>) -> i64 {
     let number = given.unwrap_or(*counter);
     *counter = number.saturating_add(1);
@@ -503,13 +504,13 @@ fn open_free_text(out: &mut String) {
     out.push_str("\":\"");
 }
 
-/// The word for a reason to finish, for clients. They must not take for whole what is not.
+/// The wire's finish reason for clients. They must not take a truncated response for complete.
 fn word_for(reason: FinishReason, said: Option<&str>) -> &str {
     let reason = if reason == FinishReason::Other { FinishReason::Length } else { reason };
     finish_word(reason, said, FINISH).unwrap_or(FINISH[0].0)
 }
 
-/// Whether the value is a whole event of that name.
+/// Whether the value is a complete event of that name.
 fn is_event(name: &str, value: &str) -> bool {
     let mut tape = Tape::new();
     tape.parse(value)
@@ -527,7 +528,7 @@ fn compact(json: &str) -> String {
     text
 }
 
-/// Errors are sentences here.
+/// Returns the message of an error: errors have no other form here.
 fn error_text(error: &UpstreamError<'_>, mode: EncodeMode) -> String {
     match mode {
         EncodeMode::Lossless => error.raw.as_str().to_owned(),
@@ -535,7 +536,7 @@ fn error_text(error: &UpstreamError<'_>, mode: EncodeMode) -> String {
     }
 }
 
-/// One entry, or a list of them.
+/// Writes one entry, or a list of them.
 fn write_logprobs(entries: &[JsonText<'_>], writer: &mut JsonWriter<'_>) {
     if let [only] = entries {
         return writer.raw(only.as_str());
@@ -571,7 +572,7 @@ fn write_call<'p>(
     writer.end_object();
 }
 
-/// Token counts in this wire's words.
+/// Returns token counts in this wire's form.
 fn usage(counters: &TokenCounts) -> String {
     let mut text = String::new();
     let mut writer = JsonWriter(&mut text);
@@ -600,7 +601,7 @@ fn usage(counters: &TokenCounts) -> String {
     text
 }
 
-/// Writes the whole body.
+/// Writes the complete body.
 fn whole(message: &Message, options: &EncodeOptions, out: &mut Vec<u8>) {
     let mode = options.mode;
     let keeps = message.wire_type == CHAT || mode == EncodeMode::Lossless;

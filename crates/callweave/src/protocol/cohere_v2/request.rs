@@ -131,7 +131,7 @@ fn read_part(part: Value) -> ContentPart {
         return ContentPart::opaque(NAME, &word, part.into_object().into());
     };
     if word != "thinking" {
-        // The word tells a thought in the list from a plan.
+        // The type distinguishes reasoning in the list from a plan.
         part.string("type");
     }
     ContentPart { retained: part.rest(NAME), ..ContentPart::new(body) }
@@ -223,7 +223,7 @@ fn write(request: &mut Request, writing: &mut RequestWriting<'_>) -> Object {
     body
 }
 
-/// One tool that must be called is the only one there is.
+/// Keeps only the tool that must be called: there is no other way to require one.
 fn narrow(request: &mut Request) {
     if let Some(ToolChoice::Tool { name, .. }) = &request.tool_choice {
         request.tools.retain(|tool| tool.name == *name);

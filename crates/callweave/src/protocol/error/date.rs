@@ -3,7 +3,7 @@
 const MONTHS: [&str; 12] =
     ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 
-/// The seconds from 1970 to a date; none if it is not written as HTTP demands.
+/// Returns the seconds from 1970 to a date; none if it is not in the form HTTP demands.
 pub(super) fn seconds(date: &str) -> Option<i64> {
     let (_, date) = date.trim().split_once(", ")?;
     let mut words = date.split(' ');

@@ -1,13 +1,12 @@
-//! The reader of errors: whatever an upstream says when it fails → an [`UpstreamError`].
+//! The reader of errors: any form of an upstream's failure → an [`UpstreamError`].
 //!
-//! An error is an object, a text, a list of either, or one of these inside another, with the words in one of
-//! many members; outside of JSON it is a page or a plain line. All of that is read here, for every protocol and
-//! for bodies that belong to none. What a protocol knows beyond that (its own words for a class, a number that
-//! stands elsewhere) it tells in a [`ErrorContext`].
+//! An error is an object, a text, a list of either, or one of these inside another, with the message in one of many
+//! members; outside of JSON it is a page or a plain line. All of that is read here, for every protocol and for bodies
+//! that belong to none. A protocol's further knowledge (its own names for a class, a number in another member) comes in
+//! an [`ErrorContext`].
 //!
-//! The class is told by the closest evidence there is, in this order: the protocol's own words, then words that
-//! many use; the HTTP status; at last the message. Findings that [says hardly
-//! anything](ErrorClass::is_vague) yields to any that says more.
+//! The class follows from the closest evidence there is, in this order: the protocol's own names, then common names;
+//! the HTTP status; at last the message. A [vague](ErrorClass::is_vague) finding yields to any more specific one.
 
 mod date;
 mod page;
@@ -30,10 +29,10 @@ pub(super) use write::{
     write_message, write_typed,
 };
 
-/// A protocol's own words for the classes of errors; of several words for a class the canonical one is first.
+/// A protocol's own names for the classes of errors; of several names for a class the canonical one is first.
 pub(super) type ErrorClassNames = [(&'static str, ErrorClass)];
 
-/// The exceptions that clients of Amazon's know in a stream; of any other they would not even show the message.
+/// The exceptions that Amazon's clients know in a stream; of any other they would not even show the message.
 pub(super) const IN_AMAZON_STREAMS: &ErrorClassNames = &[
     ("throttlingException", ErrorClass::RateLimit),
     ("serviceUnavailableException", ErrorClass::Overloaded),
@@ -47,7 +46,7 @@ pub(super) const IN_AMAZON_STREAMS: &ErrorClassNames = &[
     ("modelStreamErrorException", ErrorClass::Transport),
 ];
 
-/// The exceptions with which Amazon answers failed requests.
+/// The exceptions in Amazon's responses to failed requests.
 pub(super) const OF_AMAZON: &ErrorClassNames = &[
     ("UnrecognizedClientException", ErrorClass::Authentication),
     ("AccessDeniedException", ErrorClass::Permission),
@@ -63,7 +62,7 @@ pub(super) const OF_AMAZON: &ErrorClassNames = &[
     ("ModelTimeoutException", ErrorClass::Transport),
 ];
 
-/// How Amazon's services answer failed requests.
+/// The error responses of Amazon's services.
 pub(super) const AMAZON: ErrorCoding = ErrorCoding {
     word: Some(("x-amzn-errortype", OF_AMAZON)),
     request_id: "x-amzn-requestid",
@@ -72,31 +71,31 @@ pub(super) const AMAZON: ErrorCoding = ErrorCoding {
     })
 };
 
-/// Whether these words say that an error is of that class by this one.
+/// Whether `word` is a name for that class in this table.
 fn is_class(word: &str, class: ErrorClass, words: &ErrorClassNames) -> bool {
     words.contains(&(word, class))
 }
 
-/// What is known of an error besides the value that tells it.
+/// The context of an error besides the value that describes it.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct ErrorContext<'a> {
-    /// The protocol's own words.
+    /// The protocol's own names of errors.
     pub(crate) words: &'static ErrorClassNames,
-    /// The object in which the error stands, where its other members may speak of the error.
+    /// The object that holds the error, where its other members may describe the error.
     pub(crate) beside: Option<Value<'a>>,
-    /// The name by which the framing or the envelope calls the error.
+    /// The name of the error in the framing or the envelope.
     pub(crate) code: Option<Str<'a>>,
     /// The HTTP status.
     pub(crate) status: Option<u16>,
-    /// How long to wait.
+    /// The time to wait before a retry.
     pub(crate) retry_after: Option<Duration>,
 }
 
-/// Reads the body of a failed request: for gateways and clients that have the whole of it.
+/// Reads the body of a failed request: for gateways and clients that have it completely.
 ///
 /// The status and the headers are used where they are given: `retry-after` (seconds, or a date next to that of the
-/// header `date`, because there is no clock here), `retry-after-ms`, `x-amzn-errortype`, and those that have the id of
-/// the request. Whatever the body is, its words are the message, and all of it is kept. Where the protocol is known, see
+/// header `date`, because there is no clock here), `retry-after-ms`, `x-amzn-errortype`, and the headers with the id of
+/// the request. In any form of body, its words are the message, and all of it is kept. Where the protocol is known, see
 /// [`Protocol::read_error`].
 ///
 /// ```
@@ -121,7 +120,7 @@ pub fn read_error<N: AsRef<str>, V: AsRef<[u8]>>(
 }
 
 impl Protocol {
-    /// Reads the body of a failed request in this protocol: as [`read_error`], with the protocol's own words first. It
+    /// Reads the body of a failed request in this protocol: as [`read_error`], with the protocol's own names first. It
     /// can be [written](Self::write_error) in the same protocol as it came, and in every other one.
     pub fn read_error<N: AsRef<str>, V: AsRef<[u8]>>(
         &self,
@@ -137,7 +136,7 @@ impl Protocol {
     }
 }
 
-/// What an answer says of an error besides its body.
+/// The information about an error outside the body.
 #[derive(Default)]
 struct ErrorHead {
     status: Option<u16>,
@@ -176,7 +175,7 @@ impl ErrorHead {
                 _ => {}
             }
         }
-        // A date that is over asks for no wait.
+        // A date in the past asks for no wait.
         let until = now.zip(then).map(|(now, then)| u64::try_from(then - now).unwrap_or(0));
         head.wait = head.wait.or_else(|| until.map(|until| Duration::from_secs(until).min(A_YEAR)));
         head
@@ -200,8 +199,8 @@ fn request_id_in(body: &JsonText<'_>) -> Option<Cow<'static, str>> {
     Some(Cow::Owned(id.to_cow().into_owned()))
 }
 
-/// Reports the upstream's error told by `value` (an object, a text, or a list). Null, `""`, `false` and `{}`
-/// are no error.
+/// Reports the upstream's error described by `value` (an object, a text, or a list). Null, `""`, `false` and `{}` are
+/// no error.
 pub(crate) fn report(value: Value<'_>, context: ErrorContext<'_>, sink: &mut FragmentSink<'_>) -> bool {
     let is_empty = match value.kind() {
         JsonKind::Null | JsonKind::Bool | JsonKind::Number => true,
@@ -215,14 +214,14 @@ pub(crate) fn report(value: Value<'_>, context: ErrorContext<'_>, sink: &mut Fra
     !is_empty
 }
 
-/// Reports the error that a body tells which no protocol knows; false if it tells none.
+/// Reports the error in a body of no known protocol; returns false if it holds none.
 pub(crate) fn report_body(body: Value<'_>, sink: &mut FragmentSink<'_>) -> bool {
     let context = ErrorContext { beside: Some(body), ..ErrorContext::default() };
     body.get("error").is_some_and(|error| report(error, context, sink))
         || is_error(body) && report(body, ErrorContext::default(), sink)
 }
 
-/// Whether the body says of itself that it is an error, and not only that there are words in it.
+/// Whether the body marks itself as an error, beyond having a message.
 fn is_error(body: Value<'_>) -> bool {
     let says = |key| body.get(key).and_then(Value::filled).is_some();
     let has_failed = || body.get("code").is_some_and(|code| !matches!(code.raw(), "0" | "200" | "null"));
@@ -234,7 +233,7 @@ fn is_error(body: Value<'_>) -> bool {
         || body.get("errors").is_some_and(|errors| errors.elements().next().is_some())
 }
 
-/// Reports the upstream's error told by a text, which may be JSON, a page or plain words.
+/// Reports the upstream's error described by a text, which may be JSON, a page or plain words.
 pub(crate) fn report_text(text: &str, context: ErrorContext<'_>, sink: &mut FragmentSink<'_>) {
     sink.put(Fragment::new(FragmentKind::Error(&read_text(text, context))));
 }
@@ -280,20 +279,20 @@ fn unsaid(status: Option<u16>, code: Option<&str>) -> Cow<'static, str> {
 fn read<'a>(value: Value<'a>, context: ErrorContext<'a>) -> UpstreamError<'a> {
     let mut found = ClassFindings::of(context);
     let mut message = None;
-    // A text may be no more than the name of the error whose words stand beside it.
+    // A text may be only the name of the error, with the message in a member beside it.
     let levels = levels(context.beside.filter(|_| value.kind() == JsonKind::String).unwrap_or(value));
     for (at, level) in levels.iter().enumerate().rev() {
         found.add(*level);
-        // The words of a list's first element are among the list's.
+        // The message of a list's first element is part of the list's message.
         let is_first = at > 0 && levels[at - 1].kind() == JsonKind::Array;
         message = message.or_else(|| words_of(*level).filter(|_| !is_first));
     }
     if let Some(beside) = context.beside {
         found.add(beside);
     }
-    // What is said in the message is no name for it.
+    // The message itself is not the error's code.
     let code = found.codes.iter().find(|code| message.as_ref() != Some(code)).cloned();
-    // Some wrap the page or the line of a proxy.
+    // Some providers wrap the page or the line of a proxy.
     if value.kind() == JsonKind::String
         && let Some(text) = &message
     {
@@ -306,7 +305,7 @@ fn read<'a>(value: Value<'a>, context: ErrorContext<'a>) -> UpstreamError<'a> {
     let message = match message {
         Some(message) => message,
         None if code.is_some() => unsaid(found.status, code.as_deref()),
-        // Nobody knows where the words are, so all of it is the words.
+        // The message cannot be located, so the complete value is the message.
         None => Cow::Borrowed(value.raw()),
     };
     let class = found.class(context.words, &message, &message);
@@ -315,10 +314,10 @@ fn read<'a>(value: Value<'a>, context: ErrorContext<'a>) -> UpstreamError<'a> {
     UpstreamError { status: found.status, code, retry_after, raw, ..UpstreamError::new(class, message) }
 }
 
-/// The error and what is nested in it, outermost first: `{"error": {…}}`, `{"message": {"detail": […]}}`.
+/// Returns the error and its nested values, outermost first: `{"error": {…}}`, `{"message": {"detail": […]}}`.
 fn levels(value: Value<'_>) -> Vec<Value<'_>> {
     const INSIDE: [&str; 7] = ["error", "errors", "detail", "message", "Error", "fault", "base_resp"];
-    /// Nobody wraps an error more often than this.
+    /// The maximum depth of nesting; known errors are not wrapped more often.
     const DEPTH: usize = 6;
     let mut levels = vec![value];
     while levels.len() < DEPTH {
@@ -335,7 +334,7 @@ fn levels(value: Value<'_>) -> Vec<Value<'_>> {
     levels
 }
 
-/// The words of one level, wherever the provider put them.
+/// Returns the message of one level, from any of the known members.
 fn words_of(value: Value<'_>) -> Option<Cow<'_, str>> {
     const WORDS: [&str; 14] = [
         "message",
@@ -366,7 +365,7 @@ fn words_of(value: Value<'_>) -> Option<Cow<'_, str>> {
         JsonKind::Object => {
             let filled = |key: &str| value.get(key).and_then(Value::filled).map(Str::to_cow);
             let said = WORDS.iter().find_map(|key| filled(key))?;
-            // A problem's title names its kind, its detail says what happened.
+            // A problem's title names its kind, its detail describes the occurrence.
             match filled("title").filter(|title| *title != said && value.get("detail").is_some()) {
                 Some(title) => Some(Cow::Owned(format!("{title}: {said}"))),
                 None => Some(said),
@@ -376,7 +375,7 @@ fn words_of(value: Value<'_>) -> Option<Cow<'_, str>> {
     }
 }
 
-/// The words of one of several errors, after the place of which it speaks.
+/// Returns the message of one of several errors, after the location it refers to.
 fn words_of_one(error: Value<'_>) -> Option<Cow<'_, str>> {
     if error.kind() == JsonKind::Array {
         return None;
@@ -391,13 +390,13 @@ fn words_of_one(error: Value<'_>) -> Option<Cow<'_, str>> {
     if place.is_empty() { Some(said) } else { Some(Cow::Owned(format!("{}: {said}", place.join(".")))) }
 }
 
-/// So many details are searched; who sends more is not telling anything.
+/// The maximum number of details searched; more of them carry no further information.
 const MAX_DETAILS: usize = 32;
 
-/// What speaks for a class.
+/// The evidence for a class.
 #[derive(Default)]
 struct ClassFindings<'a> {
-    /// The words for it, the closest first.
+    /// The codes, the closest first.
     codes: Vec<Cow<'a, str>>,
     status: Option<u16>,
     retry_after: Option<Duration>,
@@ -413,7 +412,7 @@ impl<'a> ClassFindings<'a> {
         findings
     }
 
-    /// Takes what the members of one level say.
+    /// Adds the evidence in the members of one level.
     fn add(&mut self, level: Value<'a>) {
         const CODES: [&str; 13] = [
             "code",
@@ -455,7 +454,7 @@ impl<'a> ClassFindings<'a> {
         let number = |key: &str| level.get(key).and_then(|value| value.raw().parse().ok()).and_then(seconds);
         const WAITS: [&str; 4] = ["retry_after", "retryAfter", "retry_after_seconds", "estimated_time"];
         self.retry_after = self.retry_after.or_else(|| WAITS.iter().find_map(|key| number(key)));
-        // A router keeps the body of whom it asked as a text.
+        // A router keeps the body of its upstream as a text.
         let inner = level.get("metadata").and_then(|metadata| metadata.get("raw")).and_then(Value::filled);
         self.texts.extend(inner.map(Str::to_cow));
     }
@@ -480,14 +479,14 @@ impl<'a> ClassFindings<'a> {
         }
     }
 
-    /// The class that the closest evidence tells. A short message may be nothing but a `name` of the trouble.
+    /// Returns the class of the closest evidence. A short message may be nothing but a `name` of the error.
     fn class(&self, own: &ErrorClassNames, message: &str, name: &str) -> ErrorClass {
         let codes = self.codes.iter().map(AsRef::as_ref).chain([name]);
-        // Some write words where others have a code.
+        // Some providers write words where others have a code.
         let texts = std::iter::once(message).chain(self.texts.iter().chain(&self.codes).map(AsRef::as_ref));
         let by_code = codes.filter_map(|code| words::by_code_and_status(own, code, self.status));
         let by_code: Vec<_> = by_code.collect();
-        // Where one word says that somebody failed, and another that a connection did, the second says more.
+        // Where one code says that a server failed, and another that a connection did, the second is more specific.
         let is_transport = by_code.contains(&ErrorClass::Transport);
         let by_code = by_code.into_iter().filter(|class| !is_transport || *class != ErrorClass::Server);
         let by_status = self.status.and_then(words::by_status);
@@ -505,7 +504,7 @@ impl<'a> ClassFindings<'a> {
     }
 }
 
-/// The HTTP status of a failure, if the value is one; some write it as a text.
+/// Returns the HTTP status of a failure, if the value is one; some providers write it as a text.
 fn status(value: Value<'_>) -> Option<u16> {
     let number = match value.kind() {
         JsonKind::Number => value.raw().parse().ok(),
@@ -519,10 +518,10 @@ fn seconds(count: f64) -> Option<Duration> {
     Duration::try_from_secs_f64(count).ok()
 }
 
-/// Waits that are longer say no more than this one.
+/// The maximum wait; longer ones are reduced to it.
 const A_YEAR: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
-/// The wait that a header tells: however long it is, it is one.
+/// Returns the wait of a header, of any length.
 fn header_seconds(count: f64) -> Option<Duration> {
     if count > A_YEAR.as_secs_f64() { Some(A_YEAR) } else { seconds(count) }
 }

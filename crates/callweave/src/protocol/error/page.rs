@@ -3,15 +3,15 @@
 use std::borrow::Cow;
 
 pub(super) struct HtmlPage<'a> {
-    /// The words: a page's title or heading, a plain text itself.
+    /// The message: a page's title or heading, or a plain text itself.
     pub(super) message: Cow<'a, str>,
-    /// What a code would be, if this was one: the words without the status.
+    /// The text to look up as a code: the message without the status.
     pub(super) name: Cow<'a, str>,
-    /// The HTTP status that the words begin with, or that a page's title names.
+    /// The HTTP status at the beginning of the message, or in a page's title.
     pub(super) status: Option<u16>,
 }
 
-/// A line that says no more than a code is not longer than this.
+/// The maximum length of a line that holds no more than a code.
 const LONGEST_CODE_LINE: usize = 32;
 
 pub(super) fn read(text: &str) -> HtmlPage<'_> {
@@ -20,12 +20,12 @@ pub(super) fn read(text: &str) -> HtmlPage<'_> {
         let leading = text.split(|letter: char| !letter.is_ascii_digit()).next().unwrap_or_default();
         let begins = status(leading);
         let rest = if begins.is_some() { &text[leading.len()..] } else { text };
-        // `error code: 524` is all that some proxies say.
+        // Some proxies send only `error code: 524`.
         let is_short = text.len() <= LONGEST_CODE_LINE;
         let named = || text.rsplit(' ').next().and_then(status).filter(|_| is_short && text.contains("code"));
         return HtmlPage { message: text.into(), name: rest.trim().into(), status: begins.or_else(named) };
     }
-    // Answers in XML have the words in a message.
+    // XML responses have the message in an element `message`.
     let words = ["title", "h1", "message"].iter().find_map(|tag| element(text, tag));
     let Some(words) = words else { return HtmlPage { message: text.into(), name: "".into(), status: None } };
     let numbered =
@@ -41,7 +41,7 @@ fn status(word: &str) -> Option<u16> {
     word.parse().ok().filter(|status| super::words::is_status(*status))
 }
 
-/// The text of the first element of that name, if there is any; tags inside it are left out.
+/// Returns the text of the first element of that name, if there is any; tags inside it are left out.
 fn element(page: &str, tag: &str) -> Option<String> {
     let open = find(page, &format!("<{tag}"), 0)?;
     let start = open + page[open..].find('>')? + 1;
@@ -59,7 +59,7 @@ fn element(page: &str, tag: &str) -> Option<String> {
     (!text.is_empty()).then_some(text)
 }
 
-/// Where `what` stands from byte `from` on, in any case.
+/// Returns the position of `what` from byte `from` on, in any case.
 fn find(page: &str, what: &str, from: usize) -> Option<usize> {
     let is_here = |window: &[u8]| window.eq_ignore_ascii_case(what.as_bytes());
     page.as_bytes().get(from..)?.windows(what.len()).position(is_here).map(|at| from + at)

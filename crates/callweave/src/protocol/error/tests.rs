@@ -1,4 +1,4 @@
-//! One row per shape of error bodies: who writes it, what came with it, what is read from it.
+//! One row per shape of error bodies: its origin, its context, and the error read from it.
 
 use super::*;
 use ErrorClass::{
@@ -183,7 +183,7 @@ fn every_shape_of_a_body_is_read() {
     }
 }
 
-/// What a body says by itself is the same wherever it comes in.
+/// A body alone gives the same error in a decoder.
 #[test]
 fn a_decoder_reads_the_same() {
     let mut unknown = Vec::new();
@@ -199,7 +199,7 @@ fn a_decoder_reads_the_same() {
             Err(_) => unknown.push(*who),
         }
     }
-    // Nothing says that these are errors but the status, which a decoder does not have.
+    // Only the status marks these as errors, and a decoder does not have it.
     let silent =
         ["JSON that is only a text", "words in a place that nobody knows", "nothing at all", "nothing"];
     assert!(unknown.iter().all(|who| silent.contains(who)), "{unknown:?}");
@@ -220,7 +220,7 @@ fn a_wait_is_found_wherever_it_stands() {
         (("retry-after", "-1"), "", None),
         (("retry-after", "NaN"), "", None),
         (("retry-after", "0"), "", Some(0)),
-        // However long it is, it is a wait.
+        // A wait of any length is a wait.
         (("retry-after", "1e300"), "", Some(31_536_000_000)),
         (("retry-after", "1e400"), "", Some(31_536_000_000)),
         (("retry-after", "99999999999999999999"), "", Some(31_536_000_000)),

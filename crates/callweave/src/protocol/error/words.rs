@@ -1,4 +1,4 @@
-//! What codes, statuses and messages amount to, whoever wrote them.
+//! The error classes of codes, statuses and messages, from any provider.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use super::ErrorClassNames;
 use crate::protocol::TABLE;
 use crate::upstream::ErrorClass;
 
-/// Codes as many providers and servers write them, [folded](fold).
+/// Codes of many providers and servers, [folded](fold).
 const CODES: &[(ErrorClass, &str)] = &[
     (
         ErrorClass::Authentication,
@@ -41,9 +41,9 @@ const CODES: &[(ErrorClass, &str)] = &[
     (ErrorClass::Transport, "requesttimeout gatewaytimeout apitimeout apiconnection clientclosedrequest"),
 ];
 
-/// What messages say, in lower case; the first that is found counts. Only asked where nothing else tells.
+/// Phrases of messages, in lower case; the first that is found counts. Only used where no other evidence gives a class.
 ///
-/// Rates come first, since they speak of tokens, too; then what [is too long](is_overflow).
+/// Rates come first, since their messages mention tokens, too; then phrases for [overflows](is_overflow).
 const TEXTS: &[(ErrorClass, &[&str])] = &[
     (
         ErrorClass::RateLimit,
@@ -171,8 +171,8 @@ const TEXTS: &[(ErrorClass, &[&str])] = &[
     ),
 ];
 
-/// What a code amounts to: in the words of its own protocol, of the others (servers pass on what those they ask
-/// have said), or of many.
+/// Returns the class of a code: by the names of its own protocol, of the others (servers pass on codes of their
+/// upstreams), or by common codes.
 pub(super) fn by_code(own: &ErrorClassNames, code: &str) -> Option<ErrorClass> {
     let folded = fold(code);
     let all = TABLE.iter().flat_map(|protocol| protocol.errors);
@@ -180,13 +180,13 @@ pub(super) fn by_code(own: &ErrorClassNames, code: &str) -> Option<ErrorClass> {
         return Some(*class);
     }
     let of_many = CODES.iter().find(|(_, words)| words.split(' ').any(|word| word == folded));
-    // Other gateways of our kind may have put the class beside words of their own.
+    // Other gateways of our kind may have put the class beside names of their own.
     let neutral = || ErrorClass::ALL.into_iter().find(|class| fold(class.name()) == folded);
     of_many.map(|(class, _)| *class).or_else(neutral).filter(|class| *class != ErrorClass::Other)
 }
 
-/// A code without what differs from house to house: `com.amazon#ThrottlingException:http://…`, `RateLimitError`,
-/// `rate_limit_error` and `Rate limit` differ by no more than that.
+/// Returns a code without the differences between providers: `com.amazon#ThrottlingException:http://…`,
+/// `RateLimitError`, `rate_limit_error` and `Rate limit` differ by no more than that.
 fn fold(code: &str) -> String {
     let name = code.split(':').next().unwrap_or_default();
     let name = name.rsplit(['#', '/']).next().unwrap_or_default();
@@ -201,19 +201,19 @@ pub(super) fn is_status(number: u16) -> bool {
     matches!(number, 400..=431 | 451 | 498 | 499 | 500..=511 | 520..=530 | 598 | 599)
 }
 
-/// What an HTTP status amounts to.
+/// Returns the class of an HTTP status.
 pub(super) fn by_status(status: u16) -> Option<ErrorClass> {
     Some(match status {
         401 | 407 => ErrorClass::Authentication,
         402 | 403 | 451 => ErrorClass::Permission,
         404 | 410 => ErrorClass::NotFound,
-        // The last are a proxy's that did not reach the server behind it.
+        // The last ones are from a proxy that did not reach the server behind it.
         408 | 499 | 504 | 520..=527 | 598 | 599 => ErrorClass::Transport,
         // A lock, a model or a service that the provider itself waited for; clients try again.
         409 | 424 | 425 => ErrorClass::Server,
         413 => ErrorClass::ContextTooLong,
         429 => ErrorClass::RateLimit,
-        // The second is Groq's, whose flexible tier has no capacity left.
+        // 498 is from Groq: its flexible tier has no capacity left.
         503 | 498 | 529 => ErrorClass::Overloaded,
         400..=499 => ErrorClass::InvalidRequest,
         500..=599 => ErrorClass::Server,
@@ -221,7 +221,8 @@ pub(super) fn by_status(status: u16) -> Option<ErrorClass> {
     })
 }
 
-/// What a code amounts to beside a status that says more: who may not see a model is told that there is none.
+/// Returns the class of a code beside a more specific status: a provider reports a model without permission as not
+/// found.
 pub(super) fn by_code_and_status(
     own: &ErrorClassNames,
     code: &str,
@@ -232,7 +233,7 @@ pub(super) fn by_code_and_status(
     Some(if is_hidden { ErrorClass::Permission } else { class })
 }
 
-/// What a message amounts to, if it is plain enough.
+/// Returns the class of a message, if it is plain enough.
 pub(super) fn by_text(message: &str) -> Option<ErrorClass> {
     let message = message.to_ascii_lowercase();
     let says = |texts: &[&str]| texts.iter().any(|text| message.contains(text));
@@ -244,11 +245,11 @@ pub(super) fn by_text(message: &str) -> Option<ErrorClass> {
         return Some(ErrorClass::ContextTooLong);
     }
     let named = others.iter().find(|(_, texts)| says(texts)).map(|(class, _)| *class);
-    // Who says how long to wait has been asked too often, if nothing else is said.
+    // A message with a time to wait, and no other evidence, means a rate limit.
     named.or_else(|| wait(&message).map(|_| ErrorClass::RateLimit))
 }
 
-/// Phrases of which each says that the request is too long.
+/// Phrases that each say that the request is too long.
 const OVERFLOWS: &[&str] = &[
     "context length exceeded",
     "context size",
@@ -262,7 +263,7 @@ const OVERFLOWS: &[&str] = &[
     "range of input length",
 ];
 
-/// What may be too long, by what it is measured, and how that is said.
+/// The things that may be too long, their units, and the phrases for too long.
 const TOO_LONG: [&[&str]; 3] = [
     &["prompt", "input", "context", "request", "message", "conversation"],
     &["token", "context length", "context window", "context size"],
@@ -280,7 +281,8 @@ const TOO_LONG: [&[&str]; 3] = [
     ],
 ];
 
-/// Whether the message says that a request has more tokens than the model takes. Limits of the response are others.
+/// Whether the message says that a request has more tokens than the model takes. Limits of the response are another
+/// case.
 fn is_overflow(message: &str) -> bool {
     let says = |texts: &[&str]| texts.iter().any(|text| message.contains(text));
     let is_of_response =
@@ -288,11 +290,11 @@ fn is_overflow(message: &str) -> bool {
     says(OVERFLOWS) || !is_of_response && TOO_LONG.iter().all(|texts| says(texts))
 }
 
-/// What stands before a time to wait.
+/// The phrases before a time to wait.
 const WAITS: [&str; 7] =
     ["again in ", "again after ", "retry in ", "retry after ", "wait ", "resets in ", "reset in "];
 
-/// How long a message says to wait: `Please try again in 6m0s`, `wait 9 seconds before retrying`.
+/// Returns the wait in a message: `Please try again in 6m0s`, `wait 9 seconds before retrying`.
 pub(super) fn wait(message: &str) -> Option<Duration> {
     let message = message.to_ascii_lowercase();
     let after = |(at, mark): (usize, &str)| {
@@ -305,7 +307,7 @@ pub(super) fn wait(message: &str) -> Option<Duration> {
     WAITS.iter().flat_map(|mark| message.match_indices(mark)).find_map(after)
 }
 
-/// The time at the beginning of a text: `17s`, `6m0s`, `1.5 seconds`, `250ms`.
+/// Returns the time at the beginning of a text: `17s`, `6m0s`, `1.5 seconds`, `250ms`.
 pub(super) fn duration(text: &str) -> Option<Duration> {
     let mut total = None;
     let mut rest = text;
@@ -334,8 +336,8 @@ pub(super) fn duration(text: &str) -> Option<Duration> {
 mod tests {
     use super::*;
 
-    /// Words mean the same wherever they are used, so it does not matter who is asked first; and the words of a
-    /// protocol stand in its own file only.
+    /// A name means the same in every protocol, so the order of the tables does not matter; and the names of a protocol
+    /// are in its own file only.
     #[test]
     fn a_word_has_one_class_and_one_place() {
         let mut known = std::collections::BTreeMap::new();

@@ -8,35 +8,35 @@ use crate::json::{JsonWriter, Value};
 use crate::protocol::{Protocol, error_word};
 use crate::upstream::{ErrorClass, UpstreamError};
 
-/// A failed request, as it is answered. See [`Protocol::write_error`].
+/// The response to a failed request. See [`Protocol::write_error`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct WrittenError {
     /// The HTTP status.
     pub status: u16,
-    /// Headers that belong to the error: the type of the body, how long to wait, the id of the request.
+    /// Headers that belong to the error: the content type of the body, the time to wait, the id of the request.
     pub headers: Vec<(&'static str, String)>,
     /// The body.
     pub body: Vec<u8>,
 }
 
-/// How a protocol answers a request that has failed.
+/// The form of a protocol's responses to failed requests.
 #[derive(Clone, Copy)]
 pub(crate) struct ErrorCoding {
-    /// Writes the body. Where the wire has no word for the class, there is one to be put beside its own.
+    /// Writes the body. Where the wire has no name for the class, the second argument is one to put beside its own.
     pub(crate) write: fn(&UpstreamError<'_>, Option<&str>, &mut JsonWriter<'_>),
-    /// The header that has the wire's word for the error, and these words.
+    /// The header with the wire's name of the error, and the table of these names.
     pub(crate) word: Option<(&'static str, &'static ErrorClassNames)>,
-    /// The header that has the id of the request.
+    /// The header with the id of the request.
     pub(crate) request_id: &'static str,
     /// Statuses other than the usual ones.
     pub(crate) statuses: &'static [(ErrorClass, u16)],
-    /// The code by which clients know an error of that class.
+    /// Returns the code by which clients recognize an error of that class.
     pub(crate) code: fn(ErrorClass) -> Option<&'static str>,
 }
 
 impl ErrorCoding {
-    /// What most have in common.
+    /// The form that most protocols have in common.
     pub(crate) const fn new(write: fn(&UpstreamError<'_>, Option<&str>, &mut JsonWriter<'_>)) -> Self {
         Self { write, word: None, request_id: "x-request-id", statuses: &[], code: |_| None }
     }
@@ -47,13 +47,13 @@ impl ErrorCoding {
         text.into_bytes()
     }
 
-    /// The body of an error of the same protocol, with the code that clients look for; none if it has one, or no place
-    /// for it. Who speaks the protocol with an accent says that a request is too long in words only, and agents that
-    /// know it by its code would give up.
+    /// Returns the body of an error of the same protocol, with the code that clients look for; none if it has one, or
+    /// no member for it. Compatible servers report a request that is too long in the message only, and agents that
+    /// recognize it by its code would give up.
     fn with_code(&self, error: &UpstreamError<'_>, body: &[u8]) -> Option<Vec<u8>> {
         let code = (self.code)(error.class)?;
         let is_overflow = error.class == ErrorClass::ContextTooLong;
-        // Plain words, or an object of another shape.
+        // The body is plain words, or an object of another shape.
         let anew = || is_overflow.then(|| self.body(error, None));
         let Some(mut body) = std::str::from_utf8(body).ok().and_then(|text| text.parse::<Value>().ok())
         else {
@@ -66,7 +66,7 @@ impl ErrorCoding {
         else {
             return anew();
         };
-        // Another code is somebody's own word; but this class has only one that is looked for.
+        // Another code is the provider's own; but for this class clients look for only one.
         let said = object.get("code").and_then(Value::as_str);
         if said == Some(code) || said.is_some() && !is_overflow {
             return None;
@@ -81,7 +81,7 @@ impl ErrorCoding {
             headers.extend(error_word(error, words).map(|word| (header, word.to_owned())));
         }
         if let Some(wait) = error.retry_after {
-            // The header is in whole seconds. Clients that know the other one look there first.
+            // The header is in whole seconds. Clients that know `retry-after-ms` look there first.
             let whole = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
             headers.push(("retry-after", whole.to_string()));
             if Duration::from_secs(whole) != wait {
@@ -94,11 +94,11 @@ impl ErrorCoding {
 }
 
 impl Protocol {
-    /// Writes an error as the answer to a failed request; none if the protocol is only read.
+    /// Writes an error as the response to a failed request; returns none if the protocol is only read.
     ///
     /// The status is the upstream's, or that of the class. An error that was [read](Protocol::read_error) in the same
-    /// protocol is written as it came; in another one its class, status, message, wait and id stay the same. In a stream
-    /// that has begun, an [`Encoder`](crate::encode::Encoder) writes errors.
+    /// protocol is written as it came; in another one its class, status, message, wait and id stay the same. In a
+    /// stream that has begun, an [`Encoder`](crate::encode::Encoder) writes errors.
     ///
     /// ```
     /// use callweave::protocol::{ANTHROPIC_MESSAGES, OPENAI_CHAT};
@@ -143,7 +143,7 @@ impl Protocol {
     }
 }
 
-/// The HTTP status that goes with a class of errors.
+/// Returns the HTTP status of a class of errors.
 pub(in crate::protocol) fn status_of(class: ErrorClass) -> u16 {
     match class {
         ErrorClass::Authentication => 401,
@@ -157,21 +157,21 @@ pub(in crate::protocol) fn status_of(class: ErrorClass) -> u16 {
     }
 }
 
-/// The code of an error that says that a connection failed.
+/// The code of a failed connection.
 pub(in crate::protocol) const LOST_CONNECTION: &str = "connection_error";
 
-/// Whether a connection failed, and nobody waited in vain: the status says so.
+/// Whether a connection failed, and did not time out: the status says so.
 pub(in crate::protocol) fn is_lost_connection(error: &UpstreamError<'_>) -> bool {
     let is_timeout = |status| by_status(status) == Some(ErrorClass::Transport);
     error.class == ErrorClass::Transport && error.status.is_some_and(|status| !is_timeout(status))
 }
 
-/// Whether the status alone tells the class.
+/// Whether the status alone gives the class.
 pub(in crate::protocol) fn is_told_by_status(error: &UpstreamError<'_>) -> bool {
     error.class == ErrorClass::Other || error.status.and_then(by_status) == Some(error.class)
 }
 
-/// The class, where the word for the error is first of all one for another class.
+/// Returns the class, where the name of the error is first of all one for another class.
 pub(in crate::protocol) fn error_beside(
     error: &UpstreamError<'_>,
     words: &'static ErrorClassNames,
@@ -181,7 +181,7 @@ pub(in crate::protocol) fn error_beside(
     (*class != error.class && error.class != ErrorClass::Other).then(|| ("code", error.class.name()))
 }
 
-/// The types and codes of OpenAI's errors, which many have taken over.
+/// The types and codes of OpenAI's errors, which many providers have adopted.
 const TYPES: &[(ErrorClass, &str, Option<&str>)] = &[
     (ErrorClass::Authentication, "authentication_error", Some("invalid_api_key")),
     (ErrorClass::Permission, "permission_error", None),
@@ -194,12 +194,12 @@ const TYPES: &[(ErrorClass, &str, Option<&str>)] = &[
     (ErrorClass::Transport, "server_error", Some("timeout")),
 ];
 
-/// The code of OpenAI's errors of that class.
+/// Returns the code of OpenAI's errors of that class.
 pub(in crate::protocol) fn typed_code(class: ErrorClass) -> Option<&'static str> {
     TYPES.iter().find(|(own, ..)| *own == class).and_then(|(.., code)| *code)
 }
 
-/// Writes `{"message", "type", "param", "code"}`, with a code of these words.
+/// Writes `{"message", "type", "param", "code"}`, with a code from this table.
 pub(in crate::protocol) fn write_typed(
     error: &UpstreamError<'_>,
     words: &ErrorClassNames,
@@ -221,7 +221,7 @@ pub(in crate::protocol) fn write_typed(
     writer.end_object();
 }
 
-/// Writes `{"message"}`, with the class beside it where nothing else tells it.
+/// Writes `{"message"}`, with the class beside it where nothing else gives it.
 pub(in crate::protocol) fn write_message(
     error: &UpstreamError<'_>,
     class: Option<(&str, &str)>,

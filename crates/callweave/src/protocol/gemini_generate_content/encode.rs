@@ -1,13 +1,13 @@
-//! generateContent, written: chunks as server-sent events or as the elements of one array, and the whole body.
+//! Writing generateContent: chunks as server-sent events or as the elements of one array, and the complete body.
 //!
-//! Text flows part by part. Whatever else a part can hold is told whole, so it waits for the end of its block; only a
-//! call whose arguments came leaf by leaf is announced when it begins. What stands beside content waits for the next
-//! chunk: usage and the members of the answer for any, those of a candidate for one of its own.
+//! Text is written part by part. Any other part is written complete, so it waits for the end of its block; only a call
+//! with arguments that came leaf by leaf is announced when it begins. Fields beside content wait for the next chunk:
+//! usage and the members of the response for any, the members of a candidate for one of its own.
 //!
-//! Mended, an answer of another protocol has texts, thoughts, the calls of the client's tools, usage and the reason to
-//! finish. Left out are the provider's own tools and what they gave, pictures and other data, signatures (worth something
-//! only to who gave them), annotations and log probabilities. A refusal is a text. A call that was cut off says
-//! `willContinue`, and an answer that was cut off has no `finishReason`; an error is reported when all is told.
+//! In normalized mode, a response of another protocol has texts, reasoning, the calls of the client's tools, usage and
+//! the finish reason. Left out are the provider's own tools and their results, images and other data, signatures (of
+//! value only to their issuer), annotations and log probabilities. A refusal is a text. A truncated call has
+//! `willContinue`, and a truncated response has no `finishReason`; an error is reported after all content.
 
 mod part;
 mod stream;
@@ -60,7 +60,7 @@ const SAYS: WireCapabilities = WireCapabilities {
     errors: ERRORS,
 };
 
-/// The names of an answer: its model and its id.
+/// Writes the model and the id of a response.
 fn write_names(names: [&str; 2], writer: &mut JsonWriter<'_>) {
     for (key, name) in ["modelVersion", "responseId"].into_iter().zip(names) {
         if !name.is_empty() {
@@ -69,13 +69,13 @@ fn write_names(names: [&str; 2], writer: &mut JsonWriter<'_>) {
     }
 }
 
-/// The word for a reason to finish, for clients. Calls are no reason of their own here.
+/// The wire's finish reason for clients. Calls are no reason of their own here.
 fn word_for(reason: FinishReason, said: Option<&str>) -> &str {
     let wire_type = finish_word(reason, said, FINISH);
     wire_type.unwrap_or(if reason == FinishReason::Other { words::UNSPECIFIED } else { words::STOP })
 }
 
-/// Why the feedback says that the prompt was blocked.
+/// The reason in the feedback why the prompt was blocked.
 fn block_reason(path: &str, feedback: &str) -> Option<String> {
     if !matches!(path, words::PROMPT_FEEDBACK | "prompt_feedback") {
         return None;
@@ -85,7 +85,7 @@ fn block_reason(path: &str, feedback: &str) -> Option<String> {
     Some(reason.filled()?.to_cow().into_owned())
 }
 
-/// A candidate: the parts that `parts` writes, and its members; those of its content begin with `content.`.
+/// Writes a candidate: the parts that `parts` writes, and its members; members of its content begin with `content.`.
 fn write_candidate(
     number: u32,
     members: &MemberPaths,
@@ -115,7 +115,7 @@ fn write_candidate(
         writer.end_object();
     }
     if let Some(wire_type) = finish {
-        // Some clients of Vertex write numbers for the words.
+        // Some clients of Vertex write numbers instead of the names.
         match wire_type.bytes().all(|byte| byte.is_ascii_digit()) && !wire_type.is_empty() {
             true => writer.raw_member("finishReason", wire_type),
             false => writer.text_member("finishReason", wire_type),
@@ -127,7 +127,7 @@ fn write_candidate(
     writer.end_object();
 }
 
-/// Token counts in this wire's words. It counts thoughts apart from what was said.
+/// Writes token counts in this wire's form. It counts reasoning separately from the text.
 fn write_usage(counters: &TokenCounts, writer: &mut JsonWriter<'_>) {
     let output = counters.output_tokens;
     let thoughts = counters.reasoning_tokens.map(|thoughts| thoughts.min(output.unwrap_or(thoughts)));
@@ -148,8 +148,8 @@ fn write_usage(counters: &TokenCounts, writer: &mut JsonWriter<'_>) {
     writer.end_object();
 }
 
-/// The provider's own object, if clients can read it: one that spells otherwise was not read from the wire.
-/// Nothing, if nothing was counted.
+/// Writes the provider's own object, if clients can read it: one in another spelling was not read from the wire. Writes
+/// nothing if nothing was counted.
 fn emit_usage(own: &Usage, keeps: bool, mode: EncodeMode, out: &mut String) {
     let is_spelt = mode == EncodeMode::Lossless || own.raw.as_str().contains("TokenCount");
     out.clear();
@@ -173,7 +173,7 @@ fn write_error(error: &UpstreamError<'_>, mode: EncodeMode, writer: &mut JsonWri
     write_status(error, class, writer);
 }
 
-/// The body of a failed request.
+/// Writes the body of a failed request.
 pub(super) fn write_failure(error: &UpstreamError<'_>, class: Option<&str>, writer: &mut JsonWriter<'_>) {
     writer.object();
     writer.key("error");
@@ -212,7 +212,7 @@ fn write_status(error: &UpstreamError<'_>, class: Option<&str>, writer: &mut Jso
     writer.end_object();
 }
 
-/// Writes the whole body.
+/// Writes the complete body.
 fn whole(message: &Message, options: &EncodeOptions, out: &mut Vec<u8>) {
     let mode = options.mode;
     let keeps = message.wire_type == RESPONSE || mode == EncodeMode::Lossless;
@@ -299,7 +299,7 @@ fn complete_candidate(
         (EncodeMode::Normalized, raw) => Some(word_for(finish.reason, raw)),
     });
     if mode == EncodeMode::Normalized && finish.is_some() {
-        // Clients walk the parts of every answer.
+        // Clients iterate over the parts of every response.
         members.set("content.role", "\"model\"");
     }
     write_candidate(choice.number, &members, finish, writer, |writer| {

@@ -18,19 +18,19 @@ pub(super) const CODING: RequestCoding =
 
 const NAME: &str = PROTOCOL.name;
 
-/// Whose signatures these are.
+/// The issuer of the signatures.
 const ISSUER: &str = "google";
 
-/// How long the model thinks.
+/// The path of the reasoning budget.
 const BUDGET: &str = "generationConfig.thinkingConfig.thinkingBudget";
 
-/// Words for how fast, and at what price.
+/// Names of the service tiers.
 const TIERS: &[(&str, &str)] = &[("standard", "default"), ("flex", "flex"), ("priority", "priority")];
 
-/// In what forms the model answers.
+/// The output modalities of the model.
 const MODALITIES: &[&str] = &["TEXT", "IMAGE", "AUDIO"];
 
-/// Older words, of whoever tells results, stay.
+/// Roles; older names, used for results, stay.
 const ROLES: &[(&str, Role)] = &[("user", Role::User), ("model", Role::Assistant)];
 
 fn read(body: Object) -> Result<Request> {
@@ -63,7 +63,7 @@ fn read(body: Object) -> Result<Request> {
     request.format = read_format(&mut body);
     let reasoning = &mut request.reasoning;
     match body.peek(BUDGET).and_then(Value::as_i64) {
-        // As long as the model likes.
+        // A budget chosen by the model.
         Some(-1) => {
             reasoning.mode = Some(ReasoningMode::Adaptive);
             body.number(BUDGET);
@@ -75,7 +75,7 @@ fn read(body: Object) -> Result<Request> {
         reasoning.effort = body.string("generationConfig.thinkingConfig.thinkingLevel");
     } else {
         reasoning.effort = level.map(str::to_lowercase);
-        // In capitals, as it should be: it stays as it is.
+        // The usual spelling in capitals stays as it is.
         body.take_if("generationConfig.thinkingConfig.thinkingLevel", |_| false);
     }
     match body.peek("generationConfig.thinkingConfig.includeThoughts") {
@@ -90,7 +90,7 @@ fn read(body: Object) -> Result<Request> {
     Ok(request)
 }
 
-/// Words in capitals; others stay.
+/// Reads modalities in capitals; others stay.
 fn read_modalities(body: &mut RequestMembers) -> Vec<String> {
     const PATH: &str = "generationConfig.responseModalities";
     let words = body.peek(PATH).and_then(Value::as_array).into_iter().flatten().map(Value::as_str);
@@ -166,7 +166,7 @@ fn read_result(part: &mut RequestMembers) -> PartKind {
         value.as_ref().filter(|value| value.len() == 1 && value.contains_key("error")).map(|_| true);
     let parts = part.objects("functionResponse.parts");
     let content = parts.map_or_else(MessageContent::default, |parts| {
-        // One level: a result in a result is opaque.
+        // Only one level: a result in a result is opaque.
         MessageContent::list(parts.into_iter().map(read_inner).collect())
     });
     PartKind::from(CallResult {
@@ -189,7 +189,8 @@ fn read_inner(part: Object) -> ContentPart {
     }
 }
 
-/// One element of the list of tools: functions, or tools that the provider runs. Functions are a group without a name.
+/// Reads one element of the list of tools: functions, or tools that the provider runs. Functions are a group without a
+/// name.
 fn read_tools(tool: Object) -> RequestTool {
     let mut tool = RequestMembers::any_case(tool);
     if let Some(functions) = tool.objects("functionDeclarations") {

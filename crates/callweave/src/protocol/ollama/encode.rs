@@ -1,12 +1,12 @@
-//! Ollama, written: one line per piece, the last with `done`, and the whole body.
+//! Writing Ollama: one line per piece, the last with `done`, and the complete body.
 //!
-//! Text flows line by line; calls and pictures are told whole when their block ends. What stands beside content waits
-//! for the next line, and what counts the answer for the last.
+//! Text is written line by line; calls and images are written complete when their block ends. Fields beside content
+//! wait for the next line, and counts of the response for the last.
 //!
-//! Mended, an answer of another protocol has texts, thoughts, the calls of the client's tools, input and output tokens
-//! and the reason to finish, of its first choice. Left out are the provider's own tools and what they gave, pictures,
-//! signatures, annotations, log probabilities and the finer counts. A refusal is a text. That a call was cut off is told
-//! by its arguments, and an answer that was cut off has no last line; an error is reported when all is told.
+//! In normalized mode, a response of another protocol has texts, reasoning, the calls of the client's tools, input and
+//! output tokens and the finish reason, of its first choice. Left out are the provider's own tools and their results,
+//! images, signatures, annotations, log probabilities and the finer counts. A refusal is a text. A truncated call is
+//! visible by its arguments, and a truncated response has no last line; an error is reported after all content.
 
 use std::fmt::Write;
 use std::mem::take;
@@ -66,11 +66,11 @@ const SAYS: WireCapabilities = WireCapabilities {
     errors: &[],
 };
 
-/// Where a role other than the usual one stands.
+/// The path of a role other than the usual one.
 const ROLE: &str = "message.role";
 
 fn stream(options: &EncodeOptions) -> Box<dyn StreamEncoder> {
-    // Pieces are told one after the other.
+    // Blocks are written one after the other.
     SerializingEncoder::boxed(
         options,
         ClientReading::Block,
@@ -78,23 +78,23 @@ fn stream(options: &EncodeOptions) -> Box<dyn StreamEncoder> {
     )
 }
 
-/// Streams lines.
+/// The encoder of lines.
 #[derive(Default)]
 struct OllamaStream {
     manner: EncodeContext,
     is_generate: bool,
     /// The beginning of every line: the model and the time.
     envelope: String,
-    /// What waits for the next line: of the answer, and of its message.
+    /// The fields that wait for the next line: of the response, and of its message.
     answer: MemberPaths,
     message: MemberPaths,
     total: Option<Usage>,
     /// The counters that wait for the last line, where clients look for them.
     counted: MemberPaths,
-    /// Texts that are being written, and whether each is a thought.
+    /// Texts that are being written, and whether each is reasoning.
     texts: Vec<(BlockId, bool)>,
     held: BufferedBlocks,
-    /// How many calls there were.
+    /// The number of calls so far.
     calls: usize,
     error: Option<UpstreamError<'static>>,
     has_failed: bool,
@@ -168,7 +168,7 @@ impl StreamEncoder for OllamaStream {
             }
             EventKind::Notice(notice) => self.manner.notice(notice),
             EventKind::End => {
-                // What is held comes before it.
+                // Held content comes before it.
                 self.write_error(out);
                 self.take_counters();
                 if !self.has_written || !self.answer.is_empty() || !self.message.is_empty() {
@@ -196,7 +196,7 @@ impl OllamaStream {
         write_names(model, &self.manner.options, &mut writer);
     }
 
-    /// Whether the text that is being written is a thought.
+    /// Whether the text that is being written is reasoning; none for other blocks.
     fn thought(&self, block: BlockId) -> Option<bool> {
         self.texts.iter().rev().find(|(own, _)| *own == block).map(|(_, is_reasoning)| *is_reasoning)
     }
@@ -205,7 +205,7 @@ impl OllamaStream {
         match kind {
             BlockKind::Text | BlockKind::Refusal => self.texts.push((block, false)),
             BlockKind::Reasoning(_) => self.texts.push((block, true)),
-            // Who runs a call itself, and what that gave, clients of others would not understand.
+            // Clients of other protocols would not understand a call that the provider ran itself, nor its result.
             BlockKind::ToolCall { call: CallKind::Builtin, .. } => {}
             BlockKind::ToolCall { .. } => self.held.take(event),
             BlockKind::ToolResult { .. } | BlockKind::Opaque { .. } if !self.manner.keeps() => {}
@@ -249,7 +249,7 @@ impl OllamaStream {
                 }
                 self.answer.set(path, value);
             }
-            // The client knows of no other role.
+            // The client knows no other role.
             EventScope::Choice if path == ROLE && self.manner.is_normalized() => {}
             EventScope::Choice | EventScope::Item(_) => {
                 let path = path.strip_prefix("message.").unwrap_or(path);
@@ -280,19 +280,19 @@ impl OllamaStream {
         self.end_frame(frame, out);
     }
 
-    /// Lets the next line have the counters.
+    /// Moves the counters into the next line.
     fn take_counters(&mut self) {
         for (path, value) in take(&mut self.counted).iter() {
             self.answer.set(path, value);
         }
     }
 
-    /// Writes a line without content, for what must be told before it is replaced.
+    /// Writes a line without content, for fields that must be written before they are replaced.
     fn flush(&mut self, out: &mut Vec<u8>) {
         self.write(out, |is_generate, writer| write_content("", is_generate, writer));
     }
 
-    /// Writes a line whose message holds what `content` writes.
+    /// Writes a line with the message that `content` writes.
     fn write(&mut self, out: &mut Vec<u8>, content: impl FnOnce(bool, &mut JsonWriter<'_>)) {
         let mut frame = self.begin_frame();
         let mut writer = JsonWriter(&mut frame);
@@ -345,7 +345,7 @@ fn is_generate(wire_type: &str, options: &EncodeOptions) -> bool {
     wire_type == GENERATE || options.is_normalized() && options.older_form
 }
 
-/// The call as it is written.
+/// Returns the call in its written form.
 fn written(call: &ToolCall, mode: EncodeMode, ids: &mut UniqueCallIds) -> ToolCall {
     match mode {
         EncodeMode::Lossless => call.clone(),
@@ -353,10 +353,10 @@ fn written(call: &ToolCall, mode: EncodeMode, ids: &mut UniqueCallIds) -> ToolCa
     }
 }
 
-/// The word for a reason to finish, for clients. Ollama stops after calls as after text.
+/// The wire's finish reason for clients. Ollama stops after calls as after text.
 fn word_for(reason: FinishReason, said: Option<&str>) -> &str {
     let reason = if reason == FinishReason::ToolCalls { FinishReason::Stop } else { reason };
-    // An empty word is read, but says nothing.
+    // An empty reason is accepted on reading, but says nothing.
     finish_word(reason, said.filter(|said| !said.is_empty()), FINISH).unwrap_or("unknown")
 }
 
@@ -369,10 +369,10 @@ fn write_names(model: Option<&str>, options: &EncodeOptions, writer: &mut JsonWr
     writer.text_member("created_at", &time);
 }
 
-/// A time in seconds since 1970 as RFC 3339 has it.
+/// Writes a time in seconds since 1970 in the form of RFC 3339.
 fn write_time(seconds: u64, out: &mut String) {
     let (days, rest) = (seconds / 86_400, seconds % 86_400);
-    // Years begin in March, so that the day that is not always there is the last.
+    // Years begin in March, which makes the leap day the last.
     let days = days + 719_468;
     let (era, day) = (days / 146_097, days % 146_097);
     let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
@@ -384,7 +384,7 @@ fn write_time(seconds: u64, out: &mut String) {
     let _ = write!(out, "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z");
 }
 
-/// The message, or what stands for it in an answer to `/api/generate`.
+/// Writes the message, or its equivalent in a response to `/api/generate`.
 fn write_message(
     is_generate: bool,
     members: &MemberPaths,
@@ -456,7 +456,7 @@ fn write_call(
     match mode {
         EncodeMode::Normalized => writer.raw(&objects::arguments(call)),
         EncodeMode::Lossless if is_object(call.arguments()) => writer.raw(call.arguments()),
-        // What is no object was a text.
+        // Arguments that are no object were a text.
         EncodeMode::Lossless => writer.string(call.arguments()),
     }
     write_members(&inside, writer);
@@ -472,7 +472,7 @@ fn write_done(wire_type: Option<&str>, writer: &mut JsonWriter<'_>) {
     }
 }
 
-/// Errors are sentences here.
+/// Writes an error: errors are plain messages here.
 fn write_error(
     error: &UpstreamError<'_>,
     mode: EncodeMode,
@@ -493,7 +493,7 @@ fn write_error(
     }
 }
 
-/// Token counts in this wire's words.
+/// Sets token counts in this wire's form.
 fn set_usage(counters: &TokenCounts, answer: &mut MemberPaths) {
     for (key, count) in [("prompt_eval_count", counters.input_tokens), ("eval_count", counters.output_tokens)]
     {
@@ -503,7 +503,7 @@ fn set_usage(counters: &TokenCounts, answer: &mut MemberPaths) {
     }
 }
 
-/// Writes the whole body.
+/// Writes the complete body.
 fn whole(message: &Message, options: &EncodeOptions, out: &mut Vec<u8>) {
     let mode = options.mode;
     let keeps = is_own(&message.wire_type) || mode == EncodeMode::Lossless;

@@ -56,8 +56,8 @@ fn read(body: Object) -> Result<Request> {
     Ok(request)
 }
 
-/// The request to `/api/chat` that says what one to `/api/generate` says. It goes through the model's template, so what
-/// would change that is refused.
+/// Returns the request to `/api/chat` equivalent to one to `/api/generate`. It goes through the model's template, so
+/// settings that would change that are refused.
 #[cfg(feature = "exchange")]
 pub(crate) fn chat_of_prompt(mut body: Object) -> Result<Object> {
     let refused = |what: &str| Err(Error::new(ErrorKind::Invalid, what.to_owned()));
@@ -90,7 +90,7 @@ pub(crate) fn chat_of_prompt(mut body: Object) -> Result<Object> {
 }
 
 #[cfg(feature = "exchange")]
-/// Members of requests to `/api/generate` that a conversation cannot say.
+/// Members of requests to `/api/generate` that a conversation cannot express.
 const REFUSED: &[(&str, &str)] = &[
     ("raw", "prompts are sent by the template of the model"),
     ("template", "prompts are sent by the template of the model"),
@@ -153,7 +153,7 @@ fn write(request: &mut Request, writing: &mut RequestWriting<'_>) -> Object {
     put(&mut body, "model", request.model.take());
     writing.put_messages(request, &mut body, write_message);
     if !writing.is_lossless && request.tool_choice == Some(ToolChoice::None) {
-        // There is no such word: what is not there cannot be called.
+        // There is no such choice: without tools nothing can be called.
         request.tools.clear();
         request.tool_choice = None;
     }
@@ -179,7 +179,7 @@ fn write(request: &mut Request, writing: &mut RequestWriting<'_>) -> Object {
         Some(OutputFormat::Text) | None => {}
     }
     put(&mut body, "think", write_think(request, writing));
-    // Without a word the answer would be streamed.
+    // Without this member the response would be streamed.
     let stream = request.stream.take().or_else(|| (!writing.is_lossless).then_some(false));
     put(&mut body, "stream", stream);
     request.kept.restore(NAME, &mut body);
@@ -246,7 +246,7 @@ fn write_message(mut message: RequestMessage, out: &mut Vec<Value>, writing: &mu
     }
 }
 
-/// Writes one text and the images beside it; gives the calls back.
+/// Writes one text and the images beside it; returns the calls.
 fn write_content(
     content: MessageContent,
     object: &mut Object,

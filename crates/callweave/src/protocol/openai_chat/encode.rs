@@ -1,7 +1,7 @@
-//! Chat, written: chunks as server-sent events, and the whole body.
+//! Writing Chat: chunks as server-sent events, and the complete body.
 //!
-//! What stands beside content is told before it, so it waits for the chunk of the content that follows, or for the end.
-//! Names that every chunk repeats (`id`, `created`, …) are rendered once and again when they change.
+//! Fields beside content are emitted before it, so they wait for the chunk of the content that follows, or for the end.
+//! Fields that every chunk repeats (`id`, `created`, …) are rendered once and again when they change.
 
 use std::borrow::Cow;
 use std::mem::take;
@@ -54,12 +54,12 @@ fn stream(options: &EncodeOptions) -> Box<dyn StreamEncoder> {
     )
 }
 
-/// The id of an answer to clients that want one, where neither the answer nor the caller has any.
+/// The id of a response to clients that want one, where neither the response nor the caller has any.
 const MADE_ID: &str = "chatcmpl";
-/// Members of the answer that every chunk repeats.
+/// Members of the response that every chunk repeats.
 const STICKY: &[&str] = &["object", "created", "system_fingerprint", "service_tier", "provider"];
 
-/// Streams chunks.
+/// The encoder of chunks.
 #[derive(Default)]
 struct ChatStream {
     manner: EncodeContext,
@@ -67,12 +67,12 @@ struct ChatStream {
     model: String,
     wire_type: String,
     sticky: MemberPaths,
-    /// The beginning of every chunk, rendered from the names above.
+    /// The beginning of every chunk, rendered from the fields above.
     envelope: String,
-    /// What waits for the next chunk: of the answer, and where usage stands.
+    /// The fields that wait for the next chunk: of the response, and beside usage.
     answer: MemberPaths,
     usage: MemberPaths,
-    /// The names changed, and no chunk has said so.
+    /// Whether repeated fields changed and no chunk has been written since.
     has_news: bool,
     choices: Vec<OpenChatChoice>,
     /// All token counts so far.
@@ -88,7 +88,7 @@ struct OpenChatChoice {
     number: u32,
     has_role: bool,
     is_finished: bool,
-    /// What waits for the next chunk of this choice; what belongs to its message begins with `message.`.
+    /// The fields that wait for the next chunk of this choice; fields of its message begin with `message.`.
     pending: MemberPaths,
     blocks: Vec<RunningBlock>,
     calls: u32,
@@ -100,7 +100,7 @@ struct RunningBlock {
     block: BlockId,
     wire_type: String,
     index: Option<i64>,
-    /// What waits for the next chunk of this block.
+    /// The fields that wait for the next chunk of this block.
     extra: MemberPaths,
     call: Option<OpenChatCall>,
 }
@@ -115,12 +115,12 @@ struct OpenChatCall {
     /// Whether its id and name have been written.
     is_named: bool,
     has_arguments: bool,
-    /// The arguments, where the wire wants them whole.
+    /// The arguments, where the wire wants them complete.
     whole: String,
 }
 
 impl RunningBlock {
-    /// Whether its next chunk says nothing but text.
+    /// Whether its next chunk holds nothing but text.
     fn is_plain(&self) -> bool {
         let is_told = self.call.as_ref().is_none_or(|call| call.is_named);
         is_told && self.extra.is_empty() && self.wire_type != words::EXECUTED_TOOLS
@@ -128,11 +128,11 @@ impl RunningBlock {
 }
 
 impl OpenChatCall {
-    /// What clients must get of a call that has ended without arguments.
+    /// Returns the text that clients must get of a call that has ended without arguments.
     fn rest(&self, completion: BlockCompletion) -> Cow<'static, str> {
         match (completion, self.kind) {
             _ if self.has_arguments => "".into(),
-            // What has not even begun must not pass for a call without arguments.
+            // A call that was truncated before its arguments must not pass for one without arguments.
             (_, CallKind::Custom) => "".into(),
             (
                 BlockCompletion::Truncated | BlockCompletion::AfterDamage,
@@ -151,14 +151,14 @@ impl StreamEncoder for ChatStream {
         let number = event.choice;
         match &event.body {
             EventKind::Start { id, model, wire_type, extra: members } => {
-                // Nothing of its own is passed on to clients.
+                // No extra fields are passed on to clients.
                 let manner = self.manner.of_next(false);
                 *self = Self { manner, frame: take(&mut self.frame), ..Self::default() };
                 self.start(id.as_deref(), model.as_deref(), wire_type, members.as_ref());
             }
             EventKind::ChoiceStart => {
                 self.choices.push(OpenChatChoice { number, ..OpenChatChoice::default() });
-                // Of an answer that failed before it began there is no choice.
+                // A response that failed before it began has no choice.
                 if !self.is_completion() && !self.has_failed {
                     self.write_delta(number, out, |_| {});
                 }
@@ -180,7 +180,7 @@ impl StreamEncoder for ChatStream {
                 }
                 self.render();
             }
-            // Clients would take the second for a part of the first.
+            // Clients would append the second id to the first.
             EventKind::Identity { scope: EventScope::Block(_), .. } if self.manner.is_normalized() => {}
             EventKind::Identity { scope: EventScope::Block(block), id: Some(id), .. } => {
                 if let Some(call) = self.running(number, *block).and_then(|running| running.call.as_mut()) {
@@ -196,7 +196,7 @@ impl StreamEncoder for ChatStream {
                 if self.manner.is_normalized() {
                     return count(&mut self.counts, counters, raw);
                 }
-                // The next chunk tells them.
+                // The next chunk holds them.
                 self.stamps.forget();
                 if wire_type == words::CHOICE_USAGE {
                     self.set_pending(number, words::USAGE, raw);
@@ -219,7 +219,7 @@ impl StreamEncoder for ChatStream {
             | EventKind::ItemEnd { .. }
             | EventKind::Progress { .. }
             | EventKind::Markup { .. }
-            // The wire has no word for it.
+            // The wire has no form for it.
             | EventKind::Correction { .. } => {}
         }
     }
@@ -282,7 +282,7 @@ impl ChatStream {
         self.choice(number)?.blocks.iter_mut().rev().find(|running| running.block == block)
     }
 
-    /// Writes a chunk without choices, if there is something to say.
+    /// Writes a chunk without choices, if there are waiting fields.
     fn flush_news(&mut self, out: &mut Vec<u8>) {
         if !self.usage.is_empty() || !self.answer.is_empty() || self.has_news {
             let mut frame = self.begin_frame();
@@ -294,7 +294,7 @@ impl ChatStream {
         }
     }
 
-    /// Writes what waits where a value is about to be replaced that nobody has seen.
+    /// Writes the waiting fields where a value is about to be replaced before it was written.
     fn flush_before(&mut self, number: u32, scope: EventScope, path: &str, out: &mut Vec<u8>) {
         match scope {
             EventScope::Response
@@ -426,9 +426,9 @@ impl ChatStream {
         let is_older = is_normalized && self.manner.options.older_form;
         let Some(choice) = self.choice(number) else { return };
         let call = match kind {
-            // Who runs a call itself, and what that gave, clients of others would not understand.
+            // Clients of other protocols would not understand a call that the provider ran itself, nor its result.
             BlockKind::ToolCall { call: CallKind::Builtin, .. } if is_normalized => return,
-            // The older form has one.
+            // The older form has one call.
             BlockKind::ToolCall { .. } if is_older && choice.calls > 0 => return,
             BlockKind::ToolCall { id, is_made, name, call } => {
                 let ordinal = choice.calls;
@@ -471,7 +471,7 @@ impl ChatStream {
             extra: paths,
             call,
         });
-        // Clients see whom a call is for before its arguments come.
+        // Clients get the name of a call before its arguments come.
         if is_announced {
             self.write(number, Some((*block, "")), out, |_| {});
         }
@@ -480,18 +480,18 @@ impl ChatStream {
     fn delta(&mut self, number: u32, block: BlockId, text: &str, out: &mut Vec<u8>) {
         let Some(choice) = self.choices.iter_mut().find(|choice| choice.number == number) else { return };
         let Some(at) = choice.blocks.iter().rposition(|running| running.block == block) else { return };
-        // These are told whole.
+        // These are written complete.
         if let RunningBlock { wire_type, call: Some(call), .. } = &mut choice.blocks[at]
             && wire_type == words::EXECUTED_TOOLS
         {
             call.whole.push_str(text);
         }
-        // The call before must have been named before this one goes on.
+        // The call before must have been named before this one continues.
         self.name_calls(number, Some(block), out);
         self.write(number, Some((block, text)), out, |_| {});
     }
 
-    /// Names the calls that have begun and of which nothing was written, but not the one that is about to be.
+    /// Names the calls that have begun without output, except the one that is about to be written.
     fn name_calls(&mut self, number: u32, except: Option<BlockId>, out: &mut Vec<u8>) {
         loop {
             let Some(choice) = self.choice(number) else { return };
@@ -505,7 +505,7 @@ impl ChatStream {
         }
     }
 
-    /// Writes what waits for a block.
+    /// Writes the waiting fields of a block.
     fn flush_block(&mut self, number: u32, block: BlockId, out: &mut Vec<u8>) {
         self.write(number, Some((block, "")), out, |_| {});
     }
@@ -526,12 +526,13 @@ impl ChatStream {
         }
     }
 
-    /// Writes a chunk whose delta holds what `content` writes.
+    /// Writes a chunk with the delta that `content` writes.
     fn write_delta(&mut self, number: u32, out: &mut Vec<u8>, content: impl FnOnce(&mut JsonWriter<'_>)) {
         self.write(number, None, out, content);
     }
 
-    /// Writes a chunk of one choice: what waits for it, a piece of a block, and whatever `content` adds to the delta.
+    /// Writes a chunk of one choice: its waiting fields, a piece of a block, and the additions of `content` to the
+    /// delta.
     fn write(
         &mut self,
         number: u32,
@@ -594,17 +595,17 @@ impl ChatStream {
         }
     }
 
-    /// A frame with what every chunk repeats and what waits for the next one.
+    /// Begins a frame with the repeated fields and the fields that wait for the next chunk.
     fn begin_frame(&mut self) -> String {
         let mut frame = take(&mut self.frame);
         frame.clear();
         frame.push_str("data: ");
-        // Nobody may have said that an answer begins.
+        // The start of the response may be missing.
         frame.push_str(if self.envelope.is_empty() { "{" } else { &self.envelope });
         self.has_news = false;
         let mut writer = JsonWriter(&mut frame);
         if !self.usage.is_empty() {
-            // Usage may stand beside other members of the same object.
+            // Usage may be beside other members of the same object.
             for (path, value) in self.usage.iter() {
                 self.answer.set(path, value);
             }
@@ -669,7 +670,7 @@ impl ChatStream {
         self.end_frame(frame, out);
     }
 
-    /// Writes what waits for choices.
+    /// Writes the waiting fields of choices.
     fn flush_choices(&mut self, out: &mut Vec<u8>) {
         let waiting: Vec<u32> = self
             .choices
@@ -684,7 +685,7 @@ impl ChatStream {
 
     fn end(&mut self, out: &mut Vec<u8>) {
         self.flush_choices(out);
-        // Clients look for the counts in the last chunk, beside no choice.
+        // Clients look for the counts in the last chunk, without any choice.
         let counts = self.counts.take().filter(|_| !self.manner.options.leaves_out_usage);
         if let Some(counts) = counts {
             self.usage.set(words::USAGE, &usage(&counts.counters()));
@@ -698,7 +699,7 @@ impl ChatStream {
     }
 }
 
-/// The word for a reason to finish, for clients. They must not take for whole what is not.
+/// The wire's finish reason for clients. They must not take a truncated response for complete.
 fn word_for(reason: FinishReason, options: &EncodeOptions) -> &'static str {
     match reason {
         FinishReason::Stop => "stop",
@@ -714,7 +715,7 @@ fn logprobs_word(channel: &str) -> &'static str {
     if channel == words::REFUSAL { words::REFUSAL } else { words::CONTENT }
 }
 
-/// Whether all entries are what clients read; other protocols have others.
+/// Whether all entries have the form that clients read; other protocols have other forms.
 fn is_logprob(entries: &JsonText<'_>) -> bool {
     entries.clone().entries().iter().all(|entry| {
         let mut tape = Tape::new();
@@ -727,7 +728,7 @@ fn is_logprob(entries: &JsonText<'_>) -> bool {
     })
 }
 
-/// A list of one value under the first key of `word`.
+/// Writes a list of one value under the first key of the wire type.
 fn write_list(wire_type: &str, value: &str, writer: &mut JsonWriter<'_>) {
     writer.key(wire_type.split('[').next().unwrap_or(wire_type));
     writer.list();
@@ -735,7 +736,7 @@ fn write_list(wire_type: &str, value: &str, writer: &mut JsonWriter<'_>) {
     writer.end_list();
 }
 
-/// Content that only chat knows.
+/// Writes content that only chat knows.
 fn write_opaque(wire_type: &str, value: &str, writer: &mut JsonWriter<'_>) {
     match wire_type {
         "audio" => writer.raw_member(wire_type, value),
@@ -752,7 +753,7 @@ fn write_opaque(wire_type: &str, value: &str, writer: &mut JsonWriter<'_>) {
     }
 }
 
-/// A piece of a block, as a member of a delta.
+/// Writes a piece of a block, as a member of a delta.
 fn write_block(running: &mut RunningBlock, piece: &mut WrittenDelta<'_>, writer: &mut JsonWriter<'_>) {
     let RunningBlock { wire_type, index, extra: members, call, .. } = running;
     match call {
@@ -827,7 +828,7 @@ fn call_words(kind: CallKind) -> (&'static str, &'static str) {
     }
 }
 
-/// The object under a call's type, and what stands beside it.
+/// Writes the object under a call's type, and the members beside it.
 fn write_function<'p>(
     kind: &str,
     member: &str,
@@ -913,7 +914,7 @@ fn write_reasoning(
     }
 }
 
-/// An entry of `reasoning_details`.
+/// Writes an entry of `reasoning_details`.
 fn write_detail(
     kind: &str,
     index: Option<i64>,
@@ -947,7 +948,7 @@ fn write_detail_entry<'p>(
     writer.end_object();
 }
 
-/// Token counts in chat's words.
+/// Returns token counts in chat's form.
 fn usage(counters: &TokenCounts) -> String {
     let mut text = String::new();
     let mut writer = JsonWriter(&mut text);
@@ -978,15 +979,15 @@ fn usage(counters: &TokenCounts) -> String {
     text
 }
 
-/// When the response was made.
+/// The member with the time of the response.
 const CREATED: &str = "created";
 
-/// Whether a member of a response tells when it was made, in seconds.
+/// Whether a member of a response is its time, in seconds.
 fn is_time(path: &str, value: &str) -> bool {
     path == CREATED && value.parse::<u64>().is_ok()
 }
 
-/// Writes the whole body.
+/// Writes the complete body.
 fn whole(message: &Message, options: &EncodeOptions, out: &mut Vec<u8>) {
     let is_normalized = options.is_normalized();
     let mut text = String::new();
@@ -1044,7 +1045,7 @@ fn whole(message: &Message, options: &EncodeOptions, out: &mut Vec<u8>) {
     out.extend_from_slice(text.as_bytes());
 }
 
-/// Writes an error as it came, or else as clients know it.
+/// Writes an error as it came, or else in the form clients know.
 fn write_error(error: &UpstreamError<'_>, is_normalized: bool, writer: &mut JsonWriter<'_>) {
     let is_own = |raw: TapeNode<'_>| {
         let has = |key| raw.get(key).is_some();
@@ -1059,7 +1060,7 @@ fn write_error(error: &UpstreamError<'_>, is_normalized: bool, writer: &mut Json
     write_typed(error, ERRORS, None, writer);
 }
 
-/// Whether the answer holds nothing but its error.
+/// Whether the response holds nothing but its error.
 fn is_bare(message: &Message) -> bool {
     message.choices.iter().all(|choice| choice.blocks.is_empty() && choice.extra.is_empty())
 }
@@ -1117,7 +1118,7 @@ fn complete_choice(choice: &Choice, message: &Message, options: &EncodeOptions, 
     writer.end_object();
 }
 
-/// The members of a message, each from the blocks that are called by it.
+/// Writes the members of a message, each from the blocks with its wire type.
 fn complete_message(
     choice: &Choice,
     options: &EncodeOptions,
@@ -1166,7 +1167,7 @@ fn complete_message(
     }
 }
 
-/// Content as a list of parts.
+/// Writes content as a list of parts.
 fn complete_parts(choice: &Choice, writer: &mut JsonWriter<'_>) {
     writer.key("content");
     writer.list();
@@ -1207,13 +1208,13 @@ fn members(extra: &ExtraFields) -> impl Iterator<Item = (&str, &str)> {
     extra.iter().map(|(path, value)| (path, value.as_str()))
 }
 
-/// The member in which clients of gateways keep seals, and give them back.
+/// The member in which clients of gateways keep seals, and send them back.
 const DETAILS: &str = "reasoning_details";
 
 /// The member in which clients find reasoning.
 const REASONING_CONTENT: &str = "reasoning_content";
 
-/// A seal of another provider's. The words that it seals stand elsewhere, once.
+/// Writes a seal of another provider. The text that it seals is elsewhere, once.
 fn write_seal(kind: AttachmentKind, value: &JsonText<'_>, writer: &mut JsonWriter<'_>) {
     let (wire_type, key) = match kind {
         AttachmentKind::Signature => ("reasoning.text", "signature"),
@@ -1279,7 +1280,7 @@ fn complete_reasoning(
     }
 }
 
-/// The first call of the client's tools, in the form that has only one.
+/// Writes the first call of the client's tools, in the form that has only one.
 fn older_call(choice: &Choice, writer: &mut JsonWriter<'_>) {
     let call = choice.blocks.iter().find_map(|block| match &block.content {
         BlockContent::ToolCall(call) if call.kind != CallKind::Builtin => Some(call),

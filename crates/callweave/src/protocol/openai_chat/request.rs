@@ -18,7 +18,7 @@ pub(super) const CODING: RequestCoding =
 
 const NAME: &str = PROTOCOL.name;
 
-/// Roles; of two words the usual one is first.
+/// Roles; of two names the usual one is first.
 const ROLES: &[(&str, Role)] = &[
     ("system", Role::System),
     ("developer", Role::Developer),
@@ -27,13 +27,13 @@ const ROLES: &[(&str, Role)] = &[
     ("tool", Role::Tool),
 ];
 
-/// The member that holds the thoughts of an assistant; of several words the usual one is first.
+/// The member that holds the reasoning of an assistant; of several names the usual one is first.
 const THOUGHTS: &[&str] = &["reasoning_content", "reasoning"];
 
-/// The signature of a call, as Google's own server of this protocol tells it.
+/// The signature of a call on Google's own server of this protocol.
 const GOOGLE_SIGNATURE: &str = "extra_content.google.thought_signature";
 
-/// Words for how thoughts are told.
+/// Names for the visibility of reasoning.
 const SUMMARIES: &[(&str, &str)] = &[("summarized", "auto"), ("omitted", "none")];
 
 fn read(body: Object) -> Result<Request> {
@@ -48,7 +48,7 @@ fn read(body: Object) -> Result<Request> {
     if request.tool_choice.is_none() && body.peek("tool_choice").is_some_and(|choice| !choice.is_null()) {
         body.note_malformed("tool_choice");
     }
-    // Searching the web is a tool everywhere else. The options stay.
+    // Web search is a tool in all other protocols. The options stay.
     if body.peek("web_search_options").is_some_and(Value::is_object) {
         let search = RequestTool::new(WEB_SEARCH, ToolKind::Builtin(WEB_SEARCH.to_owned()));
         request.tools.push(RequestTool { retained: RetainedFields::whole(NAME, Value::Null), ..search });
@@ -90,7 +90,7 @@ fn read(body: Object) -> Result<Request> {
     request.modalities = body.strings("modalities").unwrap_or_default();
     request.cache_key = body.string("prompt_cache_key");
     request.verbosity = body.string("verbosity");
-    // Not OpenAI's, but gateways pass it on.
+    // Not a member of OpenAI's, but gateways pass it on.
     request.previous = body.string("previous_response_id");
     request.kept = body.rest(NAME);
     Ok(request)
@@ -138,7 +138,7 @@ fn read_message(message: Object) -> RequestMessage {
         }
     }
     parts.append(&mut content.parts);
-    // Beside the content, where it stays.
+    // It is beside the content, where it stays.
     if let Some(text) = message.peek_str("refusal").filter(|text| !text.is_empty()).map(str::to_owned) {
         parts.push(ContentPart {
             retained: RetainedFields::whole(NAME, Value::Null),
@@ -200,7 +200,7 @@ fn read_part(part: Value) -> ContentPart {
     ContentPart { cache, retained: part.rest(NAME), ..ContentPart::new(body) }
 }
 
-/// Thoughts among the content, as gateways before Claude write them. They are kept whole.
+/// Reads reasoning inside the content, in the form of gateways to Claude. It is kept completely.
 fn read_reasoning(part: Object) -> ContentPart {
     let own = |keys: [&str; 2]| keys.iter().find_map(|key| part[*key].as_str().map(str::to_owned));
     // Mistral has a list of texts.
@@ -215,14 +215,14 @@ fn read_reasoning(part: Object) -> ContentPart {
     ContentPart { signature, retained: RetainedFields::whole(NAME, part.into()), ..ContentPart::new(body) }
 }
 
-/// Thoughts beside the content, as other gateways write them. The list stays with the message.
+/// Reads reasoning beside the content, in the form of other gateways. The list stays with the message.
 fn read_block(block: &Object) -> ContentPart {
     let mut part = read_reasoning(block.clone());
     part.retained = RetainedFields::whole(NAME, Value::Null);
     part
 }
 
-/// Seals of other providers among the details. They are taken out, so that nobody else is sent them.
+/// Takes seals of other providers out of the details, to keep them from being sent to anybody else.
 fn read_marked(message: &mut RequestMembers, parts: &mut Vec<ContentPart>) {
     let seal_of = |detail: &Value| {
         let own = |key: &str| {
@@ -250,17 +250,17 @@ fn read_marked(message: &mut RequestMembers, parts: &mut Vec<ContentPart>) {
         }
     }
     message.put("reasoning_details", Some(rest).filter(|rest| !rest.is_empty()));
-    // The words of several thoughts are one here, and no signature is of all of them.
+    // The texts of several blocks of reasoning are one here, and no signature covers all of them.
     let is_told = |part: &&mut ContentPart| matches!(&part.body, PartKind::Reasoning(thought) if thought.text.is_some());
     if let (Some(thought), [_]) = (parts.iter_mut().find(is_told), &*signatures) {
         thought.signature = signatures.pop();
     }
 }
 
-/// Whose seals the words of OpenRouter's details tell.
+/// The issuers of seals, by the formats of OpenRouter's details.
 const FORMATS: &[(&str, &str)] = &[("anthropic-", "anthropic"), ("openai-", "openai"), ("google-", "google")];
 
-/// Thoughts beside the content, as OpenRouter writes them. The list stays with the message.
+/// Reads reasoning beside the content, in OpenRouter's form. The list stays with the message.
 fn read_detail(detail: &Object) -> Option<ContentPart> {
     let format = detail["format"].as_str().unwrap_or_default();
     let issuer = FORMATS.iter().find(|(start, _)| format.starts_with(start)).map(|(_, issuer)| *issuer);
@@ -287,7 +287,7 @@ fn read_detail(detail: &Object) -> Option<ContentPart> {
 }
 
 fn read_image(part: &mut RequestMembers) -> Option<Media> {
-    // Mistral takes the URL itself for the object. It is kept as it is, and looked at.
+    // Mistral accepts the URL itself instead of the object. It is kept as it is, and read.
     let url = match part.peek_str("image_url").map(str::to_owned) {
         Some(url) => {
             part.note_read("image_url");
@@ -339,7 +339,7 @@ fn read_call(call: Object) -> ContentPart {
     call.constant("type", base);
     let id = call.string("id");
     let cache = read_cache(&mut call);
-    // Where Google's own server of this protocol puts it. It stays.
+    // The location on Google's own server of this protocol. It stays.
     let signature = call.peek_str(GOOGLE_SIGNATURE).map(|data| ProviderSeal::new("google", data));
     if signature.is_some() {
         call.note_read("extra_content");
@@ -348,7 +348,7 @@ fn read_call(call: Object) -> ContentPart {
     ContentPart { body, cache, signature, retained: call.rest(NAME) }
 }
 
-/// The only call, in the older form, which has no id. It stays.
+/// Reads the single call of the older form, which has no id. It stays.
 fn read_legacy_call(message: &mut RequestMembers) -> Option<ContentPart> {
     let call = message.peek("function_call")?;
     let name = call["name"].as_str()?.to_owned();
@@ -359,7 +359,7 @@ fn read_legacy_call(message: &mut RequestMembers) -> Option<ContentPart> {
     Some(ContentPart { retained: RetainedFields::whole(NAME, Value::Null), ..ContentPart::new(body) })
 }
 
-/// Tools in the older form. They stay.
+/// Reads tools in the older form. They stay.
 fn read_legacy_tools(body: &mut RequestMembers, request: &mut Request) {
     let tools: Vec<RequestTool> = body
         .peek("functions")
@@ -389,7 +389,7 @@ fn read_legacy_tools(body: &mut RequestMembers, request: &mut Request) {
     }
 }
 
-/// Whether something is a copy of what stays elsewhere in the older form.
+/// Whether it is a copy of something that stays elsewhere in the older form.
 fn is_copy(kept: &RetainedFields) -> bool {
     kept.members(NAME).is_some_and(|members| members.contains_key(""))
 }
@@ -417,7 +417,7 @@ fn read_tool(tool: Object) -> RequestTool {
     }
     let description = tool.string(&format!("{word}.description"));
     let strict = tool.truth("function.strict");
-    // Some write it into the function, where it stays.
+    // Some clients write it into the function, where it stays.
     let inner = tool.peek_str("function.cache_control.type") == Some("ephemeral");
     let cache = read_cache(&mut tool).or_else(|| inner.then(Box::default));
     RequestTool { description, strict, cache, retained: tool.rest(NAME), ..RequestTool::new(name, kind) }
@@ -445,7 +445,7 @@ fn read_choice(body: &mut RequestMembers) -> Option<ToolChoice> {
         (Some("auto"), _) => Some(ToolChoice::Auto),
         (Some("none"), _) => Some(ToolChoice::None),
         (Some("required"), _) => Some(ToolChoice::Required),
-        // Mistral's word, which stays.
+        // Mistral's name, which stays.
         (Some("any"), _) => {
             body.note_read("tool_choice");
             return Some(ToolChoice::Required);

@@ -1,11 +1,12 @@
 //! Events and messages → OpenAI Responses.
 //!
-//! Both modes write the same objects ([`body`]) from the message as it has grown so far, and both keep a [`OutputPlan`]:
-//! the items of the output and which blocks stand in each. They differ in what they follow. [`LosslessEncoder`] follows the
-//! events: each is written as the event that would tell it again. [`NormalizedEncoder`] follows the plan: one item and one part at
-//! a time, each written as far as the message has grown, the next when the one before is over.
+//! Both modes write the same objects ([`body`]) from the message as it has grown so far, and both keep an
+//! [`OutputPlan`]: the items of the output and the blocks in each. They differ in their source of output.
+//! [`LosslessEncoder`] follows the events: each is written as the wire event it came from. [`NormalizedEncoder`]
+//! follows the plan: one item and one part at a time, each written as far as the message has grown, the next when the
+//! one before has ended.
 //!
-//! A whole body is the response object that closes such a stream.
+//! A complete body is the response object that closes such a stream.
 
 mod body;
 mod lossless;
@@ -69,7 +70,7 @@ fn whole(message: &Message, options: &EncodeOptions, out: &mut Vec<u8>) {
     let mut writer = JsonWriter(&mut text);
     let is_normalized = options.is_normalized();
     match message.errors.first() {
-        // The body of a failed request: nothing was answered.
+        // The body of a failed request: there was no response.
         Some(error) if !is_normalized && message.wire_type.is_empty() => {
             body::failure(error, &message.extra, &mut writer)
         }
@@ -84,11 +85,11 @@ fn whole(message: &Message, options: &EncodeOptions, out: &mut Vec<u8>) {
     out.extend_from_slice(text.as_bytes());
 }
 
-/// The events of the wire: numbered, each in one server-sent event.
+/// The frames of the wire: numbered, each in one server-sent event.
 #[derive(Default)]
 struct NumberedFrames {
     sequence: u64,
-    /// Where the number of the last event stands.
+    /// The position of the number of the last event.
     number: Range<usize>,
     stamps: DeltaTemplates,
     scratch: String,
@@ -115,12 +116,12 @@ impl NumberedFrames {
         out.extend_from_slice(self.scratch.as_bytes());
     }
 
-    /// Keeps the event that was written last, which told a delta of the block and nothing else.
+    /// Keeps the event that was written last, which held a delta of the block and nothing else.
     fn keep(&mut self, block: BlockId, piece: &WrittenDelta<'_>) {
         self.stamps.keep_numbered(block, self.scratch.as_bytes(), piece, Some(self.number.clone()));
     }
 
-    /// Tells a delta as the one before it of the same block; false if it is told otherwise.
+    /// Writes a delta in the frame of the one before it of the same block; returns false if there is no such frame.
     fn repeat(&mut self, event: &Event<'_>, out: &mut Vec<u8>) -> bool {
         let is_told = self.stamps.repeat_numbered(event, self.sequence, out);
         self.sequence += u64::from(is_told);

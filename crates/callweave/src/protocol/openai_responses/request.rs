@@ -1,7 +1,7 @@
 //! Requests of OpenAI Responses and compatible servers.
 //!
-//! Every item is a message of its own, so that its place, its id and its status come back. Whoever needs whole turns
-//! joins them.
+//! Every item is a message of its own, to preserve its position, its id and its status. Consumers that need complete
+//! turns join them.
 
 mod write;
 
@@ -21,7 +21,7 @@ pub(super) const CODING: RequestCoding =
 
 const NAME: &str = PROTOCOL.name;
 
-/// Whose encrypted thoughts these are.
+/// The issuer of the encrypted reasoning.
 const ISSUER: &str = "openai";
 
 const ROLES: &[(&str, Role)] = &[
@@ -39,7 +39,7 @@ fn read(body: Object) -> Result<Request> {
         request.instructions = MessageContent::text(text);
     }
     if let Some(text) = body.string("input") {
-        // A message of nothing but a text: see `write_input`.
+        // A message of a bare text: see `write_input`.
         let mut bare = RequestMembers::new(Object::new());
         bare.note_absence("type");
         bare.note_absence("role");
@@ -83,7 +83,7 @@ fn read(body: Object) -> Result<Request> {
     Ok(request)
 }
 
-/// It stays.
+/// Reads the compaction settings, which also stay in the body.
 fn read_compaction(body: &RequestMembers) -> Option<CompactionSettings> {
     let all = body.peek("context_management")?.as_array()?;
     let one = all.iter().find(|one| one["type"] == "compaction")?;
@@ -164,7 +164,7 @@ fn read_part(part: Value, role: Role) -> ContentPart {
     let Some(body) = body else {
         return ContentPart::opaque(NAME, &word, part.into_object().into());
     };
-    // A text with the word of another role stays what it is.
+    // A text with the part type of another role keeps it.
     part.constant("type", usual);
     ContentPart { retained: part.rest(NAME), ..ContentPart::new(body) }
 }
@@ -216,7 +216,7 @@ fn read_reasoning(item: &mut RequestMembers) -> PartKind {
     })
 }
 
-/// Texts in a list of parts. What is not written again just so stays as well.
+/// Reads texts in a list of parts. A list that would be written differently also stays in the item.
 fn read_texts(item: &mut RequestMembers, path: &str, word: &str) -> Option<Vec<String>> {
     let list = item.peek(path)?.as_array()?;
     let texts: Vec<String> =
@@ -236,7 +236,7 @@ fn write_texts(texts: &[String], word: &str) -> Value {
     texts.iter().map(|text| Value::object([("type", word.into()), ("text", text.as_str().into())])).collect()
 }
 
-/// Groups stand among the tools, not inside groups.
+/// The depth of a tool: groups are among the tools, not inside groups.
 #[derive(Clone, Copy, PartialEq)]
 enum ToolDepth {
     Outer,

@@ -1,7 +1,7 @@
 //! The events of a stream.
 //!
-//! Clients get one block at a time ([`SerializingEncoder`]), numbered from 0; the same protocol gets its own numbers back. What
-//! is told of the answer beside its content waits for the `message_delta` that ends it, or comes in one of its own
+//! Clients get one block at a time ([`SerializingEncoder`]), numbered from 0; the same protocol gets its own numbers
+//! back. Fields of the response beside its content wait for the `message_delta` that ends it, or come in a separate one
 //! if more content follows.
 
 use super::super::{
@@ -24,7 +24,7 @@ use crate::json::{JsonWriter, MemberPaths, each_member};
 use crate::message::Usage;
 use crate::upstream::UpstreamError;
 
-/// Members of the answer that stand beside the `delta` of a `message_delta`, not in it.
+/// Members of the response that are beside the `delta` of a `message_delta`, not in it.
 const BESIDE: &[&str] = &["context_management"];
 
 pub(super) fn encoder(options: &EncodeOptions) -> Box<dyn StreamEncoder> {
@@ -35,7 +35,7 @@ pub(super) fn encoder(options: &EncodeOptions) -> Box<dyn StreamEncoder> {
     )
 }
 
-/// What is kept of the answer.
+/// The state of the response.
 #[derive(Default)]
 struct AnthropicStream {
     manner: EncodeContext,
@@ -43,15 +43,15 @@ struct AnthropicStream {
     model: String,
     /// A `message_start` that waits for its usage.
     start: Option<MessageStart>,
-    /// Token counts that wait for a `message_delta`, and those that were told last; empty if there are none.
+    /// Token counts that wait for a `message_delta`, and the last emitted ones; empty if there are none.
     usage: String,
     emitted_usage: String,
     /// All token counts so far.
     counts: Option<Usage>,
-    /// What else waits for it.
+    /// The other fields that wait for a `message_delta`.
     answer: MemberPaths,
     blocks: Vec<OpenAnthropicBlock>,
-    /// Numbers of cut calls that may have been cut by the end of the input, and so without a word of the wire's.
+    /// Numbers of truncated calls; if the end of the input truncated them, the wire had no end for them.
     cut: Vec<i64>,
     next_index: i64,
     ids: UniqueCallIds,
@@ -63,17 +63,17 @@ struct AnthropicStream {
 
 struct MessageStart {
     extra: MemberPaths,
-    /// The answer was started before, and goes on under another name.
+    /// Whether the response was started before, and continues with another id or model.
     is_again: bool,
     is_named: bool,
 }
 
-/// A block that is open.
+/// An open block.
 struct OpenAnthropicBlock {
     block: BlockId,
     index: i64,
     form: AnthropicBlockForm,
-    /// What came with its start, and then what waits for its next delta.
+    /// The fields of its start, and then the fields that wait for its next delta.
     extra: MemberPaths,
     is_told: bool,
 }
@@ -90,7 +90,7 @@ enum AnthropicBlockForm {
         name: String,
         arguments: ArgumentPieces,
     },
-    /// Whole, as the wire says it.
+    /// Complete, in the wire's own form.
     Fixed(String),
 }
 
@@ -151,14 +151,14 @@ impl StreamEncoder for AnthropicStream {
             | EventKind::Identity { .. }
             | EventKind::Progress { .. }
             | EventKind::Markup { .. }
-            // The wire has no word for it.
+            // The wire has no form for it.
             | EventKind::Correction { .. } => {}
         }
     }
 }
 
 impl AnthropicStream {
-    /// Writes what has waited for this event.
+    /// Writes the output that has waited for this event.
     fn settle(&mut self, body: &EventKind<'_>, out: &mut Vec<u8>) {
         if !self.cut.is_empty() && !matches!(body, EventKind::Notice(_)) {
             let cut = std::mem::take(&mut self.cut);
@@ -171,7 +171,7 @@ impl AnthropicStream {
             EventKind::Usage { .. } | EventKind::Notice(_) => {}
             EventKind::Extra { scope: EventScope::Response, .. }
             | EventKind::Identity { scope: EventScope::Response, .. } => {}
-            // The block itself tells which model goes on.
+            // The block itself names the model that continues.
             EventKind::BlockStart { kind: BlockKind::Opaque { .. }, wire_type, .. }
                 if start.is_again && wire_type == FALLBACK =>
             {
@@ -206,8 +206,7 @@ impl AnthropicStream {
         paths
     }
 
-    /// Whether a member that only this protocol knows is written. What is read has another type there than clients
-    /// expect.
+    /// Whether an extra field is written. A field with the name of a read member has a type that clients do not expect.
     fn writes(&self, path: &str) -> bool {
         self.manner.keeps() && path != "type" && !(self.manner.is_normalized() && READ.contains(&path))
     }
@@ -231,7 +230,7 @@ impl AnthropicStream {
         let Some(MessageStart { extra: members, is_named, .. }) = self.start.take() else { return };
         let is_normalized = self.manner.is_normalized();
         if !is_named && usage.is_none() {
-            // Nobody said that a message begins: an error, or the middle of a stream.
+            // The input has no start of a message: an error, or the middle of a stream.
             let later = std::mem::replace(&mut self.answer, members);
             later.iter().for_each(|(path, value)| self.answer.set(path, value));
             return;
@@ -303,7 +302,7 @@ impl AnthropicStream {
                 self.emit_block(block, None, out);
                 let Some(open) = self.open(block) else { return };
                 if calls_itself(path, value) {
-                    // Clients would not know what grows by it.
+                    // Clients would not know such a delta.
                     let index = Some(open.index).filter(|_| !is_normalized);
                     return index.into_iter().for_each(|index| self.put_complete_delta(index, value, out));
                 }
@@ -314,7 +313,7 @@ impl AnthropicStream {
                     open.extra.set(path, value.as_str());
                 }
             }
-            // Of a block that is over, or of none: clients would look for an open one.
+            // It belongs to an ended block, or to none: clients would look for an open one.
             EventScope::Choice | EventScope::Item(_) if is_normalized => {}
             EventScope::Choice | EventScope::Item(_) => {
                 let index = self.next_index - 1;
@@ -343,7 +342,7 @@ impl AnthropicStream {
             BlockKind::Reasoning(ReasoningForm::Raw | ReasoningForm::Summary) => {
                 AnthropicBlockForm::Thinking { is_signed: false }
             }
-            // A client would take for its own what another provider has run.
+            // A client would run a call that another provider has already run.
             BlockKind::ToolCall { call: CallKind::Builtin, .. } if !keeps => return,
             BlockKind::ToolCall { id, is_made, name, call } => AnthropicBlockForm::Call {
                 wire_type: if keeps && !wire_type.is_empty() { wire_type.as_ref() } else { TOOL_USE }
@@ -355,7 +354,7 @@ impl AnthropicStream {
                 name: name.to_string(),
                 arguments: ArgumentPieces::new(*call, self.manner.mode()),
             },
-            // Nor what nobody has a word for.
+            // A client cannot read content without a wire type, either.
             BlockKind::ToolResult { .. } | BlockKind::Opaque { .. }
                 if !keeps || is_normalized && wire_type.is_empty() =>
             {
@@ -370,7 +369,7 @@ impl AnthropicStream {
             self.flush_news(out);
         }
         let index = index.filter(|_| !is_normalized).unwrap_or(self.next_index);
-        // Nobody needs to hear of a text or a thought without any.
+        // An empty text or empty reasoning need not be written.
         let waits = match form {
             AnthropicBlockForm::Text | AnthropicBlockForm::Thinking { .. } => is_normalized,
             AnthropicBlockForm::Redacted => true,
@@ -383,7 +382,7 @@ impl AnthropicStream {
         }
     }
 
-    /// Writes the start of a block, if it has not been written; `data` are the encrypted thoughts.
+    /// Writes the start of a block, if it has not been written; `data` is the encrypted reasoning.
     fn emit_block(&mut self, block: BlockId, data: Option<&str>, out: &mut Vec<u8>) {
         let is_normalized = self.manner.is_normalized();
         let Some(at) = self.blocks.iter().rposition(|open| open.block == block) else { return };
@@ -392,7 +391,7 @@ impl AnthropicStream {
             return;
         }
         if let (AnthropicBlockForm::Redacted, None, true) = (&form, data, is_normalized) {
-            // What is shown of it is a thought.
+            // Visible text makes it plain reasoning.
             *form = AnthropicBlockForm::Thinking { is_signed: false };
         }
         let (index, form, members) = (*index, &*form, std::mem::take(members));
@@ -476,7 +475,7 @@ impl AnthropicStream {
         open.extra.clear();
     }
 
-    /// Writes what waits for a block, in a delta that adds nothing else.
+    /// Writes the waiting fields of a block, in a delta that adds nothing else.
     fn write_members(&mut self, block: BlockId, out: &mut Vec<u8>) {
         if self.open(block).is_some_and(|open| open.is_told && !open.extra.is_empty()) {
             self.grow(block, "", out);
@@ -497,7 +496,7 @@ impl AnthropicStream {
             let Some(open) = self.open(block) else { return };
             let is_apt = match &open.form {
                 AnthropicBlockForm::Thinking { .. } => hangs(ReasoningForm::Raw, kind, value),
-                // What is encrypted begins the block.
+                // Encrypted data is part of the block's start.
                 AnthropicBlockForm::Redacted => {
                     let is_late = kind == AttachmentKind::Encrypted && open.is_told;
                     hangs(ReasoningForm::Redacted, kind, value) && !is_late
@@ -555,7 +554,7 @@ impl AnthropicStream {
         if let AnthropicBlockForm::Thinking { is_signed: false } = form
             && !self.manner.keeps()
         {
-            // Clients give a thought back only if it was signed, with whatever.
+            // Clients send reasoning back only if it has a signature, even an empty one.
             put_delta(&mut self.frame, index, SIGNATURE_DELTA, out, |writer| {
                 writer.text_member(SIGNATURE, "")
             });
@@ -593,7 +592,7 @@ impl AnthropicStream {
         }
     }
 
-    /// Writes what waits for a `message_delta`, if anything does.
+    /// Writes the fields that wait for a `message_delta`, if there are any.
     fn flush_news(&mut self, out: &mut Vec<u8>) {
         if !self.usage.is_empty() || !self.answer.is_empty() {
             self.write_end(None, out);
@@ -602,7 +601,7 @@ impl AnthropicStream {
 
     fn write_end(&mut self, stop_reason: Option<&str>, out: &mut Vec<u8>) {
         let answer = std::mem::take(&mut self.answer);
-        // Clients look for counts in every one; equal ones say nothing new.
+        // Clients look for counts in every `message_delta`; unchanged ones are repeated.
         if !self.usage.is_empty() {
             std::mem::swap(&mut self.emitted_usage, &mut self.usage);
             self.usage.clear();
@@ -639,7 +638,7 @@ impl AnthropicStream {
         put(&mut self.frame, name, out, members);
     }
 
-    /// Writes a delta that is whole.
+    /// Writes a complete delta.
     fn put_complete_delta(&mut self, index: i64, value: &JsonText<'_>, out: &mut Vec<u8>) {
         self.put("content_block_delta", out, |writer| {
             writer.key("index");
@@ -648,7 +647,7 @@ impl AnthropicStream {
         });
     }
 
-    /// Writes an event that is whole.
+    /// Writes a complete event.
     fn put_raw(&mut self, name: &str, value: &JsonText<'_>, out: &mut Vec<u8>) {
         self.frame.clear();
         let mut writer = JsonWriter(&mut self.frame);
@@ -674,7 +673,7 @@ fn put(frame: &mut String, name: &str, out: &mut Vec<u8>, members: impl FnOnce(&
     out.extend_from_slice(frame.as_bytes());
 }
 
-/// Writes a delta of the block of that number.
+/// Writes a delta of the block with that number.
 fn put_delta(
     frame: &mut String,
     index: i64,

@@ -1,4 +1,4 @@
-//! The whole message, or the body of an error.
+//! The complete message, or the body of an error.
 
 use super::super::{CITATIONS, DATA, MESSAGE, REDACTED_THINKING, SIGNATURE, TEXT, THINKING, TOOL_USE, USAGE};
 use super::{INCOMPLETE, NO_USAGE, READ, answers, stop_reason, write_block, write_error, write_usage};
@@ -7,7 +7,7 @@ use crate::event::{AttachmentKind, CallKind, JsonText, ReasoningForm};
 use crate::json::{JsonWriter, MemberPaths};
 use crate::message::{Attachment, Block, BlockContent, Message};
 
-/// Writes the whole message, or the body of an error.
+/// Writes the complete message, or the body of an error.
 pub(super) fn write(message: &Message, options: &EncodeOptions, out: &mut Vec<u8>) {
     let is_normalized = options.is_normalized();
     let keeps = !is_normalized || message.wire_type == MESSAGE;

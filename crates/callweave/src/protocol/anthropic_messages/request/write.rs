@@ -112,7 +112,7 @@ fn write_reasoning(request: &mut Request, body: &mut Object, writing: &RequestWr
         }
         return;
     }
-    // Who does not decide by itself is told how much.
+    // A model without adaptive reasoning gets a fixed budget.
     if reasoning.mode == Some(ReasoningMode::Adaptive) {
         reasoning.mode = Some(ReasoningMode::On);
     }
@@ -131,7 +131,7 @@ fn write_reasoning(request: &mut Request, body: &mut Object, writing: &RequestWr
     }
 }
 
-/// Whether the model waits for results of calls that no thought of its own leads to.
+/// Whether the model waits for results of calls without reasoning of its own before them.
 fn is_thoughtless(messages: &[Value]) -> bool {
     let first = |message: &Value| message["content"].as_array().and_then(|blocks| blocks.first().cloned());
     let is_waiting = messages.last().and_then(first).is_some_and(|block| block["type"] == "tool_result");
@@ -140,7 +140,8 @@ fn is_thoughtless(messages: &[Value]) -> bool {
         && said.is_some_and(|block| !block["type"].as_str().is_some_and(|word| word.ends_with("thinking")))
 }
 
-/// Calls that no thought leads to, and a tool that must be called, are refused beside thinking that is switched on.
+/// Takes thinking out of the body where it would be refused: after calls without reasoning, and beside a tool that must
+/// be called.
 fn settle_thinking(request: &mut Request, body: &mut Object, is_thoughtless: bool) {
     let is_forced = body["tool_choice"].get("type").is_some_and(|word| *word == "any" || *word == "tool");
     let is_on = body["thinking"].get("type").is_some_and(|word| *word == "enabled");
@@ -151,7 +152,7 @@ fn settle_thinking(request: &mut Request, body: &mut Object, is_thoughtless: boo
     }
 }
 
-/// Newer models, and those that think, choose tokens in their own way.
+/// Takes out sampling settings that newer models, and models with thinking switched on, refuse.
 fn settle_sampling(request: &mut Request, body: &mut Object) {
     let model = body["model"].as_str().unwrap_or_default();
     let version = version(model);
@@ -209,7 +210,7 @@ fn write_message(mut message: RequestMessage, writing: &mut RequestWriting<'_>) 
     object.into()
 }
 
-/// One text, or a list of blocks.
+/// Writes one text, or a list of blocks.
 fn write_content(content: MessageContent, is_text: bool, writing: &mut RequestWriting<'_>) -> Option<Value> {
     let MessageContent { mut parts, form } = content;
     if is_text && let [ContentPart { body: PartKind::Text(text), .. }] = parts.as_mut_slice() {
@@ -221,7 +222,7 @@ fn write_content(content: MessageContent, is_text: bool, writing: &mut RequestWr
         return None;
     }
     let mut blocks: Vec<Value> = parts.into_iter().filter_map(|part| write_block(part, writing)).collect();
-    // All that was said is lost, and nothing at all is refused.
+    // All content is lost, and an empty message is refused.
     if blocks.is_empty() && !writing.is_lossless {
         blocks.push(Value::object([("type", "text".into()), ("text", "(left out)".into())]));
     }
@@ -257,7 +258,7 @@ fn write_block(mut part: ContentPart, writing: &mut RequestWriting<'_>) -> Optio
                 ContentForm::List => false,
                 ContentForm::Any => true,
             };
-            // One level: a result in a result is opaque.
+            // Only one level: a result in a result is opaque.
             put(&mut block, "content", write_content(result.content, is_text, writing));
             put(&mut block, "is_error", result.is_error.filter(|is_error| *is_error || writing.is_lossless));
         }
@@ -268,7 +269,7 @@ fn write_block(mut part: ContentPart, writing: &mut RequestWriting<'_>) -> Optio
         }
         PartKind::Opaque(word) => return writing.opaque(&word, part.retained, NAME),
     }
-    // A thought cannot be marked; the mark is a loss.
+    // Reasoning cannot be marked; the mark is a loss.
     if !block["type"].as_str().is_some_and(|word| word.ends_with("thinking")) || writing.is_lossless {
         write_cache(part.cache.take(), &mut block);
     }
@@ -327,7 +328,7 @@ fn write_media(media: Media, block: &mut Object, writing: &mut RequestWriting<'_
     Some(())
 }
 
-/// A thought without this provider's signature would be refused.
+/// Writes reasoning. Without this provider's signature it would be refused.
 fn write_reasoning_block(
     mut thought: RequestReasoning,
     part: &mut ContentPart,

@@ -1,7 +1,7 @@
 //! The messages of an AWS event stream.
 //!
-//! Clients get one block at a time ([`SerializingEncoder`]), numbered from 0; the same protocol gets its own numbers back. What is
-//! told of the answer beside its content waits for the end: `messageStop` tells why the model stopped, and `metadata`
+//! Clients get one block at a time ([`SerializingEncoder`]), numbered from 0; the same protocol gets its own numbers
+//! back. Fields of the response beside its content wait for the end: `messageStop` has the stop reason, and `metadata`
 //! after it all the rest.
 
 use super::super::{EVENTS, OUTPUT, REASONING, REDACTED, SIGNATURE, TEXT, TOOL_RESULT, TOOL_USE, USAGE};
@@ -22,7 +22,7 @@ use crate::message::Usage;
 use crate::protocol::error::IN_AMAZON_STREAMS;
 use crate::upstream::UpstreamError;
 
-/// Members of the answer that come with the reason to stop, and those that come after it.
+/// Members of the response that come with the stop reason, and members that come after it.
 const WITH_STOP: &[&str] = &["additionalModelResponseFields"];
 const WITH_METADATA: &[&str] = &["metrics", "trace", "performanceConfig", "serviceTier"];
 
@@ -34,16 +34,16 @@ pub(super) fn encoder(options: &EncodeOptions) -> Box<dyn StreamEncoder> {
     )
 }
 
-/// What is kept of the answer.
+/// The state of the response.
 #[derive(Default)]
 struct ConverseStream {
     manner: EncodeContext,
-    /// What waits for `messageStop`, and what for `metadata`.
+    /// The fields that wait for `messageStop`, and for `metadata`.
     stop: MemberPaths,
     metadata: MemberPaths,
     counts: Option<Usage>,
     blocks: Vec<OpenConverseBlock>,
-    /// Numbers of cut calls that may have been cut by the end of the input, and so without a word of the wire's.
+    /// Numbers of truncated calls; if the end of the input truncated them, the wire had no end for them.
     cut: Vec<i64>,
     next_index: i64,
     ids: UniqueCallIds,
@@ -53,12 +53,12 @@ struct ConverseStream {
     text: String,
 }
 
-/// A block that is open.
+/// An open block.
 struct OpenConverseBlock {
     block: BlockId,
     index: i64,
     form: ConverseBlockForm,
-    /// Whether the wire has heard of it.
+    /// Whether it has been written.
     is_told: bool,
 }
 
@@ -66,7 +66,7 @@ enum ConverseBlockForm {
     Text,
     Reasoning(ReasoningForm),
     Call(ArgumentPieces),
-    /// Told whole.
+    /// Written complete.
     Fixed,
 }
 
@@ -108,7 +108,7 @@ impl StreamEncoder for ConverseStream {
             | EventKind::Extra { .. }
             | EventKind::ItemStart { .. }
             | EventKind::ItemEnd { .. }
-            // The wire has no word for these.
+            // The wire has no form for these.
             | EventKind::Identity { .. }
             | EventKind::Progress { .. }
             | EventKind::Markup { .. }
@@ -121,7 +121,7 @@ impl ConverseStream {
     fn start(&mut self, wire_type: &str, members: Option<&JsonText<'_>>, out: &mut Vec<u8>) {
         let mut beside = MemberPaths::default();
         each_member(members.filter(|_| self.manner.keeps()), |path, value| {
-            // A whole answer tells all of it at once.
+            // A complete response has all of it at once.
             match path {
                 _ if WITH_STOP.contains(&path) => self.stop.set(path, value),
                 _ if WITH_METADATA.contains(&path) => self.metadata.set(path, value),
@@ -153,7 +153,7 @@ impl ConverseStream {
         let form = match kind {
             BlockKind::Text | BlockKind::Refusal => ConverseBlockForm::Text,
             BlockKind::Reasoning(form) => ConverseBlockForm::Reasoning(*form),
-            // A client would take for its own what another provider has run.
+            // A client would run a call that another provider has already run.
             BlockKind::ToolCall { call: CallKind::Builtin, .. } if !keeps => return,
             BlockKind::ToolCall { id, is_made, name, call } => {
                 let id = match is_normalized {
@@ -168,7 +168,7 @@ impl ConverseStream {
             {
                 return;
             }
-            // One that was cut may not say what it answers.
+            // A truncated result may lack the id of its call.
             BlockKind::ToolResult { call: None, .. } if is_normalized => return,
             BlockKind::ToolResult { call, value } => {
                 if let Some(call) = call {
@@ -185,7 +185,7 @@ impl ConverseStream {
                 ConverseBlockForm::Fixed
             }
         };
-        // Text and thoughts begin with their first delta.
+        // Text and reasoning begin with their first delta.
         let is_told =
             matches!(form, ConverseBlockForm::Call(_) | ConverseBlockForm::Fixed) || !start.is_empty();
         if is_told {
@@ -210,7 +210,7 @@ impl ConverseStream {
         self.blocks.iter_mut().rev().find(|open| open.block == block)
     }
 
-    /// The number of a block, of which the wire hears now.
+    /// Returns the number of a block and marks it as written.
     fn told_index(&mut self, block: BlockId) -> Option<i64> {
         let open = self.open(block)?;
         let (index, is_told) = (open.index, std::mem::replace(&mut open.is_told, true));
@@ -290,7 +290,7 @@ impl ConverseStream {
         let Some(at) = self.blocks.iter().rposition(|open| open.block == block) else { return };
         let OpenConverseBlock { index, form, is_told, .. } = self.blocks.remove(at);
         let is_normalized = self.manner.is_normalized();
-        // What ends after the answer's last word was never said to end.
+        // A block that ends after the last event of the response had no end on the wire.
         let is_unsaid = !is_normalized && self.metadata.get(USAGE).is_some();
         let is_truncated = completion != BlockCompletion::Complete && !is_normalized;
         if !is_told || is_unsaid {
@@ -325,7 +325,7 @@ impl ConverseStream {
         match scope {
             EventScope::Response if WITH_STOP.contains(&path) => self.stop.set(path, value.as_str()),
             EventScope::Response if self.manner.is_normalized() && !WITH_METADATA.contains(&path) => {}
-            // An event that nobody knows.
+            // An unknown event.
             EventScope::Response if !WITH_METADATA.contains(&path) && is_event(path, value) => {
                 self.payload.clear();
                 JsonWriter(&mut self.payload).raw(value.as_str());
@@ -344,7 +344,7 @@ impl ConverseStream {
         }
     }
 
-    /// Writes what only this protocol knows of a block. An object in a delta would be content.
+    /// Writes an extra field of a block. An object in a delta would be content.
     fn put_extra(&mut self, index: i64, path: &str, value: &JsonText<'_>, out: &mut Vec<u8>) {
         let is_inside = path.contains('.') || !value.as_str().trim_ascii_start().starts_with('{');
         self.put("contentBlockDelta", out, |writer| {
@@ -445,7 +445,7 @@ fn write_input(piece: &mut WrittenDelta<'_>, writer: &mut JsonWriter<'_>) {
     writer.end_object();
 }
 
-/// Whether a value of the answer is an event of its own.
+/// Whether a field of the response is an event of its own.
 fn is_event(name: &str, value: &JsonText<'_>) -> bool {
     let is_object = value.as_str().trim_ascii_start().starts_with('{');
     is_object && !name.contains('.') && name.len() < usize::from(u8::MAX) && !EVENTS.contains(&name)

@@ -1,4 +1,4 @@
-//! The whole answer, or the body of an error.
+//! The complete response, or the body of an error.
 
 use super::super::{
     CITATIONS, CONTENT, ERRORS, OUTPUT, REASONING, REASONING_TEXT, REDACTED, SIGNATURE, TEXT, TOOL_RESULT,
@@ -14,7 +14,7 @@ use crate::json::{JsonWriter, MemberPaths};
 use crate::message::{Block, BlockContent, Message};
 use crate::upstream::UpstreamError;
 
-/// Writes the whole answer, or the body of an error.
+/// Writes the complete response, or the body of an error.
 pub(super) fn write(message: &Message, options: &EncodeOptions, out: &mut Vec<u8>) {
     let is_normalized = options.is_normalized();
     let keeps = !is_normalized || message.wire_type == OUTPUT;
@@ -75,7 +75,7 @@ pub(super) fn write(message: &Message, options: &EncodeOptions, out: &mut Vec<u8
     out.extend_from_slice(text.as_bytes());
 }
 
-/// The body of a failed request names the exception with a capital.
+/// Writes the body of a failed request, which names the exception with a capital.
 fn whole_error(error: &UpstreamError<'_>, is_normalized: bool, writer: &mut JsonWriter<'_>) {
     if !is_normalized {
         return write_error(error, is_normalized, writer);
@@ -111,7 +111,7 @@ fn complete_content(blocks: &[Block], mode: EncodeMode, keeps: bool) -> String {
     text
 }
 
-/// Adds what the block holds to its members; false if it cannot be said.
+/// Adds the content of the block to its members; returns false if it cannot be expressed.
 fn complete_block(
     block: &Block,
     mode: EncodeMode,

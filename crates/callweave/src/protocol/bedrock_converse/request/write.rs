@@ -32,7 +32,7 @@ pub(super) fn write(request: &mut Request, writing: &mut RequestWriting<'_>) -> 
         body.insert("messages", messages);
     }
     write_tools(request, has_calls, &mut body, writing);
-    // It is named in the URL.
+    // The model is named in the URL.
     let model = request.model.take().unwrap_or_default();
     if !writing.is_lossless {
         settle_thinking(request, &model, has_calls, &mut body);
@@ -65,7 +65,7 @@ pub(super) fn write(request: &mut Request, writing: &mut RequestWriting<'_>) -> 
         put(&mut body, "additionalModelRequestFields.thinking.budget_tokens", reasoning.budget.take());
         put(&mut body, "additionalModelRequestFields.output_config.effort", reasoning.effort.take());
     }
-    // There is no member for it but that of one maker's models.
+    // Only Anthropic's models have a member for it.
     if !writing.is_lossless
         && !is_of_other_maker(&model)
         && body.get("toolConfig").is_some()
@@ -86,7 +86,7 @@ pub(super) fn write(request: &mut Request, writing: &mut RequestWriting<'_>) -> 
     if matches!(request.format, Some(OutputFormat::Text)) {
         request.format = None;
     }
-    // It stays where it was read.
+    // It stays in the member it was read from.
     if writing.is_lossless {
         request.parallel_calls = None;
     }
@@ -97,8 +97,8 @@ pub(super) fn write(request: &mut Request, writing: &mut RequestWriting<'_>) -> 
     body
 }
 
-/// Writes how the model is to think as its maker takes it: Anthropic's models have a budget beside the other settings,
-/// or an effort; Nova has an effort of its own; others are not asked.
+/// Writes the reasoning settings in the form of the model's maker: Anthropic's models have a budget beside the other
+/// settings, or an effort; Nova has an effort of its own; other models get none.
 fn settle_thinking(request: &mut Request, model: &str, has_calls: bool, body: &mut Object) {
     let is_forced = body["toolConfig"].get("toolChoice").is_some_and(|choice| choice.get("auto").is_none());
     let reasoning = &mut request.reasoning;
@@ -119,7 +119,7 @@ fn settle_thinking(request: &mut Request, model: &str, has_calls: bool, body: &m
         return;
     }
     let field = |name: &str| format!("additionalModelRequestFields.{name}");
-    // A name of one's own says nothing of the model behind it, and the caller knows.
+    // A custom name does not identify the model behind it, so the caller's settings are passed on.
     if !model.contains("claude") {
         let mode = reasoning.mode.take().or_else(|| reasoning.budget.is_some().then_some(ReasoningMode::On));
         put(body, &field("thinking.type"), mode.map(ReasoningMode::word));
@@ -141,14 +141,14 @@ fn settle_thinking(request: &mut Request, model: &str, has_calls: bool, body: &m
         );
         return settle_sampling(request, body);
     }
-    // Who does not decide by itself is told how much.
+    // A model without adaptive reasoning gets a fixed budget.
     if reasoning.mode == Some(ReasoningMode::Adaptive) {
         reasoning.mode = Some(ReasoningMode::On);
     }
     if let Some(budget) = effort::take_budget(reasoning).and_then(|tokens| tokens.as_u64()) {
         let most = request.max_tokens.as_ref().and_then(Number::as_u64);
         let most = most.or_else(|| max_output(model)).unwrap_or(2 * budget.max(8192));
-        // Beside a tool that must be called, and after calls that no thought led to, thinking is refused.
+        // Thinking is refused beside a tool that must be called, and after calls without reasoning.
         let is_refused = is_forced || has_calls && !thinks_before_calls(body);
         match budget_within(budget, most).filter(|_| budget > 0 && !is_refused) {
             Some(budget) => {
@@ -163,7 +163,7 @@ fn settle_thinking(request: &mut Request, model: &str, has_calls: bool, body: &m
     settle_sampling(request, body);
 }
 
-/// Models that think choose tokens in their own way.
+/// Takes out sampling settings that models with thinking switched on refuse.
 fn settle_sampling(request: &mut Request, body: &mut Object) {
     let fields = body.get("additionalModelRequestFields");
     let thinks =
@@ -172,7 +172,7 @@ fn settle_sampling(request: &mut Request, body: &mut Object) {
         let sampling = &mut request.sampling;
         let is_one = |own: &Number| own.as_f64() == Some(1.0);
         let is_wide = |own: &Number| own.as_f64().is_some_and(|own| (0.95..=1.0).contains(&own));
-        // What stays behind is named as lost.
+        // Settings that remain in the request are reported as lost.
         let refused = (
             sampling.temperature.take_if(|own| !is_one(own)),
             sampling.top_p.take_if(|own| !is_wide(own)),
@@ -184,7 +184,7 @@ fn settle_sampling(request: &mut Request, body: &mut Object) {
     }
 }
 
-/// Whether the calls that wait for results were thought about.
+/// Whether the calls that wait for results had reasoning before them.
 fn thinks_before_calls(body: &Object) -> bool {
     let Some(messages) = body["messages"].as_array() else { return true };
     let first = |message: &Value| message["content"].as_array().and_then(|blocks| blocks.first().cloned());
@@ -195,7 +195,7 @@ fn thinks_before_calls(body: &Object) -> bool {
 
 fn write_tools(request: &mut Request, has_calls: bool, body: &mut Object, writing: &mut RequestWriting<'_>) {
     if request.tool_choice == Some(ToolChoice::None) && !has_calls {
-        // There is no such word: without tools nothing can be called. A conversation with calls must have some.
+        // There is no such choice: without tools nothing can be called. A conversation with calls must have some.
         request.tools.clear();
         request.tool_choice = None;
         return;
@@ -213,7 +213,7 @@ fn write_tools(request: &mut Request, has_calls: bool, body: &mut Object, writin
     put(body, "toolConfig.tools", has_tools.then_some(tools));
     if has_tools || writing.is_lossless {
         let choice = request.tool_choice.take();
-        // These models know no such word.
+        // These models do not know this choice.
         let is_refused = |choice: &ToolChoice| {
             let model = request.model.as_deref().unwrap_or_default();
             *choice == ToolChoice::Required
@@ -269,14 +269,14 @@ fn write_tool(mut tool: RequestTool, writing: &mut RequestWriting<'_>) -> Option
     }
 }
 
-/// Names of documents, each once in a request.
+/// Names of documents, unique in a request.
 #[derive(Default)]
 struct DocumentNames {
     taken: HashSet<String>,
 }
 
 impl DocumentNames {
-    /// A name of letters, digits, single spaces, hyphens and brackets, without its ending.
+    /// Returns a name of letters, digits, single spaces, hyphens and brackets, without its file extension.
     fn next(&mut self, name: Option<&str>) -> String {
         let name = name.map_or("document", |name| name.rsplit_once('.').map_or(name, |(stem, _)| stem));
         let mut clean = String::with_capacity(name.len());
@@ -320,7 +320,7 @@ fn write_message(
         if has("document") && !has("text") && !writing.is_lossless {
             blocks.push(Value::object([("text", ".".into())]));
         }
-        // All that was said is lost, and nothing at all is refused.
+        // All content is lost, and an empty message is refused.
         if blocks.is_empty() && !writing.is_lossless {
             blocks.push(left_out());
         }
@@ -331,7 +331,7 @@ fn write_message(
     object.into()
 }
 
-/// What stands where all that was said is lost.
+/// The placeholder where all content is lost.
 fn left_out() -> Value {
     Value::object([("text", "(left out)".into())])
 }
@@ -344,7 +344,7 @@ fn write_blocks(
     let mut blocks = Vec::with_capacity(parts.len());
     for mut part in parts {
         let mut mark = part.cache.take();
-        // In a result there is no place for marks: they stand behind it.
+        // Marks are not possible inside a result: they come after it.
         if let PartKind::Result(result) = &mut part.body
             && !writing.is_lossless
         {
@@ -413,7 +413,7 @@ fn write_block(
                 parts.insert(0, json);
             }
             if !parts.is_empty() || form == ContentForm::List || !writing.is_lossless {
-                // One level: a result in a result is opaque.
+                // Only one level: a result in a result is opaque.
                 let mut content = write_blocks(parts, names, writing);
                 if content.is_empty() && !writing.is_lossless {
                     content.push(left_out());

@@ -1,4 +1,4 @@
-//! The parts of a content: texts, calls, results, data, and what hangs on each.
+//! The parts of a content: texts, calls, results, data, and the attachments of each.
 
 use crate::encode::objects::{self, is_object};
 use crate::encode::{EncodeMode, WrittenDelta};
@@ -22,7 +22,7 @@ pub(super) fn write_text(
     writer.end_object();
 }
 
-/// A part that holds a call, a result or something opaque.
+/// Writes a part that holds a call, a result or something opaque.
 pub(super) fn write_block(block: &Block, mode: EncodeMode, keeps: bool, writer: &mut JsonWriter<'_>) {
     if !keeps {
         let BlockContent::ToolCall(call) = &block.content else { return };
@@ -36,7 +36,7 @@ pub(super) fn write_block(block: &Block, mode: EncodeMode, keeps: bool, writer: 
             words::EXECUTABLE_CODE => write_part(block, words::EXECUTABLE_CODE, writer, |writer| {
                 match is_object(&call.raw_arguments) {
                     true => writer.raw(&call.raw_arguments),
-                    // The frame was cut off in it.
+                    // The frame was truncated in it.
                     false => writer.raw(&objects::under("code", &call.raw_arguments)),
                 }
             }),
@@ -58,7 +58,7 @@ pub(super) fn write_block(block: &Block, mode: EncodeMode, keeps: bool, writer: 
     }
 }
 
-/// A part: what it holds, and what hangs on it.
+/// Writes a part: its content, attachments and extra fields.
 pub(super) fn write_part(
     block: &Block,
     wire_type: &str,
@@ -73,7 +73,7 @@ pub(super) fn write_part(
     writer.end_object();
 }
 
-/// What hangs on a part.
+/// Writes the attachments and extra fields of a part.
 pub(super) fn write_belongings(block: &Block, is_wanted: impl Fn(&str) -> bool, writer: &mut JsonWriter<'_>) {
     let hung = block.attachments.iter().map(|hung| (hung.wire_type.as_str(), hung.value.as_str()));
     let members = block.extra.iter().map(|(path, value)| (path, value.as_str()));
@@ -81,12 +81,12 @@ pub(super) fn write_belongings(block: &Block, is_wanted: impl Fn(&str) -> bool, 
     write_members(&all, writer);
 }
 
-/// The path of a member of what a part of that word holds.
+/// The path of a member inside the content of a part of that wire type.
 fn inner_path<'p>(wire_type: &str, path: &'p str) -> Option<&'p str> {
     path.strip_prefix(wire_type)?.strip_prefix('.')
 }
 
-/// The object of a call that is told whole; `name` is the key of its name.
+/// Writes the object of a complete call; `name` is the key of its name.
 fn write_call(
     call: &ToolCall,
     name: &str,
@@ -107,7 +107,7 @@ fn write_call(
     let wire_type = if name == "name" { words::FUNCTION_CALL } else { words::TOOL_CALL };
     for (path, value) in block.into_iter().flat_map(|block| block.extra.iter()) {
         match inner_path(wire_type, path) {
-            // What could not be read as a leaf, clients could not either.
+            // Clients cannot read a value that could not be read as a leaf.
             Some(words::PARTIAL_ARGS) if mode == EncodeMode::Normalized => {}
             Some(words::PARTIAL_ARGS) => {
                 writer.key(words::PARTIAL_ARGS);
@@ -129,7 +129,7 @@ pub(super) fn write_call_names(call: &ToolCall, name: &str, mode: EncodeMode, wr
     writer.text_member(name, &call.name);
 }
 
-/// Arguments as they came: those that are no object were a text.
+/// Writes arguments as they came: arguments that are no object were a text.
 fn write_arguments(call: &ToolCall, writer: &mut JsonWriter<'_>) {
     match call.arguments() {
         text if is_object(text) => writer.raw(text),
@@ -137,14 +137,14 @@ fn write_arguments(call: &ToolCall, writer: &mut JsonWriter<'_>) {
     }
 }
 
-/// The arguments of a call that was announced, leaf by leaf.
+/// Writes the arguments of a call that was announced, leaf by leaf.
 pub(super) fn write_leaves(block: &Block, writer: &mut JsonWriter<'_>) {
     let BlockContent::ToolCall(call) = &block.content else { return };
     let is_truncated = call.completion != BlockCompletion::Complete;
     let (mut tape, mut leaves) = (Tape::new(), String::new());
     let mut list = JsonWriter(&mut leaves);
     list.list();
-    // What could not be read as a leaf.
+    // A value that could not be read as a leaf.
     if let Some(odd) = block.extra.get("functionCall.partialArgs") {
         list.raw(odd.as_str());
     }
@@ -168,12 +168,12 @@ pub(super) fn write_leaves(block: &Block, writer: &mut JsonWriter<'_>) {
     });
 }
 
-/// Writes the leaves of an object, each with its path; none where that cannot tell all of it. The last one goes on if
-/// the call was cut in it.
+/// Writes the leaves of an object, each with its path; returns none where leaves cannot express all of it. The last one
+/// continues if the call was truncated in it.
 fn leaf_by_leaf(object: TapeNode<'_>, is_truncated: bool, list: &mut JsonWriter<'_>) -> Option<()> {
     const DEEPEST: usize = 64;
     let mut path = String::from("$");
-    // The values still to come, and how long the path to each container is.
+    // The remaining values of each open container, and the length of the path to it.
     let mut open = vec![(path.len(), children(object)?)];
     while let Some((length, values)) = open.last_mut() {
         path.truncate(*length);
@@ -235,7 +235,7 @@ fn member_step(key: &str) -> Option<String> {
     Some(format!("[{quote}{key}{quote}]"))
 }
 
-/// Google lists the chosen tokens and their rivals apart.
+/// Sets log probabilities in Google's form: chosen tokens and their alternatives in separate lists.
 pub(super) fn set_logprobs<'j>(
     entries: impl Iterator<Item = &'j JsonText<'static>>,
     members: &mut MemberPaths,

@@ -19,29 +19,29 @@ use crate::protocol::gemini_generate_content::{RESPONSE, words};
 use crate::request::is_marked;
 use crate::upstream::UpstreamError;
 
-/// Streams chunks.
+/// The encoder of chunks.
 #[derive(Default)]
 pub(super) struct GeminiStream {
     manner: EncodeContext,
     id: String,
     model: String,
-    /// What waits for the next chunk; no usage is empty.
+    /// The fields and the usage that wait for the next chunk; usage is empty if there is none.
     answer: MemberPaths,
     usage: String,
-    /// All that was counted.
+    /// All token counts so far.
     total: Option<Usage>,
     choices: Vec<OpenCandidate>,
-    /// A call that has begun and of which nothing was written.
+    /// A call that has begun without any output.
     unannounced: Option<(u32, BlockId)>,
-    /// The names changed, and no chunk has said so.
+    /// Whether the id or model changed and no chunk has been written since.
     has_news: bool,
-    /// Why the prompt was blocked.
+    /// The reason why the prompt was blocked.
     blocked: Option<String>,
     has_failed: bool,
-    /// What is reported when all is told.
+    /// The error to report after all content.
     error: Option<UpstreamError<'static>>,
     ids: UniqueCallIds,
-    /// How many chunks this answer has.
+    /// The number of chunks of this response.
     chunks: usize,
     stamps: DeltaTemplates,
     frame: String,
@@ -51,7 +51,7 @@ pub(super) struct GeminiStream {
 #[derive(Default)]
 struct OpenCandidate {
     number: u32,
-    /// What waits for its next chunk; what belongs to its content begins with `content.`.
+    /// The fields that wait for its next chunk; fields of its content begin with `content.`.
     pending: MemberPaths,
     logprobs: Vec<JsonText<'static>>,
     texts: Vec<OpenText>,
@@ -63,12 +63,12 @@ struct OpenCandidate {
 struct OpenText {
     block: BlockId,
     is_reasoning: bool,
-    /// What waits for its next part.
+    /// The fields that wait for its next part.
     members: MemberPaths,
 }
 
 impl GeminiStream {
-    /// Parts are told one after the other.
+    /// Returns the encoder, which gets the parts of a candidate one after the other.
     pub(super) fn boxed(options: &EncodeOptions) -> Box<dyn StreamEncoder> {
         let own = Self { manner: EncodeContext::new(options), ..Self::default() };
         SerializingEncoder::boxed(options, ClientReading::BlockOfEach, own)
@@ -119,7 +119,7 @@ impl StreamEncoder for GeminiStream {
                 self.attach(number, *scope, *kind, wire_type, value, event, out);
             }
             EventKind::Usage { counters, raw, .. } => {
-                // The next chunk tells them.
+                // The next chunk holds them.
                 self.stamps.forget();
                 if !self.usage.is_empty() && !self.manner.is_normalized() {
                     self.flush(out);
@@ -128,7 +128,7 @@ impl StreamEncoder for GeminiStream {
                 self.tell_counts();
             }
             EventKind::Finish { reason, raw } => self.finish(number, *reason, raw.as_deref(), out),
-            // What is held comes before it.
+            // Held content comes before it.
             EventKind::Error(error) if self.manner.is_normalized() => {
                 self.has_failed = true;
                 self.error.get_or_insert_with(|| error.clone().into_owned());
@@ -178,14 +178,14 @@ impl GeminiStream {
         let is_reasoning = match kind {
             BlockKind::Text | BlockKind::Refusal => false,
             BlockKind::Reasoning(_) => true,
-            // Who runs a call itself, and what that gave, clients of others would not understand.
+            // Clients of other protocols would not understand a call that the provider ran itself, nor its result.
             BlockKind::ToolCall { call: CallKind::Builtin, .. } if !keeps => return,
             BlockKind::ToolCall { .. } => {
                 choice.held.take(event);
                 self.unannounced = is_streamed.then_some((event.choice, block));
                 return;
             }
-            // No client would know what to do with such a part.
+            // No client can read such a part.
             BlockKind::Opaque { .. } if is_normalized && wire_type == words::PARTS => return,
             BlockKind::ToolResult { .. } | BlockKind::Opaque { .. } => {
                 if keeps {
@@ -213,7 +213,7 @@ impl GeminiStream {
         let is_normalized = self.manner.is_normalized();
         let Some(choice) = self.choice(number) else { return };
         if let Some(at) = choice.texts.iter().rposition(|text| text.block == block) {
-            // A signature may hang on a part without any text.
+            // A signature may belong to a part without any text.
             if !choice.texts[at].members.is_empty() {
                 self.write_text(number, at, "", out);
             }
@@ -227,7 +227,7 @@ impl GeminiStream {
         match &mut block.content {
             BlockContent::ToolCall(call) if is_normalized => call.id = self.ids.claim(&call.id),
             BlockContent::ToolCall(call) if block.wire_type == words::PARTIAL_ARGS => {
-                // Nothing of it says that it goes on and never does.
+                // Without any arguments, the announcement alone says that it continues and never does.
                 if call.completion == BlockCompletion::Complete || !call.raw_arguments.is_empty() {
                     self.write(number, None, out, &mut |_, writer| write_leaves(&block, writer));
                 }
@@ -239,8 +239,8 @@ impl GeminiStream {
         self.write(number, None, out, &mut |_, writer| write_block(&block, mode, keeps, writer));
     }
 
-    /// Writes that a call has begun whose arguments come leaf by leaf, before anything else is written. Its
-    /// signature stands in the same part; true if the event was that.
+    /// Writes the announcement of a call with arguments that come leaf by leaf, before anything else is written. Its
+    /// signature is in the same part; returns true if the event was that.
     fn announce_before(&mut self, event: &Event<'_>, out: &mut Vec<u8>) -> bool {
         let Some((number, block)) = self.unannounced else { return false };
         let is_signed =
@@ -275,7 +275,7 @@ impl GeminiStream {
         event: &Event<'_>,
         out: &mut Vec<u8>,
     ) {
-        // A signature is worth something only to who gave it, unless a mark tells who that is.
+        // A signature is of value only to its issuer, unless a mark names the issuer.
         if !self.manner.keeps() && !is_marked(value) {
             return;
         }
@@ -320,7 +320,7 @@ impl GeminiStream {
                 }
                 self.set(path, value);
             }
-            // The client knows of no other role.
+            // The client knows no other role.
             EventScope::Choice if path == "content.role" && self.manner.is_normalized() => {}
             EventScope::Choice | EventScope::Item(_) => {
                 if self.choice(number).is_some_and(|choice| choice.pending.get(path).is_some()) {
@@ -340,14 +340,14 @@ impl GeminiStream {
         }
     }
 
-    /// Has the next chunk tell the token counts so far.
+    /// Puts the token counts so far into the next chunk.
     fn tell_counts(&mut self) {
         if let Some(total) = &self.total {
             emit_usage(total, self.manner.keeps(), self.manner.mode(), &mut self.usage);
         }
     }
 
-    /// Keeps a member of the answer for the next chunk.
+    /// Keeps a member of the response for the next chunk.
     fn set(&mut self, path: &str, value: &str) {
         self.blocked = block_reason(path, value).or(self.blocked.take());
         self.answer.set(path, value);
@@ -361,7 +361,7 @@ impl GeminiStream {
             raw if is_normalized => Some(word_for(reason, raw)),
             raw => raw,
         };
-        // A blocked prompt has no candidate: its feedback says why.
+        // A blocked prompt has no candidate: its feedback has the reason.
         let is_blocked = raw.is_some() && self.blocked.as_deref() == raw;
         if is_normalized {
             // Clients look for the counts in the last chunk.
@@ -374,7 +374,7 @@ impl GeminiStream {
         }
     }
 
-    /// Writes an error, which stands alone in its chunk.
+    /// Writes an error, which is alone in its chunk.
     fn write_error(&mut self, error: &UpstreamError<'_>, out: &mut Vec<u8>) {
         if !self.usage.is_empty() || !self.answer.is_empty() {
             self.flush_news(out);
@@ -404,7 +404,7 @@ impl GeminiStream {
         self.manner.options.framing == Some(Framing::JsonValues)
     }
 
-    /// Writes what waits for candidates.
+    /// Writes the waiting fields of candidates.
     fn flush_choices(&mut self, out: &mut Vec<u8>) {
         let waiting: Vec<u32> = self
             .choices
@@ -417,7 +417,8 @@ impl GeminiStream {
         }
     }
 
-    /// Writes what is about to be replaced and nobody has seen. A candidate that has begun meanwhile is told with it.
+    /// Writes fields that are about to be replaced before they were written, with any candidate that has begun
+    /// meanwhile.
     fn flush(&mut self, out: &mut Vec<u8>) {
         match self.choices.iter().find(|choice| !choice.is_told).map(|choice| choice.number) {
             Some(number) => self.write_candidate(number, None, out),
@@ -425,7 +426,7 @@ impl GeminiStream {
         }
     }
 
-    /// Writes a chunk without candidates, if there is something to say.
+    /// Writes a chunk without candidates, if there are waiting fields.
     fn flush_news(&mut self, out: &mut Vec<u8>) {
         if self.usage.is_empty() && self.answer.is_empty() && !self.has_news {
             return;
@@ -462,7 +463,7 @@ impl GeminiStream {
         self.write(number, finish, out, &mut |_, _| {});
     }
 
-    /// Writes a chunk of one candidate: what waits for it, and the parts that `parts` writes.
+    /// Writes a chunk of one candidate: its waiting fields, and the parts that `parts` writes.
     fn write(
         &mut self,
         number: u32,
@@ -478,7 +479,7 @@ impl GeminiStream {
             let (mut pending, logprobs) = (take(&mut choice.pending), take(&mut choice.logprobs));
             set_logprobs(logprobs.iter(), &mut pending);
             if finish.is_some() && self.manner.is_normalized() {
-                // Clients walk the parts of every chunk, those of the last as well.
+                // Clients iterate over the parts of every chunk, including the last.
                 pending.set("content.role", "\"model\"");
             }
             writer.key("candidates");
@@ -490,7 +491,7 @@ impl GeminiStream {
         self.end_frame(frame, out);
     }
 
-    /// Writes what waits for any chunk, and the names that every chunk repeats.
+    /// Writes the fields that wait for any chunk, and the id and model that every chunk repeats.
     fn write_news(&mut self, writer: &mut JsonWriter<'_>) {
         self.answer.write(writer);
         self.answer.clear();

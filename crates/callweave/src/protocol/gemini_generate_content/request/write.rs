@@ -14,7 +14,7 @@ pub(super) fn write(request: &mut Request, writing: &mut RequestWriting<'_>) -> 
     if writing.is_lossless {
         put(&mut body, "model", request.model.take());
     }
-    // Elsewhere it is named in the URL.
+    // In normalized mode the model is named in the URL only.
     let model = request.model.take().unwrap_or_default();
     let instructions = request.instructions.take();
     if instructions.form == ContentForm::Text && writing.is_lossless {
@@ -60,7 +60,7 @@ pub(super) fn write(request: &mut Request, writing: &mut RequestWriting<'_>) -> 
         }
         Some(OutputFormat::Schema { schema, .. }) => {
             put(&mut body, "generationConfig.responseMimeType", Some("application/json"));
-            // A schema that is read from the other place is renamed by what is kept.
+            // A schema that was read from the other member is renamed with the retained fields.
             let (is_complete, schema) = whole_or_narrow(schema, writing);
             let word = if is_complete { "responseJsonSchema" } else { "responseSchema" };
             put(&mut body, &format!("generationConfig.{word}"), Some(schema));
@@ -72,7 +72,7 @@ pub(super) fn write(request: &mut Request, writing: &mut RequestWriting<'_>) -> 
     let modalities = std::mem::take(&mut request.modalities);
     let modalities: Vec<String> = modalities.iter().map(|word| word.to_uppercase()).collect();
     put(&mut body, "generationConfig.responseModalities", (!modalities.is_empty()).then_some(modalities));
-    // Only some of its servers know it, and all do `default` without being told.
+    // Only some of its servers know it, and `default` is the default of all.
     if writing.is_lossless || request.service_tier.as_deref() != Some("default") {
         put(&mut body, "serviceTier", take_word(&mut request.service_tier, TIERS));
     }
@@ -80,8 +80,8 @@ pub(super) fn write(request: &mut Request, writing: &mut RequestWriting<'_>) -> 
     body
 }
 
-/// A schema goes in full to the members that newer models have for it; some of them also take the older ones, where those
-/// can say it.
+/// Returns a schema in full for the newer models' members; some of these models also take the older members, where
+/// these can express it.
 fn whole_or_narrow(schema: Value, writing: &RequestWriting<'_>) -> (bool, Value) {
     match writing.limits.whole_schemas {
         _ if writing.is_lossless => (false, schema),
@@ -121,7 +121,7 @@ fn write_reasoning(request: &mut Request, model: &str, body: &mut Object, writin
         reasoning.mode = None;
         reasoning.budget = None;
         let level = match effort.as_str() {
-            // These models cannot but think.
+            // These models always reason.
             "none" | "minimal" | "low" => "LOW",
             "medium" => "MEDIUM",
             _ => "HIGH",
@@ -166,7 +166,7 @@ fn write_content(mut message: RequestMessage, writing: &mut RequestWriting<'_>) 
     object.into()
 }
 
-/// Where a part stands.
+/// The position of a part.
 #[derive(Clone, Copy, PartialEq)]
 enum PartPosition {
     Content,
@@ -201,7 +201,7 @@ fn write_part(
         }
         PartKind::Result(result) => write_result(*result, &mut object, writing),
         PartKind::Opaque(word) => {
-            // An empty part has nothing to keep.
+            // An empty part has no retained fields.
             if part.retained.protocol() != Some(NAME) && !writing.is_lossless {
                 writing.losses.put(format!("{word} of {}", part.retained.protocol().unwrap_or("nobody")));
                 return None;
@@ -220,7 +220,7 @@ fn write_part(
     Some(object.into())
 }
 
-/// A result is an object; a text becomes its only member.
+/// Writes a result as an object; a text becomes its only member.
 fn write_result(result: CallResult, object: &mut Object, writing: &mut RequestWriting<'_>) {
     put(object, "functionResponse.id", result.id);
     put(object, "functionResponse.name", result.name);
@@ -337,7 +337,7 @@ fn write_function(mut tool: RequestTool, writing: &mut RequestWriting<'_>) -> Op
     };
     let mut object = Object::from_iter([("name", tool.name.clone())]);
     put(&mut object, "description", tool.description.take());
-    // An object without members would be refused.
+    // An object schema without members would be refused.
     let is_empty = |schema: &Value| {
         schema.as_object().is_some_and(|schema| {
             schema["properties"].as_object().is_none_or(Object::is_empty) && !schema.contains_key("anyOf")

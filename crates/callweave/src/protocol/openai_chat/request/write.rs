@@ -71,7 +71,7 @@ pub(super) fn write(request: &mut Request, writing: &mut RequestWriting<'_>) -> 
     body
 }
 
-/// A model speaks only where a voice is chosen, and voices are everybody's own.
+/// Writes modalities. A model speaks only where a voice is chosen, and each provider has its own voices.
 fn write_modalities(request: &mut Request, body: &mut Object, writing: &mut RequestWriting<'_>) {
     let mut words = std::mem::take(&mut request.modalities);
     let has_voice = request.kept.members(NAME).is_some_and(|members| members.contains_key("audio"));
@@ -84,7 +84,7 @@ fn write_modalities(request: &mut Request, body: &mut Object, writing: &mut Requ
     put(body, "modalities", (writing.is_lossless && !words.is_empty() || !is_text).then_some(words));
 }
 
-/// What stays in the older form is not written in the newer.
+/// Drops copies: members that stay in the older form are not written in the newer.
 fn drop_copies(request: &mut Request) {
     request.tools.retain(|tool| !is_copy(&tool.retained) || !matches!(tool.kind, ToolKind::Builtin(_)));
     let count = request.tools.len();
@@ -95,7 +95,7 @@ fn drop_copies(request: &mut Request) {
     }
 }
 
-/// Says tools, calls and results in the newer form: most servers know no other.
+/// Converts tools, calls and results to the newer form: most servers know no other.
 fn renew(request: &mut Request) {
     request.kept.forget(&["functions", "function_call"]);
     for tool in request.tools.iter_mut().filter(|tool| is_copy(&tool.retained)) {
@@ -113,7 +113,7 @@ fn renew(request: &mut Request) {
                     calls += 1;
                     last = Some(call.id.get_or_insert_with(|| format!("call_{}_{calls}", call.name)).clone());
                 }
-                // The role is the older form's own word.
+                // The role belongs to the older form.
                 PartKind::Result(result) if !message.retained.forget(&["role"]).is_empty() => {
                     result.id = result.id.take().or_else(|| last.take());
                 }
@@ -123,13 +123,13 @@ fn renew(request: &mut Request) {
     }
 }
 
-/// From 5.4 on these models call functions here only if they do not think.
+/// Whether the model (GPT-5.4 or later) calls functions here only without reasoning.
 fn calls_without_thinking(model: &str) -> bool {
     let minor = model.strip_prefix("gpt-5.").map(|rest| rest.split('-').next().unwrap_or(rest));
     minor.and_then(|minor| minor.parse::<u32>().ok()).is_some_and(|minor| minor >= 4)
 }
 
-/// Searching the web is no tool here.
+/// Writes web search, which is not a tool here.
 fn write_search(request: &mut Request, body: &mut Object) {
     let count = request.tools.len();
     // Other servers of this protocol refuse the member; models with open weights are served by anybody.
@@ -224,7 +224,7 @@ fn write_message(mut message: RequestMessage, out: &mut Vec<Value>, writing: &mu
         object.insert("tool_calls", calls);
     }
     message.retained.restore(NAME, &mut object);
-    // Who demands thoughts knows one word for them.
+    // A server that demands reasoning knows one member for it.
     if writing.limits.fills_reasoning
         && !writing.is_lossless
         && let Some(thought) = object.remove("reasoning")
@@ -237,7 +237,7 @@ fn write_message(mut message: RequestMessage, out: &mut Vec<Value>, writing: &mu
     }
 }
 
-/// A thought with its seal, as gateways hand it on to who issued that.
+/// Writes reasoning with its seal, in the form in which gateways pass it on to the issuer.
 fn write_block(part: &mut ContentPart, writing: &RequestWriting<'_>) -> Option<Value> {
     let issuer = writing.limits.replays.filter(|_| !writing.is_lossless)?;
     let PartKind::Reasoning(thought) = &mut part.body else { return None };
@@ -250,7 +250,7 @@ fn write_block(part: &mut ContentPart, writing: &RequestWriting<'_>) -> Option<V
     Some(Value::object(members))
 }
 
-/// Several texts as one, for servers that take lists of parts from users only: llama-cpp-python is one of them.
+/// Joins several texts into one, for servers that take lists of parts from users only, such as llama-cpp-python.
 fn one_text(content: MessageContent, writing: &mut RequestWriting<'_>) -> MessageContent {
     let is_text = |part: &ContentPart| matches!(part.body, PartKind::Text(_));
     let is_taken = writing.is_lossless || !writing.limits.wants_one_text();
@@ -262,7 +262,7 @@ fn one_text(content: MessageContent, writing: &mut RequestWriting<'_>) -> Messag
     MessageContent::text(texts.join("\n\n"))
 }
 
-/// One text as it is, anything else as a list.
+/// Writes one text as it is, anything else as a list.
 fn write_content(content: MessageContent, writing: &mut RequestWriting<'_>) -> Option<Value> {
     let MessageContent { mut parts, form } = content;
     let is_text = match form {

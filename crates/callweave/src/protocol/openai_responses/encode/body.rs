@@ -10,39 +10,39 @@ use crate::protocol::openai_responses::{ERRORS, arguments_word, has_status, is_n
 use crate::request::is_marked;
 use crate::upstream::UpstreamError;
 
-/// The member of the response in which mistral.rs tells the thoughts.
+/// The member of the response in which mistral.rs has the reasoning.
 pub(super) const THOUGHTS: &str = "reasoning";
 
-/// How far a thing has come when it is written.
+/// The phase of an object when it is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum WritingPhase {
     Begin,
     End,
 }
 
-/// How the response stands, in the wire's words.
+/// The status of the response, in the wire's form.
 #[derive(Clone, Debug)]
 pub(super) struct ResponseClosing<'m> {
     pub(super) status: &'m str,
-    /// Why it is incomplete.
+    /// The reason why it is incomplete.
     reason: Option<&'m str>,
     error: Option<ResponseFailure<'m>>,
 }
 
 #[derive(Clone, Copy, Debug)]
 enum ResponseFailure<'m> {
-    /// As the provider wrote it.
+    /// The error as the provider wrote it.
     Told(&'m UpstreamError<'static>),
-    /// In words of our own.
+    /// An error message made here.
     Made(&'m str),
 }
 
-/// The words for how a response stands. What else a finish says is the reason why it is incomplete.
+/// The statuses of a response. Any other finish reason is the reason why it is incomplete.
 const STATUSES: &[&str] =
     &["completed", "complete", "failed", "incomplete", "cancelled", "queued", "in_progress"];
 
 impl<'m> ResponseClosing<'m> {
-    /// The response as it stands before its end.
+    /// The state of the response before its end.
     pub(super) fn step(status: &'m str) -> Self {
         Self { status, reason: None, error: None }
     }
@@ -70,7 +70,7 @@ impl<'m> ResponseClosing<'m> {
             FinishReason::Stop | FinishReason::ToolCalls => Self::step("completed"),
             FinishReason::Error => failed(ResponseFailure::Made("the upstream failed")),
             FinishReason::ContentFilter => incomplete(Some("content_filter")),
-            // Clients take for whole what is incomplete for no reason.
+            // Clients take a response that is incomplete without a reason for complete.
             FinishReason::Length | FinishReason::Other => incomplete(Some("max_output_tokens")),
         }
     }
@@ -79,7 +79,7 @@ impl<'m> ResponseClosing<'m> {
         matches!(self.status, "completed" | "complete")
     }
 
-    /// The event that tells it.
+    /// The event for this status.
     pub(super) fn event(&self) -> &'static str {
         match self.status {
             "completed" | "complete" => "response.completed",
@@ -92,14 +92,14 @@ impl<'m> ResponseClosing<'m> {
     }
 }
 
-/// A response object in the making.
+/// A response object to write.
 pub(super) struct ResponseObject<'m> {
     message: &'m Message,
     choice: Option<&'m Choice>,
     options: &'m EncodeOptions,
     id: Option<&'m str>,
     model: Option<&'m str>,
-    /// Whether what only a protocol knows was said by this one.
+    /// Whether extra fields are those of this protocol.
     is_own: bool,
 }
 
@@ -125,7 +125,7 @@ impl<'m> ResponseObject<'m> {
         self.options.is_normalized()
     }
 
-    /// What the ids of made items are made of.
+    /// The base of the ids of made items.
     pub(super) fn made_id(&self) -> String {
         let id = self.id.unwrap_or_default();
         id.strip_prefix("resp_").unwrap_or(id).to_owned()
@@ -206,7 +206,7 @@ impl<'m> ResponseObject<'m> {
         writer.end_object();
     }
 
-    /// Foreign values that this wire said itself.
+    /// The extra fields of this protocol itself.
     fn extra<'f>(&self, extra: &'f ExtraFields) -> Vec<(&'f str, &'f str)> {
         if !self.is_own {
             return Vec::new();
@@ -214,13 +214,13 @@ impl<'m> ResponseObject<'m> {
         extra.iter().map(|(path, value)| (path, value.as_str())).collect()
     }
 
-    /// What the wire calls the item.
+    /// The wire type of the item.
     pub(super) fn item_type(&self, entry: &PlannedItem) -> &'m str {
         let item = entry.item.and_then(|at| self.choice?.items.get(at));
         item.map_or(entry.form.wire_type(), |item| &item.wire_type)
     }
 
-    /// The id of the item: the newest, or for clients the one that it was first told by.
+    /// The id of the item: the newest, or for clients the one it was first written with.
     pub(super) fn item_id<'e>(&self, entry: &'e PlannedItem) -> Option<&'e str>
     where
         'm: 'e,
@@ -251,7 +251,7 @@ impl<'m> ResponseObject<'m> {
             writer.text_member("status", status);
         }
         match entry.form {
-            // Somebody else's message is told by its members alone.
+            // A message of another role consists of its members alone.
             PlannedForm::Message if has("role") => {}
             PlannedForm::Message => {
                 writer.text_member("role", "assistant");
@@ -265,7 +265,7 @@ impl<'m> ResponseObject<'m> {
                     self.parts("content", entry, phase, |block| !is_summary(block), writer);
                 }
                 let encrypted = item.and_then(|item| newest(&item.attachments, AttachmentKind::Encrypted));
-                // Reasoning of another protocol bears its seal itself.
+                // Reasoning of another protocol has its seal on the block.
                 let marked = || {
                     let own = entry.blocks(choice).flat_map(|block| &block.attachments);
                     own.filter(|own| is_marked(&own.value)).last()
@@ -286,7 +286,7 @@ impl<'m> ResponseObject<'m> {
         writer.end_object();
     }
 
-    /// The list of those parts of an item.
+    /// Writes the list of the selected parts of an item.
     fn parts(
         &self,
         key: &str,
@@ -313,13 +313,13 @@ impl<'m> ResponseObject<'m> {
         writer.end_list();
     }
 
-    /// Annotations that came when the parts of the item were over.
+    /// Annotations that came after the parts of the item had ended.
     fn late_annotations(&self, entry: &PlannedItem) -> Option<&'m [Attachment]> {
         let item = entry.item.and_then(|at| self.choice?.items.get(at))?;
         Some(&item.attachments)
     }
 
-    /// A part.
+    /// Writes a part.
     pub(super) fn part(&self, block: &Block, phase: WritingPhase, writer: &mut JsonWriter<'_>) {
         self.part_with(block, phase, None, writer);
     }
@@ -351,7 +351,7 @@ impl<'m> ResponseObject<'m> {
         writer.end_object();
     }
 
-    /// What the wire calls such a part.
+    /// The wire type of such a part.
     pub(super) fn part_word(&self, block: &'m Block) -> &'m str {
         match &block.content {
             _ if self.is_own && !self.is_normalized() => &block.wire_type,
@@ -362,8 +362,8 @@ impl<'m> ResponseObject<'m> {
         }
     }
 
-    /// Whether the reasoning stands in a summary. That of other protocols does, unless it follows one: the AI SDK, the
-    /// Agents SDK and Codex look for it there and nowhere else.
+    /// Whether the reasoning is in a summary. Reasoning of other protocols is, unless it follows one: the AI SDK, the
+    /// Agents SDK and Codex look for it only there.
     fn is_summary(&self, block: &Block) -> bool {
         let is_raw = matches!(block.content, BlockContent::Reasoning { form: ReasoningForm::Raw, .. });
         let before = || self.choice.into_iter().flat_map(|choice| &choice.blocks);
@@ -382,7 +382,8 @@ impl<'m> ResponseObject<'m> {
         if is_named(wire_type) {
             writer.text_member("name", &call.name);
         }
-        // An item of its own says it itself; a call from elsewhere may have been given the client's.
+        // An item of this protocol has it among its own members; a call of another protocol may have been given the
+        // client's.
         if let Some(namespace) = block.and_then(|block| block.extra.get("namespace"))
             && entry.item.is_none()
         {
@@ -394,13 +395,13 @@ impl<'m> ResponseObject<'m> {
         match phase {
             _ if member.is_empty() => {}
             WritingPhase::Begin if is_text => writer.text_member(member, ""),
-            // Which member it will be is told with the start.
+            // The start announces an unusual member.
             WritingPhase::Begin if member != usual => writer.raw_member(member, "[]"),
             WritingPhase::Begin => {}
             WritingPhase::End if is_text => writer.text_member(member, self.arguments(call)),
             WritingPhase::End if call.raw_arguments.is_empty() => {}
             WritingPhase::End => {
-                // A call may have been cut, or be no JSON at all; what is written is.
+                // The arguments may be truncated, or no JSON at all; the written value must be JSON.
                 let whole =
                     repair::RepairOptions::new().prefix().close_truncated().repair(&call.raw_arguments);
                 match whole.text.is_empty() {
@@ -411,12 +412,12 @@ impl<'m> ResponseObject<'m> {
         }
     }
 
-    /// The argument text as this mode writes it.
+    /// The argument text in the form of this mode.
     pub(super) fn arguments<'c>(&self, call: &'c ToolCall) -> &'c str {
         if self.is_normalized() { call.arguments() } else { &call.raw_arguments }
     }
 
-    /// The id of the call, where it has one that is not its item's.
+    /// The id of the call, where it differs from the id of its item.
     fn call_id<'c>(&self, entry: &'c PlannedItem, call: &'c ToolCall) -> Option<&'c str> {
         let item = entry.item.and_then(|at| self.choice?.items.get(at));
         let id = if self.is_normalized() { &entry.call_id } else { &call.id };
@@ -430,10 +431,10 @@ impl<'m> ResponseObject<'m> {
     }
 }
 
-/// Where a response names the one that it goes on from.
+/// The member with the id of the response that this one continues.
 const PREVIOUS: &str = "previous_response_id";
 
-/// What a response says where nobody said anything.
+/// The members of a response where no value is known.
 const DEFAULTS: &[(&str, &str)] = &[
     ("instructions", "null"),
     ("metadata", "{}"),
@@ -448,18 +449,18 @@ pub(super) fn is_summary(block: &Block) -> bool {
     matches!(block.content, BlockContent::Reasoning { form: ReasoningForm::Summary, .. })
 }
 
-/// Whether what such a call is to do is a text on the wire; else it is a JSON value.
+/// Whether the arguments of such a call are a text on the wire; else they are a JSON value.
 fn is_text(wire_type: &str, member: &str) -> bool {
     matches!(member, "arguments" | "input" | "code") && wire_type != "tool_search_call"
 }
 
-/// What the hosted tool answered; the newest of each word.
+/// Writes the results of the hosted tool; the newest of each wire type.
 fn results(entry: &PlannedItem, choice: &Choice, writer: &mut JsonWriter<'_>) {
     let mut newest: Vec<(&str, &str)> = Vec::new();
     for block in entry.blocks(choice) {
         let BlockContent::ToolResult(result) = &block.content else { continue };
         let told = (block.wire_type.as_str(), result.value.as_str());
-        // There are few words.
+        // There are few wire types.
         match newest.iter_mut().find(|(wire_type, _)| *wire_type == told.0) {
             Some(known) => *known = told,
             None => newest.push(told),
@@ -514,7 +515,7 @@ fn counts(counters: &TokenCounts, writer: &mut JsonWriter<'_>) {
 impl ResponseFailure<'_> {
     fn write(self, is_normalized: bool, writer: &mut JsonWriter<'_>) {
         match self {
-            // What an event of its own told belongs here in its words only.
+            // An error that came as an event of its own has only its code and message here.
             Self::Told(error) if is_normalized || is_event(error) => {
                 made_error(error_code(error, is_normalized), &error.message, writer);
             }
@@ -524,10 +525,10 @@ impl ResponseFailure<'_> {
     }
 }
 
-/// The code of errors of which no more is known.
+/// The code of unknown errors.
 const UNKNOWN: &str = "server_error";
 
-/// The wire's word for the error: the canonical one of its class, or the one that was said.
+/// The wire's code of the error: the canonical one of its class, or the provider's own.
 pub(super) fn error_code<'e>(error: &'e UpstreamError<'_>, is_normalized: bool) -> &'e str {
     let said = error.code.as_deref().filter(|_| !is_normalized);
     said.or_else(|| error_word(error, ERRORS)).unwrap_or(UNKNOWN)
@@ -548,18 +549,18 @@ pub(super) fn is_event(error: &UpstreamError<'_>) -> bool {
         && object.get("error").is_none()
 }
 
-/// Whether the error is one that a failed response tells: a code and its words.
+/// Whether the error has the form of a failed response's: a code and a message.
 pub(super) fn is_response_error(error: &UpstreamError<'_>) -> bool {
     let mut tape = Tape::new();
     let object = tape.parse(error.raw.as_str()).ok().filter(|value| value.kind() == JsonKind::Object);
     object.is_some_and(|object| object.members().all(|(key, _)| matches!(key, "code" | "message")))
 }
 
-/// The body of a failed request.
+/// Writes the body of a failed request.
 pub(super) fn failure(error: &UpstreamError<'_>, extra: &ExtraFields, writer: &mut JsonWriter<'_>) {
     let extra: Vec<_> = extra.iter().map(|(path, value)| (path, value.as_str())).collect();
     let mut tape = Tape::new();
-    // What has none of the members of an error is a body of its own kind.
+    // An object without the members of an error is a complete body itself.
     let is_body = |object: &Value<'_>| {
         object.kind() == JsonKind::Object
             && !object.members().any(|(key, _)| matches!(key, "message" | "code" | "type"))
@@ -591,8 +592,7 @@ macro_rules! grown {
     };
 }
 
-/// The events that tell how a block grows and what it came to, the member that holds all of it, and the member that
-/// numbers it.
+/// The delta and end events of a block, the member that holds its complete text, and the member that numbers it.
 pub(super) fn growing(wire_type: &str, block: &Block) -> Option<GrowingItem> {
     Some(match &block.content {
         BlockContent::Text(_) => grown!("output_text", "text", Some("content_index")),
@@ -612,7 +612,7 @@ pub(super) fn growing(wire_type: &str, block: &Block) -> Option<GrowingItem> {
     })
 }
 
-/// The events that tell the beginning and the end of a part, and the member that numbers it.
+/// The events at the beginning and the end of a part, and the member that numbers it.
 pub(super) fn part_names(block: &Block) -> (&'static str, &'static str, &'static str) {
     if is_summary(block) {
         ("response.reasoning_summary_part.added", "response.reasoning_summary_part.done", "summary_index")
@@ -621,7 +621,7 @@ pub(super) fn part_names(block: &Block) -> (&'static str, &'static str, &'static
     }
 }
 
-/// The item, and the number of the part in it.
+/// Writes the item's coordinates, and the number of the part in it.
 pub(super) fn coordinates(
     response: &ResponseObject<'_>,
     entry: &PlannedItem,
@@ -639,7 +639,7 @@ pub(super) fn coordinates(
     }
 }
 
-/// The members of an object, as members of the one that is open.
+/// Writes the members of an object as members of the open one.
 pub(super) fn splice(value: Option<&JsonText<'_>>, writer: &mut JsonWriter<'_>) {
     let object = value.map(|value| value.as_str().trim_ascii());
     let inner = object.and_then(|object| object.strip_prefix('{')?.strip_suffix('}')).unwrap_or_default();

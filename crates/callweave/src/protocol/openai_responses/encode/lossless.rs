@@ -1,9 +1,9 @@
-//! Events → the stream that would tell them again.
+//! Events → the stream they came from.
 //!
-//! Nearly every event has a wire event of its own. What has none is told by the next one that can: what hangs on an item
-//! or has changed of it by the item's end, what an event said beside its content by the next event of the same item. What
-//! is told of the answer as a whole comes from a snapshot of the response, and so does all that follows it up
-//! to the end of that snapshot: a step of the response, or its end.
+//! Nearly every event has a wire event of its own. An event without one goes into the next suitable wire event:
+//! attachments and changes of an item into the item's end, fields beside content into the next event of the same item.
+//! Fields of the response itself come from a snapshot of the response, and so do all events that follow up to the end
+//! of that snapshot: a step of the response, or its end.
 
 use super::NumberedFrames;
 use super::body::{
@@ -26,25 +26,25 @@ pub(super) struct LosslessEncoder {
     answer: LosslessState,
 }
 
-/// What is kept of the answer.
+/// The state of the response.
 #[derive(Default)]
 struct LosslessState {
     draft: ResponseDraft,
-    /// A snapshot of the response has been written.
+    /// Whether a snapshot of the response has been written.
     is_begun: bool,
-    /// A snapshot of the response is being told.
+    /// Whether the events come from a snapshot of the response.
     is_snapshot: bool,
-    /// That snapshot has told its output.
+    /// Whether the output of that snapshot has passed.
     is_past_output: bool,
-    /// An item whose start waits for what belongs to it.
+    /// An item with a start that waits for further fields.
     starting: Option<usize>,
-    /// What an event of the item said beside its content.
+    /// The fields of an event of the item beside its content.
     beside: Option<(usize, MemberPaths)>,
     /// Log probabilities of the text that comes next.
     logprobs: Option<(BlockId, String)>,
-    /// The block that was annotated last, and how often.
+    /// The block that was annotated last, and the number of its annotations.
     annotated: Option<(BlockId, usize)>,
-    /// Errors that have been written, and foreign values that may have come with the next one.
+    /// The number of written errors, and extra fields that may have come with the next one.
     errors: usize,
     news: ExtraFields,
     next_index: i64,
@@ -85,7 +85,7 @@ impl StreamEncoder for LosslessEncoder {
 }
 
 impl LosslessState {
-    /// Whether the event tells more of the start of the item.
+    /// Whether the event belongs to the start of the item.
     fn belongs(&self, entry: usize, body: &EventKind<'_>) -> bool {
         let is_its = |item: ItemId| self.draft.plan.entry_of(item) == Some(entry);
         match body {
@@ -102,7 +102,7 @@ impl LosslessState {
     fn number(&mut self, entry: usize) {
         let entry = &mut self.draft.plan.entries[entry];
         entry.output_index = self.next_index;
-        // Blocks without an item are told by their own events only.
+        // Blocks without an item have only their own events.
         entry.is_told = entry.item.is_some();
         self.next_index = self.next_index.saturating_add(1);
     }
@@ -160,7 +160,7 @@ impl LosslessEncoder {
         }
     }
 
-    /// Writes a snapshot of the response if the answer has names and nobody has heard of them.
+    /// Writes a first snapshot of the response if it has an id, a model or extra fields.
     fn begin(&mut self, out: &mut Vec<u8>) {
         let message = self.answer.draft.message();
         let is_named = message.id.is_some() || message.model.is_some() || !message.extra.is_empty();
@@ -212,7 +212,7 @@ impl LosslessEncoder {
         let entry = &mut plan.entries[spot.entry];
         let is_call = matches!(own.content, BlockContent::ToolCall(_));
         let is_starting = *starting == Some(spot.entry) || *is_snapshot || entry.item.is_none();
-        // The wire numbers a call as it numbers its item.
+        // A call has the number of its item on the wire.
         if let Some(index) = own.index.filter(|_| is_call && is_starting) {
             entry.output_index = index;
             *next_index = (*next_index).max(index.saturating_add(1));
@@ -230,7 +230,7 @@ impl LosslessEncoder {
         }
     }
 
-    /// Writes the part that a block is.
+    /// Writes a block as a part.
     fn part(&mut self, block: BlockId, phase: WritingPhase, out: &mut Vec<u8>) {
         self.begin(out);
         let Some(spot) = self.answer.draft.plan.spot(block) else { return };
@@ -257,7 +257,7 @@ impl LosslessEncoder {
         }
     }
 
-    /// Writes the log probabilities that wait, with the text they are of.
+    /// Writes the waiting log probabilities, with their text.
     fn grow(&mut self, text: Option<&str>, out: &mut Vec<u8>) {
         if let Some((block, logprobs)) = self.answer.logprobs.take() {
             self.grow_block(block, text.unwrap_or_default(), Some(&logprobs), out);
@@ -287,7 +287,7 @@ impl LosslessEncoder {
         }
     }
 
-    /// Writes the whole text of a block.
+    /// Writes the complete text of a block.
     fn restate(&mut self, block: BlockId, out: &mut Vec<u8>) {
         let Some(spot) = self.answer.draft.plan.spot(block) else { return };
         let beside = self.take_beside(spot.entry);
@@ -323,7 +323,7 @@ impl LosslessEncoder {
         match &own.content {
             BlockContent::ToolCall(call)
                 if completion != BlockCompletion::Complete && call.raw_arguments.is_empty() => {}
-            // What is beside the end of a call was said by the end of its item.
+            // Fields beside the end of a call came with the end of its item.
             BlockContent::ToolCall(_) => {
                 let beside = self.answer.beside.take();
                 self.restate(block, out);
@@ -363,7 +363,7 @@ impl LosslessEncoder {
         });
     }
 
-    /// An item that only the end of the answer ends is not in the output: that would end it sooner.
+    /// Leaves an item that only the end of the response ends out of the output: the output would end it sooner.
     fn end_unsaid(&mut self, item: ItemId) {
         let LosslessState { draft, is_past_output, .. } = &mut self.answer;
         if let Some(entry) = draft.plan.entry_of(item).filter(|_| *is_past_output) {
@@ -372,7 +372,7 @@ impl LosslessEncoder {
     }
 
     fn attach(&mut self, scope: EventScope, kind: AttachmentKind, value: &JsonText<'_>, out: &mut Vec<u8>) {
-        // What belongs to the start of an item has come.
+        // The start of the item is complete.
         self.start_item(out);
         let EventScope::Block(block) = scope else { return };
         match kind {
@@ -429,7 +429,7 @@ impl LosslessEncoder {
         });
     }
 
-    /// Keeps what an event of the item said beside its content, where an event can say it.
+    /// Keeps a field beside the content of an item's event, where an event can hold it.
     fn say_beside(&mut self, item: ItemId, path: &str, value: &JsonText<'_>) {
         let Some(entry) = self.answer.draft.plan.entry_of(item) else { return };
         if self.answer.draft.plan.entries[entry].is_ended || READ.contains(&path) || VOLATILE.contains(&path)
@@ -450,7 +450,7 @@ impl LosslessEncoder {
         self.answer.beside.take_if(|(own, _)| *own == entry).map(|(_, paths)| paths).unwrap_or_default()
     }
 
-    /// Writes the newest error, unless the response itself tells it.
+    /// Writes the newest error, unless the response itself holds it.
     fn fail(&mut self, out: &mut Vec<u8>) {
         let message = self.answer.draft.message();
         if message.errors.last().is_some_and(is_response_error) {
@@ -493,7 +493,7 @@ impl LosslessEncoder {
     }
 }
 
-/// Whether a call that was cut shows it: an end would make any other whole.
+/// Whether a truncated call is visible as such: an end would make any other complete.
 fn shows_cut(call: &ToolCall) -> bool {
     call.kind == CallKind::Function && !call.raw_arguments.is_empty()
 }

@@ -1,7 +1,8 @@
-//! Events → the stream that clients expect, whatever protocol they came in.
+//! Events → the stream that clients expect, from any source protocol.
 //!
-//! Events only make the message and its plan grow; what is written follows the plan. One item is open at a time and one
-//! part of it: as far as the message has grown, it is written. What grows beside it waits in the message for its turn.
+//! Events only make the message and its plan grow; the output follows the plan. One item is open at a time and one part
+//! of it, and it is written as far as the message has grown. Content that grows beside it waits in the message for its
+//! turn.
 
 use super::NumberedFrames;
 use super::body::{
@@ -17,26 +18,26 @@ pub(super) struct NormalizedEncoder {
     frames: NumberedFrames,
     draft: ResponseDraft,
     is_begun: bool,
-    /// What is being written.
+    /// The position of the output.
     at: OutputCursor,
-    /// Nothing more will come of the choice.
+    /// Whether nothing more will come of the choice.
     is_finished: bool,
-    /// What was noticed before the answer began.
+    /// The notices from before the start of the response.
     noticed: Vec<Event<'static>>,
 }
 
-/// What is being written, and how far it has come.
+/// The position of the output in the plan.
 #[derive(Clone, Copy, Default)]
 struct OutputCursor {
     entry: usize,
     /// The position of the block in the entry.
     block: usize,
     is_part_begun: bool,
-    /// How many parts the item has: summaries, and others.
+    /// The numbers of parts in the item: summaries, and others.
     parts: [i64; 2],
-    /// How many bytes of the block's text are written.
+    /// The number of written bytes of the block's text.
     written: usize,
-    /// How many of the block's attachments, and of the annotations among them.
+    /// The number of the block's written attachments, and of the annotations among them.
     attached: usize,
     annotations: usize,
 }
@@ -61,7 +62,7 @@ impl StreamEncoder for NormalizedEncoder {
             let (frames, noticed) = (std::mem::take(&mut self.frames), std::mem::take(&mut self.noticed));
             *self = Self { frames: NumberedFrames { sequence: 0, ..frames }, ..Self::new(&self.options) };
             self.draft.take(event);
-            // What is noticed before the start is noticed of this answer.
+            // Notices from before the start belong to this response.
             for notice in &noticed {
                 self.draft.take(notice);
             }
@@ -82,12 +83,12 @@ impl StreamEncoder for NormalizedEncoder {
                 if let Some(entry) = self.draft.plan.entry_of(*item) {
                     self.draft.plan.entries[entry].is_ended = true;
                 }
-                // Whether the answer was cut in it is known with the next event.
+                // Only the next event shows whether the response was truncated in it.
                 return;
             }
             EventKind::BlockEnd { .. } | EventKind::Notice(_) if self.waits_to_end() => return,
             EventKind::Correction { block, .. } => {
-                // What was written cannot be taken back: the end of the part tells the whole text.
+                // Written text cannot be retracted: the end of the part has the complete text.
                 let Some(spot) = self.draft.plan.spot(*block) else { return };
                 let is_open = self.at.is_part_begun && spot.entry == self.at.entry;
                 if let Some(text) = self.block(spot).and_then(text).filter(|_| is_open) {
@@ -98,7 +99,7 @@ impl StreamEncoder for NormalizedEncoder {
             EventKind::Error { .. } => self.fail(out),
             EventKind::End => {
                 self.end(out);
-                // The next answer has not begun.
+                // The next response has not begun.
                 self.is_begun = false;
                 return;
             }
@@ -129,7 +130,7 @@ impl NormalizedEncoder {
         self.draft.message().first()?.blocks.get(spot.block)
     }
 
-    /// Whether the item that is open is over and waits for what comes after it.
+    /// Whether the open item has ended and waits for the next event.
     fn waits_to_end(&self) -> bool {
         let entry = self.draft.plan.entries.get(self.at.entry);
         entry.is_some_and(|entry| entry.item.is_some() && entry.is_ended)
@@ -150,7 +151,7 @@ impl NormalizedEncoder {
         }
     }
 
-    /// Writes what can be written.
+    /// Writes everything that can be written.
     fn advance(&mut self, out: &mut Vec<u8>) {
         while self.at.entry < self.draft.plan.entries.len() {
             if !self.advance_blocks(out) || !self.is_over() {
@@ -161,7 +162,7 @@ impl NormalizedEncoder {
         }
     }
 
-    /// Whether nothing more will come of the open item, whose blocks are written.
+    /// Whether nothing more will come of the open item; its blocks are written.
     fn is_over(&self) -> bool {
         let entry = &self.draft.plan.entries[self.at.entry];
         let is_last = self.at.entry + 1 == self.draft.plan.entries.len();
@@ -172,13 +173,13 @@ impl NormalizedEncoder {
         }
     }
 
-    /// Writes the blocks of the open item; false if one of them is not over.
+    /// Writes the blocks of the open item; returns false if one of them has not ended.
     fn advance_blocks(&mut self, out: &mut Vec<u8>) -> bool {
         loop {
             let entry = &self.draft.plan.entries[self.at.entry];
             let Some(choice) = self.draft.message().first() else { return false };
             let Some(&block) = entry.blocks.get(self.at.block) else {
-                // An item of the wire's own is there although it holds nothing yet, but a call has its name to tell.
+                // An item of this protocol exists even without content, but a call needs its name first.
                 if entry.item.is_some()
                     && (!entry.form.is_call() || entry.call(choice).is_some() || entry.is_ended)
                 {
@@ -223,7 +224,7 @@ impl NormalizedEncoder {
         });
     }
 
-    /// Writes what has come of a block.
+    /// Writes the new content of a block.
     fn grow(&mut self, block: usize, out: &mut Vec<u8>) {
         let Self { frames, draft, options, at, .. } = self;
         let Some(choice) = draft.message().first() else { return };
@@ -270,7 +271,7 @@ impl NormalizedEncoder {
         }
     }
 
-    /// Writes the end of a block, all of which is written.
+    /// Writes the end of a block after all its content.
     fn end_block(&mut self, block: usize, out: &mut Vec<u8>) {
         let Self { frames, draft, options, at, .. } = self;
         let Some(choice) = draft.message().first() else { return };
@@ -330,7 +331,7 @@ impl NormalizedEncoder {
         }
     }
 
-    /// Writes how the open item comes along.
+    /// Writes progress of the open item.
     fn progress(&mut self, wire_type: &str, value: Option<&JsonText<'_>>, out: &mut Vec<u8>) {
         let Self { frames, draft, options, at, .. } = self;
         let response = draft.response(options);
@@ -364,7 +365,7 @@ impl NormalizedEncoder {
     }
 }
 
-/// The events that tell the beginning and the end of a part, and the member that numbers it.
+/// The events at the beginning and the end of a part, and the member that numbers it.
 fn part_events(block: &Block) -> Option<(&'static str, &'static str, &'static str)> {
     match block.content {
         BlockContent::ToolCall(_) | BlockContent::ToolResult(_) => None,

@@ -1,4 +1,4 @@
-//! Which items the output has, and which blocks stand in each.
+//! The items of the output, and the blocks in each.
 
 use std::collections::{HashMap, HashSet};
 
@@ -12,13 +12,13 @@ use crate::event::{
 use crate::message::{Block, BlockContent, Choice, Message};
 use crate::protocol::openai_responses::{CALLS, RESPONSE};
 
-/// An answer as it grows, and the plan of its output.
+/// A response as it grows, and the plan of its output.
 #[derive(Default)]
 pub(super) struct ResponseDraft {
     accumulator: Accumulator,
     pub(super) plan: OutputPlan,
     is_normalized: bool,
-    /// What the answer is called: at last, or for clients from the beginning.
+    /// The id and model of the response: the latest, or for clients the first.
     id: Option<String>,
     model: Option<String>,
     /// The choice that is written: this wire has only one.
@@ -46,9 +46,9 @@ impl ResponseDraft {
         (self.accumulator.message().first(), &mut self.plan)
     }
 
-    /// Takes an event; false if it is about a choice that is not written.
+    /// Takes an event; returns false if it is about a choice that is not written.
     pub(super) fn take(&mut self, event: &Event<'_>) -> bool {
-        // By far the most, and they change neither names nor plan.
+        // Nearly all events are deltas, and they change neither id, model nor plan.
         if let EventKind::Delta { block, kind, text } = &event.body {
             let is_written = *self.choice.get_or_insert(event.choice) == event.choice;
             if is_written {
@@ -88,7 +88,7 @@ impl ResponseDraft {
             }
             _ => {}
         }
-        // Borrowed from the event, so that nothing is copied twice.
+        // Borrowed from the event, to avoid a second copy.
         let body = match &event.body {
             EventKind::Usage { wire_type, counters, raw } => EventKind::Usage {
                 wire_type: wire_type.as_ref().into(),
@@ -137,16 +137,16 @@ pub(super) struct OutputPlan {
     pub(super) entries: Vec<PlannedItem>,
     by_item: HashMap<ItemId, usize>,
     by_block: HashMap<BlockId, BlockSpot>,
-    /// How many entries were announced, and the ids of the calls among them.
+    /// The number of announced entries, and the ids of the calls among them.
     told: usize,
     calls: HashSet<String>,
-    /// The ids of those entries.
+    /// The ids of the announced entries.
     ids: HashSet<String>,
-    /// The block asked for last: most events continue what the one before began.
+    /// The block of the last lookup: most events are about the same block as the one before.
     latest: Option<(BlockId, BlockSpot)>,
 }
 
-/// Where a block stands: its entry, and its position in the choice.
+/// The position of a block: its entry, and its index in the choice.
 #[derive(Clone, Copy)]
 pub(super) struct BlockSpot {
     pub(super) entry: usize,
@@ -155,23 +155,23 @@ pub(super) struct BlockSpot {
 
 /// An item of the output.
 pub(super) struct PlannedItem {
-    /// Its position among the choice's items; none for one that is made here.
+    /// Its index among the choice's items; none for one that is made here.
     pub(super) item: Option<usize>,
     pub(super) form: PlannedForm,
-    /// The positions of its blocks in the choice.
+    /// The indices of its blocks in the choice.
     pub(super) blocks: Vec<usize>,
     pub(super) output_index: i64,
-    /// Its id and that of its call when it was first told; made, if it had none.
+    /// Its id and that of its call when it was first written; made, if it had none.
     pub(super) id: String,
     pub(super) call_id: String,
-    /// Its end has been told.
+    /// Whether its end has come.
     pub(super) is_ended: bool,
-    /// Whether the wire hears of it at all.
+    /// Whether it is in the output at all.
     pub(super) is_told: bool,
     pub(super) is_incomplete: bool,
 }
 
-/// What an item holds.
+/// The kind of content of an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PlannedForm {
     Message,
@@ -182,14 +182,14 @@ pub(super) enum PlannedForm {
     Custom,
     /// A call that only this protocol knows.
     Hosted,
-    /// What a call answered.
+    /// The result of a call.
     Output,
     /// Anything else.
     Other,
 }
 
 impl PlannedForm {
-    /// The form of an item that the wire calls so.
+    /// The form of an item of that wire type.
     pub(super) fn of(wire_type: &str) -> Self {
         match wire_type {
             "message" => Self::Message,
@@ -204,7 +204,7 @@ impl PlannedForm {
         }
     }
 
-    /// What the wire calls an item that is made here.
+    /// The wire type of an item that is made here.
     pub(super) fn wire_type(self) -> &'static str {
         match self {
             Self::Reasoning => "reasoning",
@@ -214,7 +214,7 @@ impl PlannedForm {
         }
     }
 
-    /// What the ids of such items begin with.
+    /// The prefix of the ids of such items.
     fn prefix(self) -> &'static str {
         match self {
             Self::Message => "msg",
@@ -229,7 +229,7 @@ impl PlannedForm {
         matches!(self, Self::Function | Self::Custom | Self::Hosted)
     }
 
-    /// The item in which clients look for such a block; none if this wire cannot say it.
+    /// The item in which clients look for such a block; none if this wire cannot express it.
     fn holding(content: &BlockContent) -> Option<Self> {
         match content {
             BlockContent::Text(_) | BlockContent::Refusal(_) => Some(Self::Message),
@@ -238,7 +238,7 @@ impl PlannedForm {
             BlockContent::ToolCall(call) => match call.kind {
                 CallKind::Function => Some(Self::Function),
                 CallKind::Custom => Some(Self::Custom),
-                // The client would take it for one to run.
+                // The client would run it.
                 CallKind::Builtin => None,
             },
             BlockContent::ToolResult(_) | BlockContent::Opaque(_) => None,
@@ -271,7 +271,7 @@ impl PlannedItem {
         self.blocks(choice).find(|block| matches!(block.content, BlockContent::ToolCall(_)))
     }
 
-    /// Numbers it and gives it what ids it lacks.
+    /// Numbers it and makes its missing ids.
     fn announce(&mut self, ordinal: usize, choice: &Choice, made: &str, calls: &mut HashSet<String>) {
         self.is_told = true;
         self.output_index = ordinal as i64;
@@ -279,20 +279,20 @@ impl PlannedItem {
         self.id = own.unwrap_or_else(|| format!("{}_{made}_{ordinal}", self.form.prefix()));
         if let Some(Block { content: BlockContent::ToolCall(call), .. }) = self.call(choice) {
             self.call_id.clone_from(&call.id);
-            // Results find their call by its id.
+            // Results refer to their call by its id.
             if !calls.insert(self.call_id.clone()) {
                 self.call_id = format!("{}_{ordinal}", call.id);
             }
         }
     }
 
-    /// Whether there is something to tell of it.
+    /// Whether it has content to write.
     fn has_content(&self, choice: &Choice) -> bool {
         self.item.is_some() || self.blocks(choice).any(|block| !is_empty(block))
     }
 }
 
-/// Whether the block is a text without any.
+/// Whether the block is an empty text.
 pub(super) fn is_empty(block: &Block) -> bool {
     match &block.content {
         BlockContent::Text(text) | BlockContent::Refusal(text) | BlockContent::Reasoning { text, .. } => {
@@ -302,13 +302,13 @@ pub(super) fn is_empty(block: &Block) -> bool {
     }
 }
 
-/// Whether the answer came in this protocol.
+/// Whether the response came in this protocol.
 pub(super) fn is_own(message: &Message) -> bool {
     message.wire_type == RESPONSE
 }
 
 impl OutputPlan {
-    /// The plan of a whole message.
+    /// Returns the plan of a complete message.
     pub(super) fn of(message: &Message, is_normalized: bool) -> Self {
         let mut plan = Self::default();
         let Some(choice) = message.first() else { return plan };
@@ -316,7 +316,7 @@ impl OutputPlan {
         let positions: HashMap<_, _> =
             choice.items.iter().enumerate().map(|(at, item)| (item.number, at)).collect();
         let known = |block: &Block| block.item.and_then(|item| positions.get(&item).copied());
-        // A call that was found in a text stands behind the items before it, of which some hold no block.
+        // A call found in a text comes after the items before it, and some of these hold no block.
         let mut later = choice.items.len();
         let mut behind: Vec<usize> = Vec::with_capacity(choice.blocks.len());
         for block in choice.blocks.iter().rev() {
@@ -356,11 +356,11 @@ impl OutputPlan {
         }
     }
 
-    /// Numbers an entry and gives it what ids it lacks.
+    /// Numbers an entry and makes its missing ids.
     pub(super) fn announce(&mut self, entry: usize, choice: &Choice, made: &str) {
         let entry = &mut self.entries[entry];
         entry.announce(self.told, choice, made, &mut self.calls);
-        // Some give several items the same id, and clients would take them for one.
+        // Some providers give several items the same id, and clients would take them for one.
         let given = entry.id.len();
         let mut number = 1;
         while !self.ids.insert(entry.id.clone()) {
@@ -379,7 +379,7 @@ impl OutputPlan {
         }
     }
 
-    /// Takes a block of the choice, if the wire can say it.
+    /// Takes a block of the choice, if the wire can express it.
     fn add_block(
         &mut self,
         choice: &Choice,
@@ -425,7 +425,8 @@ impl OutputPlan {
 }
 
 impl PlannedItem {
-    /// Ends it. A call says by itself whether it is whole; of the rest, what the answer was cut in is not.
+    /// Ends it. The call itself says whether it is complete; any other item is incomplete if the response was truncated
+    /// in it.
     pub(super) fn end(&mut self, choice: &Choice, is_truncated: bool) {
         self.is_ended = true;
         self.is_incomplete = match self.call(choice).map(|block| &block.content) {

@@ -30,7 +30,7 @@ pub(super) fn write(request: &mut Request, writing: &mut RequestWriting<'_>) -> 
     put(&mut body, "text.format", request.format.take().map(|format| write_format(format, writing)));
     put(&mut body, "text.verbosity", request.verbosity.take());
     put(&mut body, "reasoning.effort", effort::take(&mut request.reasoning));
-    // Without a word nothing is told.
+    // An absent summary means none.
     let summary = request.reasoning.summary.take().filter(|told| told != "none" || writing.is_lossless);
     put(&mut body, "reasoning.summary", summary);
     if std::mem::take(&mut request.reasoning.wants_encrypted) {
@@ -53,7 +53,7 @@ pub(super) fn write(request: &mut Request, writing: &mut RequestWriting<'_>) -> 
     body
 }
 
-/// A message of nothing but a text is the input itself.
+/// Writes the input: a lone message of a bare text is the input itself.
 fn write_input(mut items: Vec<Value>, writing: &RequestWriting<'_>) -> Option<Value> {
     if let [Value::Object(only)] = items.as_mut_slice()
         && only.len() == 1
@@ -73,7 +73,7 @@ fn write_message(mut message: RequestMessage, items: &mut Vec<Value>, writing: &
         let is_item = match &part.body {
             PartKind::Text(_) | PartKind::Refusal(_) | PartKind::Media(_) => false,
             PartKind::Reasoning(_) | PartKind::Call(_) | PartKind::Result(_) | PartKind::Tools(_) => true,
-            // A part of a message that only this protocol knows, or an item.
+            // It is an opaque part of a message, or an item.
             PartKind::Opaque(_) => form == ContentForm::Any,
         };
         if is_item {
@@ -124,7 +124,7 @@ fn write_spoken(
     if let Some(content) = content {
         let mut item = message_item(message, role, Some(content), form);
         if role == Role::Assistant && !writing.is_lossless {
-            // The types of answers demand both. Ids are unlike any that were given.
+            // The types of output messages demand both. The made id differs from all given ones.
             item.get_or_insert_with("id", || format!("msg_{}", items.len()).into());
             item.get_or_insert_with("status", || "completed".into());
         }
@@ -132,7 +132,7 @@ fn write_spoken(
     }
 }
 
-/// One text, or a list.
+/// Writes one text, or a list.
 fn write_content(content: MessageContent, role: Role, writing: &mut RequestWriting<'_>) -> Option<Value> {
     let MessageContent { mut parts, form } = content;
     if form == ContentForm::Text
@@ -273,7 +273,8 @@ fn write_item(mut part: ContentPart, writing: &mut RequestWriting<'_>) -> Option
     Some(item.into())
 }
 
-/// Thoughts go back to whoever encrypted them; the words of another's thoughts are no reasoning item of this one's.
+/// Writes reasoning for the provider that encrypted it; the text of another provider's reasoning is no reasoning item
+/// here.
 fn write_reasoning_block(
     mut thought: RequestReasoning,
     item: &mut Object,
@@ -304,7 +305,7 @@ fn write_tool(mut tool: RequestTool, writing: &mut RequestWriting<'_>) -> Option
             object.insert("name", tool.name.clone());
             put(&mut object, "description", tool.description.take());
             put(&mut object, "parameters", schema);
-            // Without a word the schema would be made strict.
+            // Without this member the schema would be made strict.
             put(
                 &mut object,
                 "strict",
@@ -329,7 +330,7 @@ fn write_tool(mut tool: RequestTool, writing: &mut RequestWriting<'_>) -> Option
             object.insert("type", "namespace");
             object.insert("name", tool.name.clone());
             put(&mut object, "description", tool.description.take());
-            // One level: a group in a group is read as a builtin.
+            // Only one level of groups: a group in a group is read as a builtin.
             let tools: Vec<Value> = tools.into_iter().filter_map(|tool| write_tool(tool, writing)).collect();
             object.insert("tools", tools);
         }
