@@ -24,14 +24,14 @@
 //! # Ok::<(), callweave::Error>(())
 //! ```
 //!
-//! It follows the document it comes from: where in the text something stands does not matter, so an example in a
-//! code block is a call, too. The [extractor](crate::dialect::Extractor) weighs that.
+//! It follows the document it comes from: the position in the text does not matter, and an example in a code block is a
+//! call, too. The [extractor](crate::dialect::Extractor) weighs that.
 //!
-//! What holds for all parsers:
+//! Invariants of all parsers:
 //!
-//! - A damaged call is an error of that call ([`ToolCall::invalid`], [`ToolCall::error_result`]); its text is
-//!   kept, and the good calls beside it stay. Only [`raw_json`] passes over what is no whole call, because
-//!   there nothing says that a call was meant.
+//! - A damaged call is an error of that call ([`ToolCall::invalid`], [`ToolCall::error_result`]); its text is kept, and
+//!   the good calls beside it stay. Only [`raw_json`] passes over text that is no complete call, because there nothing
+//!   says that a call was meant.
 //! - Arguments that are the same data in another notation (a trailing comma, single quotes) are repaired,
 //!   and [`ParsedCall::repaired_from`] says so. Null and missing arguments are `{}`.
 //! - Of calls with the same name and the same arguments the first is kept, unless each has an id of its own. A second
@@ -54,7 +54,7 @@ use crate::message::ToolCall;
 use crate::protocol::{CallObject, CallWords};
 use crate::{Error, ErrorKind, Result};
 
-/// What is known about a provider and the request it answered.
+/// The known facts about a provider and the request it answered.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct ProviderCapabilities {
@@ -90,7 +90,7 @@ pub struct ParsedCall {
     /// The call. Its name is empty and its arguments are all that is known where it was too damaged.
     #[serde(flatten)]
     pub call: ToolCall,
-    /// Who found it.
+    /// The parser that found it.
     pub parser: TextParser,
     /// The arguments as the model wrote them, where they had to be repaired.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -301,7 +301,7 @@ fn fenced(text: &str) -> Vec<ParsedCall> {
         found.extend(
             calls.into_iter().map(|call| ParsedCall::new(TextParser::TextTagged, call, CallKind::Function)),
         );
-        // What closes one fence may be the opener of the next.
+        // The closer of one fence may be the opener of the next.
         let closer = end - FENCE_END.len() + 1;
         rest = &block[if block[closer..].starts_with(FENCE) { closer } else { end }..];
     }
@@ -358,7 +358,7 @@ impl ParsedCall {
             completion: if found.incomplete { BlockCompletion::Truncated } else { BlockCompletion::Complete },
             ..ToolCall::new(found.id.unwrap_or_default(), found.name, found.arguments)
         };
-        // What more was to come of is not mended.
+        // A truncated call is not repaired, nor is the free text of a custom one.
         if kind == CallKind::Custom || found.incomplete {
             return Self { call, parser, repaired_from: None };
         }

@@ -19,22 +19,22 @@ pub enum ChannelGrammar {
     Functionary,
 }
 
-/// What a grammar of channels is made of.
+/// The rules of a grammar of channels.
 #[derive(Debug)]
 pub(super) struct ChannelRules {
-    /// What begins a header.
+    /// The tokens that begin a header.
     pub(super) starts: &'static [&'static str],
-    /// What ends a header.
+    /// The token that ends a header.
     pub(super) header_end: &'static str,
-    /// What ends a message.
+    /// The tokens that end a message.
     pub(super) ends: &'static [&'static str],
-    /// What the text begins with where the prompt has already begun the header.
+    /// The beginning of the text where the prompt has already begun the header.
     pub(super) begins_with: Option<&'static str>,
     /// Whether a message goes on until it is ended, whatever it holds.
     pub(super) is_quoting: bool,
     /// Whether its headers cannot be mistaken for anything else.
     pub(super) is_distinct: bool,
-    /// What a header says.
+    /// Returns the route that a header names.
     pub(super) route: fn(&str, &Tools) -> MessageRoute,
     /// How messages are written.
     pub(super) notation: MessageNotation,
@@ -43,7 +43,7 @@ pub(super) struct ChannelRules {
 /// How messages of the model are written: what stands on either side of what they hold.
 #[derive(Debug)]
 pub(crate) struct MessageNotation {
-    /// What begins every message but the first, which the prompt has begun.
+    /// The beginning of every message but the first, which the prompt has begun.
     pub(crate) begin: &'static str,
     /// Around visible text.
     pub(crate) text: (&'static str, &'static str),
@@ -51,7 +51,7 @@ pub(crate) struct MessageNotation {
     pub(crate) call: (&'static str, &'static str),
 }
 
-/// What a message is.
+/// The kind of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum MessageRoute {
     Text,
@@ -105,7 +105,7 @@ impl ChannelRules {
         if len == 0 && !after.is_empty() || len > LONGEST_HEADER {
             return Some(false);
         }
-        // What may follow: the end of the header, or another of its tokens.
+        // The end of the header, or another of its tokens, may follow.
         let tokens = [self.header_end].into_iter().chain(self.starts.iter().copied());
         match MarkerSet::new().with(tokens, ()).starting(after, is_last) {
             // A word alone on the first line calls what was declared, or else stands before an object.

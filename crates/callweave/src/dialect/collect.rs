@@ -8,16 +8,16 @@ use crate::event::{
     NoticeCode, Sink,
 };
 
-/// What a text was found to hold.
+/// The calls, text, reasoning and notices found in a text.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Extraction {
     /// The calls, in the order in which they were written.
     pub calls: Vec<ExtractedCall>,
     /// The visible text.
     pub content: String,
-    /// The thoughts.
+    /// The reasoning.
     pub reasoning: String,
-    /// What was odd.
+    /// The notices about the text.
     pub notices: Vec<Notice<'static>>,
     #[serde(skip)]
     open: Vec<(BlockId, OpenBlock)>,
@@ -110,7 +110,7 @@ impl<'e> Sink<Event<'e>> for Extraction {
                 let place = match kind {
                     BlockKind::Text | BlockKind::Refusal => OpenBlock::Content(self.content.len()),
                     BlockKind::Reasoning(_) => OpenBlock::Reasoning,
-                    // What the provider runs itself.
+                    // The provider runs these itself.
                     BlockKind::ToolResult { .. } | BlockKind::Opaque { .. } => return,
                     BlockKind::ToolCall { call: CallKind::Builtin, .. } => return,
                     BlockKind::ToolCall { id, name, .. } => {

@@ -43,7 +43,7 @@ impl BlockEmitter {
         self.next_block == 0
     }
 
-    /// What has been shown as visible text was a thought: takes it back and shows it as one.
+    /// Takes back visible text that was reasoning, and emits it as reasoning.
     pub(super) fn correct_to_reasoning(&mut self, text: &str, sink: &mut EventSink<'_>) {
         let Some((block, DeltaKind::Text)) = self.open else { return };
         self.put(ByteSpan::default(), EventKind::Correction { block, text: Cow::Borrowed("") }, sink);
@@ -51,7 +51,7 @@ impl BlockEmitter {
         self.end(BlockCompletion::Complete, sink);
     }
 
-    /// Shows text or thoughts made from the next `len` bytes.
+    /// Emits text or reasoning made from the next `len` bytes.
     pub(super) fn prose(&mut self, kind: DeltaKind, text: &str, len: usize, sink: &mut EventSink<'_>) {
         if text.is_empty() {
             return;

@@ -21,9 +21,9 @@ use crate::event::{BlockCompletion, EventSink};
 /// ```
 #[derive(Clone, Debug)]
 pub struct ExtractOptions {
-    /// Many, and the same for every answer of a model.
+    /// Many, and the same for every response of a model.
     dialects: Arc<[Dialect]>,
-    /// Those whose calls are found, too, where their markers leave no doubt.
+    /// Further dialects, whose calls are found where their markers leave no doubt.
     others: Arc<[Dialect]>,
     tools: Arc<Tools>,
     starting_in: Option<TextStart>,
@@ -137,11 +137,11 @@ impl ExtractOptions {
     }
 }
 
-/// Finds thoughts and tool calls in one text stream. See the [module](super).
+/// Finds reasoning and tool calls in one text stream. See the [module](super).
 #[derive(Debug)]
 pub struct Extractor {
     engine: TextEngine,
-    /// What has come and is not accounted for yet.
+    /// The text that has come and is not accounted for yet.
     held: String,
 }
 
@@ -199,7 +199,7 @@ impl Extractor {
         let mut complaints = Vec::new();
         for matcher in self.engine.whole_text_matchers() {
             match matcher.find(text) {
-                // What one matcher has found, the next one cannot find again.
+                // A call that one matcher has found, the next one cannot find again.
                 Ok(found) => {
                     let is_free = |call: &MatchedCall| {
                         calls.iter().all(|other| call.end <= other.start || other.end <= call.start)

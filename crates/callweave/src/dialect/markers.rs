@@ -46,13 +46,13 @@ static LINES: [bool; 256] = {
 #[derive(Clone, Debug)]
 struct MarkerPattern {
     head: String,
-    /// What stands between the two, and what comes after it.
+    /// The hole between head and tail, and the tail.
     tail: Option<(&'static MarkerHole, String)>,
     /// Whether it is found in other spellings, too.
     is_loose: bool,
 }
 
-/// What was found in a text.
+/// The result of a search in a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum MarkerMatch<M> {
     /// No marker, nor the beginning of one.
@@ -271,7 +271,7 @@ impl<M: Copy> MarkerSet<M> {
                 PatternMatch::Perhaps if is_last => {}
                 PatternMatch::Perhaps => return MarkerMatch::Perhaps(0),
                 PatternMatch::Whole(len) => {
-                    // Whose own spelling it is has the better claim; a tag of any name has none.
+                    // An exact spelling ranks above a loose one; a tag of any name ranks lowest.
                     let rank = (pattern.head != "<", len, !pattern.is_loose && pattern.tail.is_none());
                     if best.is_none_or(|(highest, _)| rank > highest) {
                         best = Some((rank, *meaning));

@@ -15,7 +15,7 @@ pub(super) struct TextPosition {
     indent: usize,
     /// How many backticks opened inline code on this line, and how many stand last.
     ticks: (usize, usize),
-    /// What ends the quotation that markup was found in.
+    /// The end of the quotation that markup was found in.
     quote: QuoteEnd,
     /// Whether the line before was blank, or indented code, and words stand before it.
     follows_blank: bool,
@@ -27,7 +27,7 @@ pub(super) struct TextPosition {
     json: Option<JsonScanner>,
 }
 
-/// What ends a quotation.
+/// The end of a quotation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum QuoteEnd {
     #[default]
@@ -42,14 +42,14 @@ enum QuoteEnd {
     Code,
 }
 
-/// What a line has begun with.
+/// The beginning of a line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum LineStart {
     #[default]
     Blank,
     /// A run of these bytes, which may become a fence.
     Fence(u8, usize),
-    /// What follows such a run.
+    /// Text that follows such a run.
     Info(u8, usize, bool),
     /// A quotation, or a row of a table.
     Quotation,
@@ -163,7 +163,7 @@ impl TextPosition {
         self.json.get_or_insert_with(JsonScanner::new);
     }
 
-    /// What stands here is quoted, and so is what follows up to the closing quote.
+    /// Marks this position as quoted, and the text that follows up to the closing quote.
     pub(super) fn begin_quotation(&mut self) {
         match self.opens_quote() {
             // Inline code goes on over lines.

@@ -1,4 +1,4 @@
-//! What shows text instead of meaning it, besides Markdown: quotation marks of any script, code containers of other
+//! Tracks text that is shown and not meant, besides Markdown: quotation marks of any script, code containers of other
 //! markups, and listings. The tables say which; markup in any of them is a call only if the response ends with it.
 
 /// A quotation mark that opens, and those that close it.
@@ -123,7 +123,7 @@ const DIRECTIVES: [&str; 9] = [
     "console",
 ];
 
-/// What the lines of a listing begin with, before a blank: signs of comments, and prompts.
+/// The beginnings of the lines of a listing, before a blank: signs of comments, and prompts.
 const SIGNS: [&str; 18] = [
     "#", "//", "///", "//!", "/*", "/**", ";", ";;", "--", "%", "REM", ":", "$", ">>>", "...", "(gdb)",
     "bc.", "bc..",
@@ -143,9 +143,9 @@ const BLOCKS: [(&str, &str); 9] = [
 ];
 const COMMENT_END: &str = "*/";
 
-/// What the line before an indented block of YAML ends with.
+/// The endings of the line before an indented block of YAML.
 const BLOCK_SCALARS: [&str; 6] = [": |", ": |-", ": |+", ": >", ": >-", ": >+"];
-/// What stands between the number of a line and the line, besides blanks.
+/// The separators between the number of a line and the line, besides blanks.
 const BEHIND_NUMBERS: [&str; 4] = ["|", "│", "┃", "→"];
 
 /// Whether a tag of that name is one of the containers.
@@ -175,7 +175,7 @@ pub(super) struct QuotationTracker {
     enclosure: OpenEnclosure,
     /// How much of the closer has come.
     matched: usize,
-    /// What may become the beginning of a container.
+    /// The bytes that may become the beginning of a container.
     token: [u8; TOKEN],
     token_len: usize,
     /// The beginning of the line, and how long the line is, up to one more than that.
@@ -269,7 +269,7 @@ impl QuotationTracker {
         }
     }
 
-    /// What follows a mark that may open: a word lets it.
+    /// Lets a mark open if a word follows it.
     fn leave_mark(&mut self, next: char) {
         if let Some(last) = self.last_mark.take().filter(|_| next.is_alphanumeric() && self.mark.is_none()) {
             let opens = MARKS[FIRST_BOTH..].iter().position(|(open, _)| *open == last);

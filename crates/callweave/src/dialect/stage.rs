@@ -64,11 +64,11 @@ struct ChoiceText {
     held: Vec<HeldBlock>,
     /// The dialect of the text that was read.
     dialect: Option<String>,
-    /// Reads the protocol's own thoughts, and the calls in them.
+    /// Reads the protocol's own reasoning, and the calls in it.
     thoughts: Option<(Extractor, CallCollector)>,
 }
 
-/// What the extractor found.
+/// The blocks and calls that the extractor found.
 #[derive(Debug, Default)]
 struct FoundEvents {
     /// Its blocks, in the order of their numbers.
@@ -83,7 +83,7 @@ struct FoundEvents {
     has_spoken: bool,
     /// The item whose text is read.
     item: Option<ItemId>,
-    /// The beginning of an item of which nothing was told yet: if its text is all calls, there is none.
+    /// The beginning of an item of which nothing was emitted yet: if its text is all calls, there is none.
     begun: Option<(ItemId, Event<'static>)>,
     /// The item ends with what is made of its text.
     ended: Option<Event<'static>>,
@@ -95,7 +95,7 @@ struct FoundEvents {
 #[derive(Debug)]
 struct HeldBlock {
     call: CollectedCall,
-    /// What was said of it.
+    /// The events about it.
     events: Vec<Event<'static>>,
 }
 
@@ -130,12 +130,12 @@ impl DialectStage {
         self.dialect.as_deref().or_else(|| found.next())
     }
 
-    /// Holds what is said of a call that may repeat one of the text, until its end shows whether it does.
-    /// Answers with the event if it is to be passed on.
+    /// Holds the events of a call that may repeat one of the text, until its end shows whether it does. Returns the
+    /// event if it is to be passed on.
     fn hold<'e>(&mut self, at: usize, event: Event<'e>, sink: &mut EventSink<'_>) -> Option<Event<'e>> {
         let choice = &mut self.choices[at];
         if let EventKind::BlockStart { block, kind: BlockKind::ToolCall { name, .. }, .. } = &event.body {
-            // What the text shows is not called, where the protocol calls.
+            // A call that the text only shows is no call where the protocol itself calls.
             choice.found.has_spoken = true;
             end_text(choice, BlockCompletion::Truncated, &mut self.next_block, sink);
             if choice.found.calls.whole.iter().any(|told| told.name == *name) {
@@ -314,7 +314,7 @@ impl DialectStage {
             | EventKind::Extra { scope, .. }
             | EventKind::Progress { scope, .. } => {
                 if let EventScope::Block(block) = *scope {
-                    // What is said of a text that is being read is said of what was made of it last.
+                    // An event about a text that is being read refers to the block that was made of it last.
                     *scope = match choice.own(block) {
                         Some(Some(own)) => EventScope::Block(own),
                         _ => choice.found.text.map_or(EventScope::Choice, EventScope::Block),

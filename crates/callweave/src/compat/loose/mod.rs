@@ -223,7 +223,7 @@ fn opening(value: Option<TapeNode<'_>>) -> FragmentArguments<'_> {
     FragmentArguments::Opening { fallback: value.map(|value| Str::Plain(value.raw())), expects_text: false }
 }
 
-/// What blocks are called that are told in each shape.
+/// The wire types of the blocks of each shape.
 mod wire_type {
     pub(super) const PARTIAL: &str = "partial";
     pub(super) const PHASE: &str = "phase";

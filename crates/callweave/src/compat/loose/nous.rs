@@ -42,7 +42,7 @@ pub struct DecodedCall {
     /// The argument text, where it is not a JSON object or more was to come: do not run the call.
     #[serde(rename = "_invalid_arguments", skip_serializing_if = "Option::is_none")]
     pub invalid_arguments: Option<String>,
-    /// What the fragment of a whole call carried besides (a thought signature).
+    /// Further data of the fragment of a complete call (a thought signature).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub metadata: Option<Value>,
     #[serde(skip)]

@@ -53,7 +53,7 @@ pub struct ResponseCall {
     /// Whether the provider runs it itself.
     #[serde(rename = "builtin?", skip_serializing_if = "std::ops::Not::not")]
     pub is_builtin: bool,
-    /// What the announcement carried besides; with `error` if the arguments were lost.
+    /// Further data of the announcement; with `error` if the arguments were lost.
     #[serde(skip_serializing_if = "Object::is_empty")]
     pub metadata: Object,
     /// Why the arguments were lost, if they were.
@@ -121,11 +121,11 @@ pub struct MessageCall {
     /// Always `function`.
     #[serde(rename = "type")]
     pub kind: &'static str,
-    /// What to call.
+    /// The function to call.
     pub function: MessageFunction,
 }
 
-/// What a [`MessageCall`] calls.
+/// The function of a [`MessageCall`].
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct MessageFunction {
     /// The tool's name.
@@ -135,7 +135,7 @@ pub struct MessageFunction {
     /// Whether the provider runs it itself.
     #[serde(rename = "builtin?", skip_serializing_if = "std::ops::Not::not")]
     pub is_builtin: bool,
-    /// What the announcement carried besides.
+    /// Further data of the announcement.
     #[serde(skip_serializing_if = "Object::is_empty")]
     pub metadata: Object,
 }

@@ -78,7 +78,7 @@ pub use self::stream::{
 #[cfg(feature = "async")]
 pub use self::stream::{process_bytes_async, process_stream_async};
 
-/// Who was asked, and for what.
+/// The agent: the provider that was asked, and the request to it.
 ///
 /// ```
 /// use callweave::compat::prompty::{Agent, Api};
@@ -96,7 +96,7 @@ pub struct PromptAgent {
     captures_content: bool,
 }
 
-/// What was asked for. The shape of an answer usually tells; an empty list does not.
+/// The API that was asked. The shape of a response usually says it; an empty list does not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ApiType {
     /// Chat completions, messages and their like.
@@ -193,7 +193,7 @@ pub async fn process_async(agent: &PromptAgent, response: &impl AsValue) -> Resu
     process(agent, response)
 }
 
-/// What came of an answer, and what was learned on the way.
+/// The result of a response, and the facts learned on the way.
 struct ProcessOutcome {
     result: Result<Processed>,
     message: Message,
@@ -201,7 +201,7 @@ struct ProcessOutcome {
     value: Option<ApiType>,
 }
 
-/// What an answer says of itself, for spans.
+/// The facts that a response states about itself, for spans.
 #[cfg_attr(not(feature = "tracing"), expect(dead_code, reason = "only spans tell it"))]
 struct ResponseFacts<'a> {
     message: &'a Message,
@@ -255,8 +255,8 @@ fn decode(provider: &AgentProvider, response: &Value) -> Option<(Option<&'static
     labelled.or_else(|| bare().find(|(_, message)| has_content(message))).or_else(empty)
 }
 
-/// By what a body without content tells its protocol: the members that hold its content, and the member and word that say
-/// what it is, which callers leave out.
+/// The marks by which a body without content shows its protocol: the members that hold its content, and the member and
+/// wire type that label it, which callers leave out.
 const LABELS: &[(&str, &[&str], &str, &str)] = &[
     ("openai-responses", &["output", "output_text"], "object", "response"),
     ("anthropic-messages", &["content"], "type", "message"),
@@ -469,7 +469,7 @@ impl PromptAgent {
         Self { name: Some(name.into()), ..self }
     }
 
-    /// What it asks for, where the shape of an answer may leave that open.
+    /// The API that it asks, where the shape of a response may leave that open.
     #[must_use]
     pub fn api(self, api: ApiType) -> Self {
         Self { api: Some(api), ..self }
@@ -481,12 +481,12 @@ impl PromptAgent {
         Self { has_outputs: true, ..self }
     }
 
-    /// Lets spans carry content: the answer and the result, with secrets redacted by key. Off by default.
+    /// Lets spans carry content: the response and the result, with secrets redacted by key. Off by default.
     ///
-    /// What is under a key that contains `secret`, `password`, `api_key`, `apikey`, `token`, `auth`,
-    /// `credential` or `cookie` is replaced, at any depth and also inside texts that are JSON themselves.
-    /// Counts of tokens stay. The chunks of a stream are recorded as they came, so a secret that the model
-    /// writes piece by piece is not recognised there.
+    /// A value under a key that contains `secret`, `password`, `api_key`, `apikey`, `token`, `auth`, `credential` or
+    /// `cookie` is replaced, at any depth and also inside texts that are JSON themselves. Counts of tokens stay. The
+    /// chunks of a stream are recorded as they came, so a secret that the model writes piece by piece is not recognised
+    /// there.
     #[must_use]
     pub fn capturing_content(self) -> Self {
         Self { captures_content: true, ..self }

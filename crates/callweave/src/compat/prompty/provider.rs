@@ -1,4 +1,4 @@
-//! Who answers, and which wire languages it may answer in.
+//! The provider that responds, and the protocols it may respond in.
 
 use crate::pipeline::{Decoder, DecoderBuilder};
 use crate::protocol::Protocol;

@@ -4,7 +4,7 @@ use crate::json::Value;
 
 const REDACTED: &str = "[redacted]";
 
-/// What a key must contain, in any case, for its value to be a secret.
+/// The strings one of which a key must contain, in any case, for its value to be a secret.
 const SECRETS: [&str; 7] = ["secret", "password", "api_key", "apikey", "auth", "credential", "cookie"];
 
 /// How much of a value must go.
@@ -14,7 +14,7 @@ enum RedactionLevel {
     Whole,
     /// Its texts: numbers only count something.
     Texts,
-    /// What its own keys say.
+    /// The values under its own secret keys.
     ByKey,
 }
 

@@ -132,7 +132,7 @@ pub enum StreamItem {
 /// nobody knows what the answer would have been, or whether the provider went on with it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StreamFailure {
-    /// What went wrong.
+    /// The error that ended the stream.
     pub error: Error,
     /// The text that had come.
     pub partial: String,
@@ -161,7 +161,7 @@ impl Display for StreamFailure {
 }
 
 impl std::error::Error for StreamFailure {
-    /// What the caller's own source failed with, if it did.
+    /// The error of the caller's own source, if it failed.
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         self.error.source()
     }
@@ -192,7 +192,7 @@ impl Serialize for StreamItem {
     }
 }
 
-/// What turns the items of a source into events. For [`ProcessStream`]; not to be implemented elsewhere.
+/// A decoder that turns the items of a source into events. For [`ProcessStream`]; not to be implemented elsewhere.
 pub trait StreamSource<I>: sealed::Sealed {
     #[doc(hidden)]
     fn take(&mut self, item: &I, sink: &mut EventSink<'_>) -> Result<()>;

@@ -156,7 +156,7 @@ impl StreamSpan {
     }
 }
 
-/// What is known from the start.
+/// Records the facts known from the start.
 fn describe(span: &Span, agent: &PromptAgent, what: &str) {
     let provider =
         AgentProvider::named(&agent.provider).map_or(agent.provider.as_str(), |known| known.conventional());
@@ -167,7 +167,7 @@ fn describe(span: &Span, agent: &PromptAgent, what: &str) {
     span.record("signature", signature.as_deref().unwrap_or(what));
 }
 
-/// What the answer says of itself.
+/// Records the facts that the response states about itself.
 fn tell(span: &Span, agent: &PromptAgent, learned: &ResponseFacts<'_>) {
     let ResponseFacts { message, protocol, value } = learned;
     let is_gemini = protocol.is_some_and(|protocol| protocol.name.starts_with("gemini"));

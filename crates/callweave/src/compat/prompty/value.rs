@@ -56,7 +56,7 @@ pub(super) fn images(response: &Value) -> Result<Processed> {
     })
 }
 
-/// What the answer says of itself, in the form that a chat's answer has.
+/// Returns the facts that the response states about itself, in the form of a chat's response.
 pub(super) fn envelope(response: &Value) -> Message {
     let text = |key| response.get(key).and_then(Value::as_str).map(str::to_owned);
     let usage = response.get("usage").filter(|usage| usage.is_object()).map(|raw| {

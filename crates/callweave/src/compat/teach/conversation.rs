@@ -16,22 +16,22 @@ pub(super) struct TaughtConversation<'w> {
     writer: &'w CallWriter,
     pub(super) losses: LossList,
     messages: Vec<RequestMessage>,
-    /// So many calls were made.
+    /// The number of calls so far.
     count: usize,
     /// Their numbers and names, by their ids.
     calls: HashMap<String, (usize, String)>,
-    /// What the model says, while it may go on.
+    /// The model's turn, while it may go on.
     turn: Option<ModelTurn>,
     /// Results that wait for those of the same turn.
     results: Vec<(usize, Vec<ContentPart>)>,
 }
 
-/// What the model said, from this message on.
+/// A turn of the model, from this message on.
 struct ModelTurn {
     number: usize,
     message: RequestMessage,
     calls: Vec<ToolCall>,
-    /// So many calls were made before.
+    /// The number of calls before the turn.
     before: usize,
 }
 
@@ -72,7 +72,7 @@ impl<'w> TaughtConversation<'w> {
             }
             return;
         }
-        // What the protocol knows of a message with calls or results is not true of a text.
+        // Extra fields of a message with calls or results are not true of a text.
         self.losses.kept("", &std::mem::take(&mut message.retained));
         let (mut calls, before) = (Vec::new(), self.count);
         for (at, part) in std::mem::take(&mut message.content.parts).into_iter().enumerate() {
@@ -209,7 +209,7 @@ impl<'w> TaughtConversation<'w> {
         if let Ok(turn) = writer.render(&text, calls, before) {
             return turn;
         }
-        // Whatever can be said is said in the dialect, the rest in words.
+        // Calls are written in the dialect where it can say them, else in words.
         let (mut sayable, mut words) = (Vec::new(), Vec::new());
         for call in calls {
             match writer.render_call(call) {

@@ -12,7 +12,7 @@ pub(super) struct CallLayout {
     /// The form's markers, with the white space inside them.
     pub(super) open: String,
     pub(super) close: String,
-    /// What stands between the markers of the example.
+    /// The text between the markers of the example.
     pub(super) body: String,
     /// Where in the body the name stands, and where the arguments.
     pub(super) name: Option<(usize, usize)>,

@@ -1,4 +1,4 @@
-//! What a prompt says about one tool.
+//! The text in a prompt about one tool.
 
 use crate::json::{Object, Value};
 

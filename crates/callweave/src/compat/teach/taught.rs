@@ -36,7 +36,7 @@ const MAX_STOPS: usize = 4;
 pub struct TaughtRequest {
     /// The request, without tools of its own.
     pub request: Request,
-    /// What could not be said in the dialect.
+    /// The parts of the request that the dialect could not say.
     pub losses: Vec<Loss>,
     /// Names that the dialect cannot say: as the model is told them, and as the client knows them.
     pub names: Vec<(String, String)>,
@@ -53,8 +53,8 @@ impl TaughtRequest {
         &self.reading
     }
 
-    /// What gives the calls of the answer the names that the client knows, and free text to tools that take it. It
-    /// stands behind the extractor.
+    /// Returns the stage that gives the calls of the response the names that the client knows, and free text to tools
+    /// that take it. It stands behind the extractor.
     pub fn undo(&self) -> ReverseMappingStage {
         ReverseMappingStage::of_tools(&self.names, &self.namespaces, &self.wrapped)
     }
@@ -66,8 +66,8 @@ impl TaughtRequest {
 /// text of the model's turns, their results into turns of the user's, in the order of the calls; images in results
 /// follow them. Where results begin, the model stops.
 ///
-/// What is written of past calls, the extractor of the dialect reads as the same calls: it is tried here. A call that
-/// the dialect cannot say is told in plain words, and a [`Loss`].
+/// The extractor of the dialect reads the written past calls as the same calls: it is tried here. A call that the
+/// dialect cannot say is written in plain words, and reported as a [`Loss`].
 ///
 /// ```
 /// use callweave::Value;
@@ -184,7 +184,7 @@ fn known(tools: &[RequestTool]) -> Tools {
     known
 }
 
-/// What the client wishes of the next answer.
+/// Returns the client's instruction for the next response.
 fn wish(choice: &ToolChoice) -> Option<String> {
     Some(match choice {
         ToolChoice::Auto => return None,
@@ -256,7 +256,7 @@ fn rename(request: &mut Request, writer: &CallWriter, changes: &mut ReverseMappi
     };
     let ReverseMapping { names, namespaces, wrapped } = changes;
     namespaces.iter_mut().for_each(|(sent, _)| rename(sent));
-    // What had another name before keeps the client's.
+    // A tool that had another name before keeps the client's.
     names.iter_mut().for_each(|(sent, _)| rename(sent));
     wrapped.iter_mut().for_each(rename);
     let known: Vec<String> = names.iter().map(|(sent, _)| sent.clone()).collect();

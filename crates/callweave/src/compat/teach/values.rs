@@ -9,7 +9,7 @@ use crate::json::{Object, Value, escape_into};
 pub(super) enum EscapingCare {
     /// Values are written as one would write them.
     Plain,
-    /// Whatever may be part of a marker is escaped, and a text that may be something else is quoted.
+    /// Characters that may be part of a marker are escaped, and a text that may be something else is quoted.
     Careful,
 }
 

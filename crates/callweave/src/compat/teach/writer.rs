@@ -17,13 +17,13 @@ const RESULT: &str = "<tool_response>\n{content}\n</tool_response>";
 /// A shorter text may stand anywhere in an answer.
 const SHORTEST_STOP: usize = 6;
 
-/// What may stand between a text and the calls after it.
+/// The white space that may stand between a text and the calls after it.
 const GAPS: [&str; 3] = ["\n", "\n\n", ""];
 
 /// Writes calls and their results in a dialect.
 ///
-/// What it writes, the extractor of the same dialect reads as the same calls; a call that the dialect
-/// cannot say is refused. The layout is that of the dialect's example.
+/// The extractor of the same dialect reads the written calls as the same calls; a call that the dialect cannot say is
+/// refused. The layout is that of the dialect's example.
 ///
 /// ```
 /// use callweave::dialect::Registry;
@@ -199,7 +199,7 @@ impl CallWriter {
         self.layout.name_as_written().ends_with(":0")
     }
 
-    /// What the results of calls begin with, if it is more than a word: there the model must not go on.
+    /// Returns the beginning of the results of calls, if it is more than a word: there the model must not go on.
     pub(super) fn stop(&self) -> Option<&str> {
         let head = self.result.split('{').next().unwrap_or_default().trim();
         let is_marker = |letter: char| !letter.is_alphanumeric() && !letter.is_whitespace();

@@ -21,10 +21,10 @@
 //! assert_eq!(snapshot[0].arguments, r#"{"at":"sky"}"#);
 //! ```
 //!
-//! What holds: choices are isolated; calls keep the order in which they became known, and their ids;
-//! argument text is as the model wrote it, never parsed; a call is known as soon as its name is. Results
-//! borrow from the aggregator, so a delta costs what changed, not what is held. What is held is the
-//! argument text, and [`Aggregator::reset_turn`] frees it.
+//! Invariants: choices are isolated; calls keep the order in which they became known, and their ids; argument text is
+//! as the model wrote it, never parsed; a call is known as soon as its name is. Results borrow from the aggregator, so
+//! a delta costs as much as changed, not as much as is held. The aggregator holds the argument text, and
+//! [`Aggregator::reset_turn`] frees it.
 
 mod payload;
 pub mod policy;
@@ -73,11 +73,11 @@ struct TurnState {
     frames: u64,
     tape: Tape,
     watch: CallHistory,
-    /// What the last ingest is to tell.
+    /// The changes that the last ingest is to report.
     changes: Vec<CallChange>,
 }
 
-/// What is remembered of the calls besides their text.
+/// The facts remembered of the calls besides their text.
 #[derive(Default)]
 struct CallHistory {
     choices: BTreeMap<u32, Vec<EmittedCall>>,
@@ -88,7 +88,7 @@ struct CallHistory {
     touched: Vec<(u32, usize)>,
 }
 
-/// What was told of a call.
+/// The part of a call that was emitted.
 struct EmittedCall {
     id: String,
     is_told: bool,
@@ -182,7 +182,7 @@ impl Aggregator {
         let turn = &mut self.turn;
         let mut tape = std::mem::take(&mut turn.tape);
         let mut reader = PayloadReader { turn, portion, texts: BTreeMap::new() };
-        // What is too long to be laid out is no payload.
+        // A value that is too long to be laid out is no payload.
         if let Ok(payload) = tape.lay_out(&payload.as_value()) {
             self.forbids_parallel |= forbids_parallel(payload);
             reader.read(payload, choice.unwrap_or(0));

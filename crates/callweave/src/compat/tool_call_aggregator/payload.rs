@@ -31,7 +31,7 @@ const MAX_WRAPPED: u8 = 16;
 const ANONYMOUS_SPACE: u8 = 7;
 const PROTOCOL_SPACES: u8 = 8;
 
-/// What a block in text calls that names no tool.
+/// The name of the tool that a block in text calls if it names none.
 const UNNAMED: &str = "use_tool";
 
 /// Reads payloads into the fold, one frame per call: so the calls of a list begin in its order, whether

@@ -35,7 +35,7 @@ pub enum BackendFinish {
     Known(ChatFinishReason),
 }
 
-/// What is unknown, or was not said, is another reason.
+/// A reason that is unknown or missing becomes [`FinishReason::Other`].
 impl From<BackendFinish> for FinishReason {
     fn from(wire_type: BackendFinish) -> Self {
         match wire_type {
@@ -102,7 +102,7 @@ impl ChatFinishReason {
     }
 }
 
-/// Who said why the answer finished. The first in this order is believed.
+/// The source of the finish reason. The first in this order is believed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FinishSource {

@@ -1,4 +1,4 @@
-//! What handlers stream and answer: records, deltas, and their renderings.
+//! The records, deltas and renderings that handlers stream and return.
 
 use crate::json::{Object, Value};
 use serde::ser::SerializeMap;
@@ -17,7 +17,7 @@ pub struct ToolCallRecord<'a> {
     pub provider_id: Option<&'a str>,
     /// Its position among the calls of the choice.
     pub ordinal: usize,
-    /// What its arguments are.
+    /// The kind of its arguments.
     pub kind: CallKind,
     /// The tool's name.
     pub name: &'a str,
@@ -34,13 +34,13 @@ pub struct ToolCallDelta<'a> {
     pub choice: u32,
     /// The call as it stands now.
     pub call: ToolCallRecord<'a>,
-    /// What was added to the arguments since the last delta of this call; none if the provider replaced
-    /// the text, so that increments can no longer tell it.
+    /// The text added to the arguments since the last delta of this call; none if the provider replaced the text, which
+    /// increments can no longer express.
     pub increment: Option<&'a str>,
     pub(super) news: CallNews,
 }
 
-/// What of a call has not been told before.
+/// The parts of a call that have not been emitted before.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct CallNews {
     pub(super) identity: bool,
@@ -49,7 +49,7 @@ pub(super) struct CallNews {
     pub(super) arguments: bool,
 }
 
-/// What an ingest changed.
+/// The changes made by an ingest.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Ingested<'a> {
     /// Whether there is anything to stream.

@@ -52,7 +52,7 @@ impl ParsedTextBlock {
         Self { index_start: range.start, index_end: range.end, name, args_text, fields: Vec::new() }
     }
 
-    /// What follows the block: the tail that a handler may suppress.
+    /// The text that follows the block: the tail that a handler may suppress.
     ///
     /// ```
     /// use callweave::compat::tool_call_aggregator::extract_use_tool_blocks;

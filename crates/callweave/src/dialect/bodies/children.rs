@@ -15,9 +15,9 @@ use crate::json::schema::TypeSet;
 #[derive(Clone, Debug, Default)]
 pub(in super::super) struct ChildrenReader {
     at: ChildrenState,
-    /// What ends the call.
+    /// The closing tag of the call.
     close: String,
-    /// The parameter that is open, and what ends it.
+    /// The open parameter, and its closing tag.
     key: String,
     value_close: String,
     /// How far the end of its value was looked for.
@@ -37,7 +37,7 @@ enum ChildrenState {
     Done,
 }
 
-/// What the beginning of a text is, or that more is needed.
+/// The result of matching the beginning of a text; `More` if more text is needed.
 enum PrefixMatch<T> {
     With(T),
     More,

@@ -67,7 +67,7 @@ enum JsonCallState {
     Done,
 }
 
-/// What a key says about its value.
+/// The role of a key, which says how its value is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum KeyRole {
     Name,
@@ -535,7 +535,7 @@ fn beginning(text: &str, most: usize) -> &str {
     &text[..end.unwrap_or(0)]
 }
 
-/// What stands between the quotes of a string.
+/// Returns the text between the quotes of a string.
 fn inside(text: &str, len: usize, quote: usize) -> &str {
     &text[quote..len - quote]
 }

@@ -34,7 +34,7 @@ pub(in crate::dialect) struct LiteralReader {
 pub(in crate::dialect) struct LiteralSyntax<'s> {
     /// A token that stands on both sides of a string.
     pub(in crate::dialect) quote: &'s str,
-    /// What says which bare words are strings, where a dialect's values have no types of their own.
+    /// The schema that says which bare words are strings, where a dialect's values have no types of their own.
     pub(in crate::dialect) schema: Option<&'s Schema>,
     /// Whether calls stand on lines of their own, and not in a list.
     pub(in crate::dialect) line_ends_call: bool,
@@ -44,14 +44,14 @@ pub(in crate::dialect) struct LiteralSyntax<'s> {
     pub(in crate::dialect) is_last: bool,
 }
 
-/// What came of reading on.
+/// The result of reading on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::dialect) enum LiteralProgress {
     /// Too little text.
     More,
-    /// So many bytes were read.
+    /// This many bytes were read.
     Took(usize),
-    /// So many bytes were read, and the literal is complete.
+    /// This many bytes were read, and the literal is complete.
     Done(usize),
     /// This cannot be read.
     Bad,
@@ -70,7 +70,7 @@ enum LiteralContainer {
 /// A string that is open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct OpenString {
-    /// What closes it; 0: the dialect's own token.
+    /// The byte that closes it; 0: the dialect's own token.
     quote: u8,
     /// Whether three quotes do.
     is_long: bool,

@@ -23,10 +23,10 @@ use super::tools::Tools;
 use crate::event::BlockCompletion;
 use crate::json::escape_into;
 
-/// What a reader found at the start of the text it was handed. Numbers count bytes.
+/// The token that a reader found at the start of the text it was handed. Numbers count bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum BodyToken {
-    /// Too little text to say anything. Never answered when no more will come.
+    /// Too little text to say anything. Never returned when no more will come.
     More,
     /// Syntax.
     Markup(usize),
@@ -63,14 +63,14 @@ impl BodyToken {
     }
 }
 
-/// What readers share and fill.
+/// The state that readers share and fill.
 pub(super) struct BodyContext<'c> {
     pub(super) form: &'c CompiledForm,
     pub(super) tools: &'c Tools,
     pub(super) name: &'c mut String,
     pub(super) id: &'c mut String,
     pub(super) scratch: &'c mut String,
-    /// What is to be told about a matcher that failed.
+    /// The complaint to report about a matcher that failed.
     pub(super) complaint: &'c mut Option<String>,
     /// How often the rest of the text was looked through for the end of a value.
     pub(super) looks: &'c mut u32,
@@ -78,7 +78,7 @@ pub(super) struct BodyContext<'c> {
     pub(super) is_last: bool,
     /// Whether the end of a value, and so of the call, is in doubt: a later call may be a part of it.
     pub(super) in_doubt: &'c mut bool,
-    /// How the call ended, once a reader says so: that is told after the token it answers with.
+    /// How the call ended, once a reader says so: that is emitted after the token it returns.
     pub(super) ended: Option<BlockCompletion>,
 }
 
@@ -137,7 +137,7 @@ pub(super) struct CompiledForm {
     /// Which of the plan's dialects it belongs to.
     pub(super) dialect: usize,
     pub(super) closers: MarkerSet<()>,
-    /// What may stand before a name, what ends it, and what may follow it (an id, if true).
+    /// The markers that may stand before a name, that end it, and that may follow it (an id, if true).
     pub(super) before: MarkerSet<()>,
     pub(super) ends: MarkerSet<()>,
     follows: MarkerSet<bool>,

@@ -62,7 +62,7 @@ impl PythonReader {
                 self.at = PythonState::Done;
                 BodyToken::Markup(1)
             }
-            // What is called may be printed.
+            // A call may stand inside `print(…)`.
             (PythonState::Next, b')') if !self.is_list => BodyToken::Markup(1),
             (PythonState::Start | PythonState::Name, b'p') if !self.is_list && text.starts_with("print(") => {
                 BodyToken::Markup(6)

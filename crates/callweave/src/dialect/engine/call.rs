@@ -126,13 +126,13 @@ impl EngineRun {
                 MarkerMatch::Marker { .. } | MarkerMatch::Nothing => {}
             }
         }
-        // A closer that is cut with the answer, or one of something else in place of the form's own.
+        // A closer that is truncated with the response, or one of something else in place of the form's own.
         let is_begun =
             |closers: &MarkerSet<()>| matches!(closers.starting(rest, false), MarkerMatch::Perhaps(_));
         if is_last && rest.len() > 1 && (is_begun(&compiled.closers) || is_begun(&live.closers)) {
             return self.pass(text, sink);
         }
-        // What ends an element of some tool may be the end of a value that this call stands in.
+        // The closing tag of some tool's element may be the end of a value that this call stands in.
         let is_element = matches!(compiled.form.body, CallBody::Children(_));
         let is_tagged = compiled.form.open.iter().any(|open| open == ELEMENT);
         if is_element || is_tagged || !is_closed && !compiled.form.close.is_empty() {

@@ -1,5 +1,5 @@
-//! What is a call only if nothing but calls follows to the end of the answer: a call in a code block, in a
-//! thought, or without its opener. It is read aside, by a reader of its own, while its text is held.
+//! Reads doubtful calls, which are calls only if nothing but calls follows to the end of the response: a call in a code
+//! block, in reasoning, or without its opener. Each is read aside, by a reader of its own, while its text is held.
 
 use super::super::bodies::boundary;
 use super::super::calls::{CallCollector, CollectedCall};
@@ -8,9 +8,10 @@ use super::prose::ProseKind;
 use super::{EngineContext, EngineRun, EngineState, EngineStep, PendingText};
 use crate::event::{BlockCompletion, DeltaKind, Event, EventKind, EventSink, NoticeCode, Sink};
 
-/// What is held is not longer than this.
+/// The maximum length of the held text.
 pub(super) const LONGEST: usize = 1 << 18;
-/// Words that may follow the calls of a thought that is not closed: a remark. More goes on thinking.
+/// The maximum length of a remark that may follow the calls of reasoning that is not closed. Longer text is more
+/// reasoning.
 const LONGEST_REMARK: usize = 256;
 
 #[derive(Debug)]
@@ -157,7 +158,7 @@ impl EngineRun {
         if !is_last {
             return EngineStep::Wait;
         }
-        // What was said of a call in a thought that is closed is a part of that thought.
+        // Text after a call in closed reasoning is a part of that reasoning.
         let is_remarked = was_in_reasoning && !doubt.run.is_in_reasoning && doubt.run.has_text;
         let is_listed =
             doubt.why == DoubtReason::Listed && !text[doubt.space..].trim_ascii_end().contains('\n');
@@ -185,7 +186,7 @@ impl EngineRun {
         EngineStep::Took(doubt.read)
     }
 
-    /// What was doubted is text, up to `until`.
+    /// Turns the doubtful call into text, up to `until`.
     fn dismiss(&mut self, until: u64, reason: &str, sink: &mut EventSink<'_>) -> EngineStep {
         let offset = self.emitter.offset();
         let EngineState::Doubt(doubt) =

@@ -28,7 +28,7 @@ use crate::event::{BlockCompletion, CallKind, EventSink, NoticeCode};
 /// Deltas up to this length are looked at byte by byte.
 const SHORT: usize = 32;
 
-/// Whose text it is, and what the caller takes upon himself.
+/// The choice that the text belongs to, and the risks that the caller accepts.
 pub(super) struct ReadingMode {
     pub(super) choice: u32,
     /// Whether where something stands does not matter.
@@ -66,7 +66,7 @@ struct EngineRun {
     mentions_reasoning: bool,
     /// Where prose goes on in its block and its line, if it does.
     calm: Option<ProseKind>,
-    /// What the visible text is shown behind.
+    /// The end of the prompt that the visible text is shown behind.
     continues: String,
     /// How many fences a body, or what is doubted, has opened.
     fences: usize,
@@ -88,18 +88,18 @@ struct EngineRun {
     /// Nothing before this offset is doubted again, and nothing before that opens a call.
     settled: u64,
     shown: u64,
-    /// Whether the answer was cut, and did not end by itself.
+    /// Whether the response was truncated, and did not end by itself.
     is_truncated: bool,
-    /// How many calls were told.
+    /// How many calls were emitted.
     calls: usize,
     /// Whether a call was damaged so that its end is in doubt, and whether calls behind it count nevertheless.
     has_damage: bool,
     accepts_after_damage: bool,
-    /// The last run of calls that were taken for a thought.
+    /// The last run of calls that were taken for reasoning.
     thought_of: Vec<CollectedCall>,
 }
 
-/// What readers share and fill; see [`BodyContext`].
+/// The state that readers share and fill; see [`BodyContext`].
 #[derive(Debug, Default)]
 struct EngineContext {
     tools: Arc<Tools>,
@@ -158,7 +158,7 @@ impl Default for EngineState {
     }
 }
 
-/// What a step is given: the text that is not accounted for, and whether no more will come.
+/// The input of a step: the text that is not accounted for, and whether no more will come.
 #[derive(Clone, Copy)]
 struct PendingText<'a> {
     plan: &'a DialectPlan,
@@ -166,7 +166,7 @@ struct PendingText<'a> {
     is_last: bool,
 }
 
-/// What a step did.
+/// The outcome of a step.
 enum EngineStep {
     /// It accounted for this many bytes, or changed the state.
     Took(usize),
@@ -322,7 +322,7 @@ impl EngineRun {
                         self.show(token, form, text, sink);
                         EngineStep::Rest(len)
                     }
-                    // What is odd only because the input ends is not damaged but cut.
+                    // A body that is odd only because the input ends is not damaged but truncated.
                     BodyToken::Odd(_) if is_last => EngineStep::Took(0),
                     BodyToken::Fail if is_last => self.show(BodyToken::Done, form, text, sink),
                     token => self.show(token, form, text, sink),

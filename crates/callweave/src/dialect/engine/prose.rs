@@ -15,27 +15,27 @@ use super::opening::OpeningCandidate;
 use super::{EngineRun, EngineState, EngineStep, PendingText};
 use crate::event::{CallKind, DeltaKind, EventSink, NoticeCode};
 
-/// So much is looked at at once where a line may begin with a declared name.
+/// The number of bytes looked at at once where a line may begin with a declared name.
 const REACH: usize = 1024;
 
 /// How many times over a text may be read where what holds no call may hold one.
 const MAX_VAIN: u64 = 64;
-/// So many bytes count as read before the text begins: a short one may be looked at as often as it likes.
+/// The number of bytes that count as read before the text begins: a short one may be looked at as often as it likes.
 const FREE: u64 = 1024;
 
 /// The counter of a header is not longer than this.
 const SHORT_COUNTER: usize = 8;
 
-/// What prose is.
+/// The kind of prose.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum ProseKind {
     #[default]
     Text,
-    /// Which of the live thoughts.
+    /// Which of the live reasoning markers.
     Thought(usize),
     /// The visible text of a message.
     Message,
-    /// A message with thoughts.
+    /// A message with reasoning.
     MessageThought,
     /// A message with calls.
     MessageCalls,
@@ -461,7 +461,7 @@ impl EngineRun {
         }
     }
 
-    /// What is known of a candidate at its opener.
+    /// Returns the evidence for a candidate at its opener.
     pub(super) fn evidence(
         &self,
         strength: MarkerStrength,
@@ -543,7 +543,7 @@ impl EngineRun {
                     matches!((grammar.route)(&text[..*len], &self.shared.tools), MessageRoute::Call { .. })
                 };
                 let Some(len) = begin[..upto].find('{').filter(is_call) else {
-                    // What began it is syntax, and so is a header that begins anew; what follows is text.
+                    // The beginning of the header is syntax, and so is a header that begins anew; text follows.
                     let is_header = breaks.is_some_and(|at| text[at..].starts_with(grammar.starts[0]));
                     let cut = if is_header { upto } else { first };
                     self.emitter.markup(&text[..cut], sink);

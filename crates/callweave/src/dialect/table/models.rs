@@ -35,7 +35,7 @@ impl DialectRegistry {
     }
 }
 
-/// What does not count in a name.
+/// Characters that do not count in a name.
 const SEPARATORS: [char; 3] = ['-', '_', ' '];
 
 fn letters(name: &str) -> impl Iterator<Item = char> {

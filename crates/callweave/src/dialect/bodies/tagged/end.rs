@@ -47,7 +47,7 @@ enum EndVerdict {
     More,
 }
 
-/// What was seen behind a tag that may end a value and does not fit.
+/// The findings behind a tag that may end a value and does not fit.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Lookahead {
     /// How many bytes from the tag on; none: it was not looked at yet.
@@ -116,7 +116,7 @@ impl TaggedReader {
         let is_placed = frame.is_special || before == b'\n';
         let rest = &text[at + len..];
         let is_data = EndVerdict::NotBefore(at + 1);
-        // What is quoted in a value names other tools and parameters, as a rule.
+        // Markup quoted in a value names other tools and parameters, as a rule.
         let is_known = match what {
             TagRole::Cdata => return EndVerdict::Yes,
             TagRole::ValueClose => {
@@ -256,7 +256,7 @@ impl TaggedReader {
                     looked.counts |= is_placed;
                     looked.has_closed = false;
                 }
-                // What is quoted ends with its call.
+                // A quotation ends with its call.
                 TagRole::CallClose => (looked.counts, looked.has_closed) = (looked.open > 0, false),
                 TagRole::Outside | TagRole::Cdata | TagRole::Spelled(_) => {}
             }

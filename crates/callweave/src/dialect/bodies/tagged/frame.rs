@@ -16,12 +16,12 @@ pub(in super::super::super) struct TagMarkers {
     pub(super) call_open: MarkerSet<()>,
     pub(super) call_end: MarkerSet<bool>,
     pub(super) parameter_end: MarkerSet<()>,
-    /// What ends the tags of other spellings, and whether they count for any parameter.
+    /// The ends of the tags of other spellings, and whether they count for any parameter.
     spelled_ends: Vec<MarkerSet<()>>,
     is_spelled: bool,
     pub(super) value_open: MarkerSet<()>,
     pub(in super::super) inside: MarkerSet<TagRole>,
-    /// What may follow the closer of a value that is quoted.
+    /// The markers that may follow the closer of a quoted value.
     follows: MarkerSet<()>,
     /// Whether something closes what stands around calls.
     has_outside: bool,
@@ -30,7 +30,7 @@ pub(in super::super::super) struct TagMarkers {
 /// Names of parameters are not longer than this where their opener is wrong.
 const LONGEST_NAME: usize = 128;
 
-/// What may stand inside a call, or end a value.
+/// The role of a tag that may stand inside a call, or end a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in super::super) enum TagRole {
     Parameter,
@@ -228,7 +228,7 @@ impl TagMarkers {
     }
 }
 
-/// What stands behind the white space between tags.
+/// Returns the text behind the white space between tags.
 fn after_space(text: &str) -> &str {
     let rest = &text[leading_space(text)..];
     match rest.strip_prefix(WRITTEN_BREAK) {

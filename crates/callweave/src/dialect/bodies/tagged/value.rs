@@ -206,7 +206,7 @@ impl TaggedReader {
         ) {
             LiteralProgress::Took(len) => BodyToken::Converted(len),
             LiteralProgress::Done(len) => {
-                // What stands between the value and its closer is left out.
+                // Text between the value and its closer is left out.
                 self.literal = None;
                 self.at = TaggedState::ValueEnd;
                 BodyToken::Converted(len)

@@ -12,10 +12,10 @@ use crate::event::BlockCompletion;
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct BracesBody {
-    /// What may stand before the name.
+    /// The markers that may stand before the name.
     #[serde(deserialize_with = "one_or_many")]
     pub before: Vec<String>,
-    /// What stands on both sides of a string.
+    /// The token on both sides of a string.
     pub quote: String,
 }
 
@@ -112,7 +112,7 @@ impl BracesReader {
             context.ended = ended;
         }
         if token == BodyToken::Fail {
-            // Whatever this is, the closer ends it.
+            // The closer ends an unreadable body.
             literal.close(context.scratch);
             self.at = BracesState::Done;
             context.ended = Some(BlockCompletion::Truncated);

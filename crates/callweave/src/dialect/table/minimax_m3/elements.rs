@@ -17,11 +17,11 @@ use crate::json::schema::TypeSet;
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ElementsBody {
-    /// What stands before every tag of the frame.
+    /// The token before every tag of the frame.
     pub prefix: String,
     /// The tag that holds the name, without the prefix.
     pub call: NamedTag,
-    /// What ends a call, without the prefix.
+    /// The closing tag of a call, without the prefix.
     pub call_close: String,
     /// The name of the elements of a list.
     pub item: String,
@@ -56,7 +56,7 @@ const DEEPEST: usize = 128;
 pub(in crate::dialect) struct ElementsReader {
     at: ElementsState,
     stack: Vec<ElementLevel>,
-    /// What the value that is open may still become.
+    /// Finds the types that the open value may still have.
     prober: TypeProber,
     /// How much of a held value is white space at its start, and how much holds no tag.
     seen: (usize, usize),
@@ -68,7 +68,7 @@ pub(in crate::dialect) struct ElementsReader {
     has_unfit_end: bool,
 }
 
-/// What was seen behind a tag that may end a value: how many bytes from it on, and how many elements of the value's name
+/// The findings behind a tag that may end a value: how many bytes from it on, and how many elements of the value's name
 /// are open there.
 #[derive(Clone, Copy, Debug, Default)]
 struct ElementLookahead {
