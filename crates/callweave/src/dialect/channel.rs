@@ -30,7 +30,7 @@ pub(super) struct ChannelRules {
     pub(super) ends: &'static [&'static str],
     /// The beginning of the text where the prompt has already begun the header.
     pub(super) begins_with: Option<&'static str>,
-    /// Whether a message goes on until it is ended, whatever it holds.
+    /// Whether a message goes on until it is ended, regardless of its content.
     pub(super) is_quoting: bool,
     /// Whether its headers cannot be mistaken for anything else.
     pub(super) is_distinct: bool,
@@ -40,7 +40,7 @@ pub(super) struct ChannelRules {
     pub(super) notation: MessageNotation,
 }
 
-/// How messages of the model are written: what stands on either side of what they hold.
+/// How messages of the model are written: the markers on either side of their content.
 #[derive(Debug)]
 pub(crate) struct MessageNotation {
     /// The beginning of every message but the first, which the prompt has begun.
@@ -68,7 +68,7 @@ pub(super) enum MessageRoute {
     Nothing,
 }
 
-/// Headers are not longer than this.
+/// The maximum length of a header.
 pub(super) const LONGEST_HEADER: usize = 512;
 
 impl ChannelGrammar {
@@ -81,14 +81,14 @@ impl ChannelGrammar {
         }
     }
 
-    /// How messages are written.
+    /// Returns how messages are written.
     pub(crate) fn notation(self) -> &'static MessageNotation {
         &self.grammar().notation
     }
 }
 
 impl ChannelRules {
-    /// Whether a text that begins like this may begin inside a header. Nothing: more text is needed.
+    /// Whether a text that begins like this may begin inside a header. `None`: more text is needed.
     pub(super) fn may_begin_in_header(&self, text: &str, tools: &Tools, is_last: bool) -> Option<bool> {
         let Some(begin) = self.begins_with else { return Some(false) };
         let rest = text.trim_start_matches(' ');
@@ -121,7 +121,7 @@ impl ChannelRules {
             },
             MarkerMatch::Perhaps(_) => None,
             MarkerMatch::Nothing if after.is_empty() && !is_last => None,
-            // The end of the header is lost; whom it calls was declared.
+            // The end of the header is lost; the tool that it calls was declared.
             MarkerMatch::Nothing if after.starts_with('{') && !begin.is_empty() => {
                 Some(tools.find(&recipient[..len]).is_some())
             }

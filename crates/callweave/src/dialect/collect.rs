@@ -1,4 +1,4 @@
-//! A whole text as one value: calls, visible text, thoughts and notices.
+//! A complete text as one value: calls, visible text, reasoning and notices.
 
 use serde::Serialize;
 
@@ -21,7 +21,7 @@ pub struct Extraction {
     pub notices: Vec<Notice<'static>>,
     #[serde(skip)]
     open: Vec<(BlockId, OpenBlock)>,
-    /// Where markup began that touches what comes next.
+    /// Where markup began that touches the next event.
     #[serde(skip)]
     markup: Option<ByteSpan>,
 }
@@ -36,11 +36,11 @@ pub struct ExtractedCall {
     /// The id, where the text had one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
-    /// Whether the call was cut before its end.
+    /// Whether the call was truncated.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub incomplete: bool,
-    /// Whether the arguments of a whole call are not a JSON object, or it stands behind a damaged call and such calls
-    /// were not asked for.
+    /// Whether the arguments of a complete call are not a JSON object, or it stands behind a damaged call and such
+    /// calls were not asked for.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub invalid: bool,
     /// Whether it stands behind a damaged call whose end is in doubt, and may be a part of that one.
@@ -60,7 +60,7 @@ enum OpenBlock {
 }
 
 impl Extraction {
-    /// Reads a whole text.
+    /// Reads a complete text.
     ///
     /// ```
     /// use callweave::dialect::{Extraction, ExtractOptions};

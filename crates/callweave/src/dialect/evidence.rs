@@ -64,7 +64,7 @@ pub(super) struct CallEvidence<'e> {
     pub(super) has_text: bool,
     /// Whether a call of its dialect came before it.
     pub(super) is_spoken: bool,
-    /// Whether a tag that nobody knows stands before it.
+    /// Whether an unknown tag stands before it.
     pub(super) follows_tag: bool,
     /// Whether its marker is a tag that sentences have, too, and no special token.
     pub(super) is_tag: bool,
@@ -179,7 +179,7 @@ const RULES: [EvidenceRule; 15] = [
     rule(Call, "its marker and its name are those of a call", |_| true),
 ];
 
-/// Names are not longer than this.
+/// The maximum length of a name.
 const LONGEST_NAME: usize = 256;
 
 /// Whether a tool could have that name at all.

@@ -1,12 +1,12 @@
 //! Finding markers in text that comes in pieces.
 //!
-//! All live markers are searched in one pass. What stands at the end of the text and may still become
-//! a marker is told apart from what cannot, so that a caller holds back no more than it must.
+//! All live markers are searched in one pass. Text at the end that may still become a marker is distinguished from text
+//! that cannot, so that a caller holds back no more than it must.
 
 use super::quotation::{begins_container, begins_mark};
 use super::table::{self, MarkerHole};
 
-/// A set of markers, each with what it means.
+/// A set of markers, each with its meaning.
 #[derive(Clone, Debug)]
 pub(super) struct MarkerSet<M> {
     rows: Vec<MarkersByByte<M>>,
@@ -18,7 +18,7 @@ pub(super) struct MarkerSet<M> {
     seconds: Vec<[u64; 4]>,
 }
 
-/// The markers with one first byte: what they begin with, and those that do.
+/// The markers with one first byte: their common beginnings, and the markers of each.
 type MarkersByByte<M> = Vec<(MarkerPattern, Vec<(MarkerPattern, M)>)>;
 
 /// A byte that begins neither a marker nor anything else; one of a letter that may be a quotation mark; and one that a
@@ -69,7 +69,7 @@ enum PatternMatch {
     Whole(usize),
 }
 
-/// Whether a marker can be searched for: it begins with text, and not with what stands for something else.
+/// Whether a marker can be searched for: it begins with text, and not with a placeholder.
 pub(super) fn may_begin(text: &str) -> bool {
     !MarkerPattern::new(text).head.is_empty()
 }
@@ -230,8 +230,8 @@ impl<M: Copy> MarkerSet<M> {
         self
     }
 
-    /// The first marker in `text`; of several at one place the longest. With `is_last`, no more text
-    /// will come, so that nothing may still become a marker.
+    /// Returns the first marker in `text`; of several at one position the longest. With `is_last`, no more text will
+    /// come, so that nothing may still become a marker.
     pub(super) fn find(&self, text: &str, is_last: bool) -> MarkerMatch<M> {
         self.find_up_to(text, text.len(), is_last)
     }

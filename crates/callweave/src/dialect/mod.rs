@@ -19,7 +19,7 @@
 //!
 //! Invariants of every dialect:
 //!
-//! - any cut of the text gives the same events, once adjacent deltas are merged;
+//! - the text may be split anywhere: the events are the same, once adjacent deltas are merged;
 //! - the [`source`](crate::event::Event::source) ranges of the events tile the text;
 //! - only text that may still become a marker, or a call that is not certain yet, is held back;
 //! - text that turns out to be no call comes back as text; a certain call that is damaged ends with a notice.

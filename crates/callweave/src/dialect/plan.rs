@@ -35,7 +35,8 @@ pub(super) struct LiveMarkers {
     pub(super) openers: Vec<CallOpener>,
     /// The markers that are never text right after a call: all closers, and tokens that end a response.
     pub(super) closers: MarkerSet<()>,
-    /// Openers of forms in which the name stands first, and what follows it there, for where they are missing.
+    /// Openers of forms in which the name stands first, and the markers that follow it there, for where they are
+    /// missing.
     pub(super) nameless: Vec<(usize, MarkerSet<()>)>,
 }
 
@@ -149,7 +150,7 @@ fn build(all: &[Dialect], own: usize, forms: &[CompiledForm]) -> LiveMarkers {
             lost.extend(["{", "["].map(|text| (text, body)));
         }
     }
-    // Of the others, what is no word of any prose. They count as they do where the text decides.
+    // Of the others, markers that are no word of any prose. They count as they do where the text decides.
     let mut others = Vec::new();
     for (index, compiled) in forms.iter().enumerate().filter(|(_, compiled)| compiled.dialect >= own) {
         add_openers(&mut others, index, compiled);
@@ -200,7 +201,7 @@ fn build(all: &[Dialect], own: usize, forms: &[CompiledForm]) -> LiveMarkers {
             }
         }
     }
-    // Which thought the prompt opened is not known where there are several, or none.
+    // The reasoning markers that the prompt opened are not known where there are several, or none.
     let given = if thoughts.len() == 1 { 0 } else { thoughts.len() };
     if given > 0 || thoughts.is_empty() {
         let all = || dialects.iter().flat_map(|dialect| &dialect.thoughts);

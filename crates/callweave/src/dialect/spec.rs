@@ -234,7 +234,7 @@ fn own<'s>(texts: impl IntoIterator<Item = &'s str>) -> Vec<String> {
 }
 
 impl Dialect {
-    /// A dialect without thoughts or calls.
+    /// A dialect without reasoning or calls.
     pub fn new(name: &str) -> Self {
         Self { name: name.to_owned(), ..Self::default() }
     }
@@ -253,7 +253,7 @@ impl Dialect {
         self
     }
 
-    /// Adds everything that another dialect is made of, besides its names.
+    /// Adds all parts of another dialect, besides its names.
     #[must_use]
     pub fn extending(mut self, base: Self) -> Self {
         self.thoughts.extend(base.thoughts);
@@ -273,21 +273,21 @@ impl Dialect {
         self
     }
 
-    /// Adds a pair of markers around thoughts.
+    /// Adds a pair of markers around reasoning.
     #[must_use]
     pub fn thoughts(mut self, open: &str, close: &str) -> Self {
         self.thoughts.push(ReasoningMarkers { open: vec![open.to_owned()], close: vec![close.to_owned()] });
         self
     }
 
-    /// Says that calls written inside thoughts are quoted there.
+    /// Says that calls written inside reasoning are quoted there.
     #[must_use]
     pub fn quotes_calls_in_thoughts(mut self) -> Self {
         self.calls_in_thoughts = CallsInReasoning::Quoted;
         self
     }
 
-    /// Says that the text begins inside a thought.
+    /// Says that the text begins inside reasoning.
     #[must_use]
     pub fn starts_in_reasoning(mut self) -> Self {
         self.starts_in = TextStart::Reasoning;

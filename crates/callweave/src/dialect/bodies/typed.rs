@@ -1,4 +1,4 @@
-//! A value written raw, given the types that its place allows.
+//! A value written raw, and the types that its position allows.
 
 use super::literal::{LiteralProgress, LiteralReader, LiteralSyntax, is_json, word_into};
 use crate::json::schema::TypeSet;
@@ -24,7 +24,7 @@ pub(in crate::dialect) struct TypeProber {
     scanner: JsonScanner,
 }
 
-/// Words that are values are not longer than this, white space after them included.
+/// The maximum length of words that are values, white space after them included.
 const LONGEST_WORD: usize = 4096;
 
 impl TypeProber {
@@ -53,7 +53,7 @@ impl TypeProber {
         }
     }
 
-    /// Models sometimes escape a whole container; that shows at its first quote.
+    /// Models sometimes escape a complete container; that shows at its first quote.
     fn container(&mut self, text: &str) -> PossibleType {
         let rest = &text.as_bytes()[self.seen..];
         match memchr::memchr3(b'"', b'\'', b'\\', rest) {

@@ -27,7 +27,7 @@ pub(super) struct OpeningCandidate {
     pub(super) opener: Option<(usize, usize)>,
     pub(super) form: usize,
     pub(super) reader: BodyReader,
-    /// Where it stands.
+    /// The kind of prose it stands in.
     pub(super) place: ProseKind,
     pub(super) standing: MarkerPosition,
     pub(super) follows_tag: bool,
@@ -43,7 +43,7 @@ pub(super) struct OpeningCandidate {
     pub(super) damaged: Option<usize>,
     pub(super) is_last_try: bool,
     pub(super) fences: usize,
-    /// Why it was taken for text, where its name was known.
+    /// The reason why it was taken for text, where its name was known.
     pub(super) reason: Option<&'static str>,
 }
 
@@ -293,7 +293,7 @@ impl EngineRun {
         EngineStep::Took(len)
     }
 
-    /// The call is certain: everything that was kept is shown.
+    /// Emits everything that was kept, once the call is certain.
     fn commit(&mut self, compiled: &CompiledForm, text: &str, sink: &mut EventSink<'_>) -> EngineStep {
         let EngineState::Opening(opening) =
             std::mem::replace(&mut self.state, EngineState::Prose(ProseKind::Text))
@@ -331,7 +331,7 @@ impl EngineRun {
                     }
                     None
                 }
-                // The id is told with the name.
+                // The id is emitted with the name.
                 _ => {
                     self.emitter.markup(&body[at..at + len], sink);
                     None
@@ -353,7 +353,7 @@ impl EngineRun {
         EngineStep::Took(opening.start + opening.at)
     }
 
-    /// A declared tool is called by the name under which it was declared.
+    /// Calls a declared tool by the name under which it was declared.
     fn settle_name(&mut self) {
         let EngineContext { tools, name, .. } = &mut self.shared;
         if let Some(declared) = tools.find(name).filter(|declared| declared != name) {
@@ -362,7 +362,7 @@ impl EngineRun {
     }
 }
 
-/// Which opener is a tag of any name.
+/// Returns the opener that is a tag of any name.
 fn live_element(plan: &DialectPlan) -> Option<usize> {
     plan.live.openers.iter().position(|opener| opener.text == table::ELEMENT)
 }
@@ -391,7 +391,8 @@ fn is_normalized(arguments: &str, shared: &EngineContext) -> bool {
 }
 
 impl OpeningCandidate {
-    /// How much its marker says: a word that its body follows at once, as in `functools[{`, is none of a sentence.
+    /// Returns how much its marker says: a word that its body follows at once, as in `functools[{`, is none of a
+    /// sentence.
     fn strength(&self, strength: MarkerStrength, text: &str) -> MarkerStrength {
         let is_body = text[self.start..].starts_with(['{', '[']) && self.start > self.before.0;
         // Nor is one that a special token of its header follows.
@@ -424,7 +425,7 @@ impl OpeningCandidate {
         Self { before, start, opener: Some(opener), form, reader, place, ..Self::default() }
     }
 
-    /// Whether what is odd is damage: the name is known, and no other form fits better.
+    /// Whether an oddity is damage: the name is known, and no other form fits better.
     fn is_damage(&mut self, plan: &DialectPlan) -> bool {
         let is_only = |(opener, turn): (usize, usize)| plan.live.openers[opener].forms.len() == turn + 1;
         let is_known = self.has_name && !self.reader.is_tagged();
@@ -437,7 +438,7 @@ impl OpeningCandidate {
 
     /// Keeps the beginning of the arguments, and all of them if they are damaged.
     fn follow(&mut self, text: &str) {
-        // Longer than any key, which has to end before it can be looked up, whatever the cut.
+        // Longer than any key, which has to end before it can be looked up, however the text is split.
         const ENOUGH: usize = 8 << 10;
         if self.head.len() < ENOUGH || self.damage.is_some() {
             self.head.push_str(if self.head.is_empty() { text.trim_start() } else { text });

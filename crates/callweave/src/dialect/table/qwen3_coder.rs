@@ -23,7 +23,7 @@ pub(super) fn dialect() -> Dialect {
         .declaration("<tools>\n{tools}\n</tools>")
 }
 
-/// The ways to spell the tag of a call, and what ends it.
+/// The ways to spell the tag of a call, and its closer.
 fn calls() -> [(NamedTag, &'static str); 7] {
     [
         (NamedTag::direct("<function=", ">"), "</function>"),

@@ -1,7 +1,7 @@
-//! Where a value ends: at a closer that is followed by what the grammar has there, and not at what is quoted in it.
+//! Finds where a value ends: at a closer that is followed by what the grammar has there, and not at a quoted one.
 //!
-//! A tag that may end the value and does not fit is looked behind: if a closer that fits comes later, what stands
-//! before that is data, and so are examples whose tags balance. If none comes, the value ended there, and what
+//! A tag that may end the value and does not fit is looked behind: if a closer that fits comes later, the text before
+//! that is data, and so are examples whose tags balance. If none comes, the value ended there, and the text that
 //! follows is in doubt.
 
 use super::super::super::markers::MarkerMatch;
@@ -41,7 +41,7 @@ impl TagMarkers {
 #[derive(Clone, Copy)]
 enum EndVerdict {
     Yes,
-    /// No, nor does anything before this place.
+    /// No, nor does anything before this position.
     NotBefore(usize),
     /// More text is needed.
     More,
@@ -64,11 +64,11 @@ pub(super) struct Lookahead {
 /// How often the rest of a text may be looked through from such tags: else many would cost as many times its length.
 const MAX_LOOKS: u32 = 64;
 
-/// How far is looked behind such a tag.
+/// The maximum distance looked behind such a tag.
 const LONGEST_LOOK: usize = 1 << 18;
 
 impl TaggedReader {
-    /// Where the value ends that `text` goes on with; its first `from` bytes are known to be data.
+    /// Returns where the value ends that `text` goes on with; its first `from` bytes are known to be data.
     #[inline]
     pub(super) fn find_end(&mut self, text: &str, from: usize, context: &mut BodyContext<'_>) -> ValueEnd {
         let Some(frame) = &context.form.frame else { return ValueEnd::Beyond(text.len()) };
