@@ -58,14 +58,14 @@ use crate::{Error, ErrorKind, Result};
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct ProviderCapabilities {
-    /// Whether the provider has native tool calls; none where nobody knows.
+    /// Whether the provider has native tool calls; none where that is unknown.
     pub native_tool_calls: Option<bool>,
     /// Whether the provider is an agent that runs its tools itself: there is never a call to be run.
     pub self_contained_tools: bool,
     /// The only parser to be tried.
     pub forced: Option<TextParser>,
-    /// The tools that the model was told of. Their names tell calls from prose, their schemas give
-    /// types to values that were written without.
+    /// The tools that the model was given. Their names distinguish calls from prose, their schemas give types to values
+    /// that were written without.
     #[serde(skip)]
     pub tools: Tools,
 }
@@ -99,8 +99,8 @@ pub struct ParsedCall {
 
 /// Extracts the calls of a reply. See the [module](self).
 ///
-/// Only a reply of an impossible shape is an error: one that is no object, or whose text or calls are
-/// neither missing nor what they should be.
+/// Only a reply of an impossible shape is an error: one that is no object, or whose text or calls are present and of a
+/// wrong type.
 pub fn extract(reply: &impl AsValue, capabilities: &ProviderCapabilities) -> Result<Vec<ParsedCall>> {
     let reply = reply.as_value();
     let reply = ReplyMessage::read(&reply)?;
@@ -155,9 +155,9 @@ pub fn markup(text: &str, tools: &Tools) -> Vec<ParsedCall> {
     settle(marked(text, tools))
 }
 
-/// Calls as JSON objects with `name` and `arguments`, bare or in a Markdown fence, alone, in lists or in
-/// other objects. An object without arguments, or one that is not whole, is no call, nor is one in a
-/// thought. Without declared tools, prose around an object does not matter.
+/// Calls as JSON objects with `name` and `arguments`, bare or in a Markdown fence, alone, in lists or in other objects.
+/// An object without arguments, or an incomplete one, is no call, nor is one in reasoning. Without declared tools,
+/// prose around an object does not matter.
 ///
 /// ```
 /// use callweave::dialect::Tools;
@@ -236,7 +236,7 @@ impl<'v> ReplyMessage<'v> {
     }
 }
 
-/// A structured call of any API. Where there are two ids, the one that an answer must name goes first.
+/// A structured call of any API. Where there are two ids, the one that a tool result must name goes first.
 const STRUCTURED: CallWords = CallWords {
     id: &["call_id", "tool_call_id", "toolUseId", "id"],
     index: &[],
@@ -252,7 +252,7 @@ fn structured(call: &Value) -> ParsedCall {
     let Ok(node) = tape.lay_out(call) else {
         return ParsedCall::new(TextParser::Native, ExtractedCall::default(), CallKind::Function);
     };
-    // Some have their id in the wrapper or in what they tell besides.
+    // Some have their id in the wrapper or in extra fields.
     let (mut inner_id, mut kind) = (None, None);
     let read = CallObject::read(node, &STRUCTURED, |path, key, value| match (path, key) {
         ("", "type") => {
@@ -383,7 +383,7 @@ fn mend(arguments: &str) -> Option<String> {
     is_object.then(|| repaired.text.into_owned())
 }
 
-/// Drops calls that are told again, and gives every call an id of its own.
+/// Drops repeated calls, and gives every call an id of its own.
 fn settle(mut found: Vec<ParsedCall>) -> Vec<ParsedCall> {
     let mut seen: HashMap<_, HashSet<String>> = HashMap::new();
     found.retain(|ParsedCall { call, .. }| {

@@ -191,8 +191,8 @@ impl<M: Copy> MarkerSet<M> {
         self.row_of[usize::from(byte)] < LINE
     }
 
-    /// Whether a marker may begin with the byte at `at`, by it and by the one behind it: letters begin markers, too, and
-    /// stand everywhere.
+    /// Whether a marker may begin with the byte at `at`, by it and by the one behind it: letters begin markers, too,
+    /// and stand everywhere.
     #[inline]
     fn may_begin_at(&self, bytes: &[u8], at: usize) -> bool {
         let Some(seconds) = self.seconds.get(usize::from(self.row_of[usize::from(bytes[at])])) else {
@@ -207,8 +207,8 @@ impl<M: Copy> MarkerSet<M> {
         text.bytes().all(|byte| self.row_of[usize::from(byte)] == PLAIN)
     }
 
-    /// How much of `text` is no marker, line or code: all of it, or all but a last byte that one may begin with. None if
-    /// it must be looked at.
+    /// Returns how much of `text` is no marker, line or code: all of it, or all but a last byte that one may begin
+    /// with. None if it must be looked at.
     pub(super) fn spared(&self, text: &str) -> Option<usize> {
         let bytes = text.as_bytes();
         if bytes.iter().copied().any(is_line) {

@@ -1,4 +1,4 @@
-//! Chunks: `{"type": …}` with text, a call, or metadata about the answer.
+//! Chunks: `{"type": …}` with text, a call, or metadata about the response.
 
 use super::{CHUNKS, extra, number, text, wire_type};
 use crate::compat::tool_call_aggregator::policy::ChatFinishReason;
@@ -109,7 +109,7 @@ fn read_meta(metadata: TapeNode<'_>, sink: &mut FragmentSink<'_>) {
         match (key, value.kind()) {
             (_, JsonKind::Null) | ("tool_call_args", _) => {}
             (REASONING_DETAILS, JsonKind::Array) => {
-                // Passed on whole. Their text is not told as thoughts: those have chunks of their own.
+                // Passed on complete. Their text is not emitted as reasoning: that has chunks of its own.
                 for detail in value.elements() {
                     sink.put(Fragment::new(FragmentKind::Opaque {
                         wire_type: REASONING_DETAILS,

@@ -1,8 +1,8 @@
-//! The final result of an answer: text, tool calls, a structured value, vectors or images.
+//! The final result of a response: text, tool calls, a structured value, vectors or images.
 //!
-//! [`process`] takes the whole answer of a provider and gives what a caller wants of it; [`process_stream`]
-//! does so while the answer comes. The provider and the shape of the answer decide how it is read; whatever
-//! is a chat goes through the one engine of this library, so streamed and whole answers of all providers
+//! [`process`] takes the complete response of a provider and returns the result that a caller wants of it;
+//! [`process_stream`] does the same while the response comes. The provider and the shape of the response decide how it
+//! is read; every chat goes through the one engine of this library, so streamed and complete responses of all providers
 //! follow the same rules.
 //!
 //! - Tool calls beat text: where there are any that the caller is to run, they are the result.
@@ -109,7 +109,7 @@ pub enum ApiType {
     Images,
 }
 
-/// The result of an answer. Serialises to the bare result: a text, a list of calls, a value, a list of numbers.
+/// The result of a response. Serialises to the bare result: a text, a list of calls, a value, a list of numbers.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Processed {
@@ -136,10 +136,10 @@ pub struct ProcessedCall {
     pub id: String,
     /// The tool's name; never empty.
     pub name: String,
-    /// JSON text. What the model wrote is passed on as it is, so it may be empty or damaged. The free text of
-    /// a custom tool is a JSON string.
+    /// JSON text, passed on as the model wrote it, so it may be empty or damaged. The free text of a custom tool is a
+    /// JSON string.
     pub arguments: String,
-    /// Whether the call was cut off: not to be run, even where its arguments look whole. Serialises to
+    /// Whether the call was truncated: not to be run, even where its arguments look complete. Serialises to
     /// `incomplete` where there is argument text; that there is none shows by itself.
     pub is_truncated: bool,
 }
@@ -153,7 +153,7 @@ pub struct StructuredOutput {
     pub raw: String,
 }
 
-/// Gives the result of a provider's whole answer.
+/// Returns the result of a provider's complete response.
 ///
 /// Errors have names: `unknown provider`, `Unexpected response format`, `Empty embedding response`,
 /// `Empty image response`, or the message of the upstream's own error ([`ErrorKind::Upstream`]).
@@ -206,7 +206,7 @@ struct ProcessOutcome {
 struct ResponseFacts<'a> {
     message: &'a Message,
     protocol: Option<&'static Protocol>,
-    /// The kind of whole value it is, if it is one.
+    /// The kind of value it is, if it is a value and no chat.
     value: Option<ApiType>,
 }
 
@@ -240,7 +240,7 @@ fn unexpected() -> Error {
     Error::new(ErrorKind::Unknown, "Unexpected response format")
 }
 
-/// Decodes a whole answer by the protocol that claims it; else by the first that finds content in it.
+/// Decodes a complete response by the protocol that claims it; else by the first that finds content in it.
 fn decode(provider: &AgentProvider, response: &Value) -> Option<(Option<&'static Protocol>, Message)> {
     let collect = |mut decoder: FrameDecoder| {
         let mut accumulator = Accumulator::new();
@@ -348,7 +348,7 @@ impl ProcessedCall {
         Some(Self { id: call.id.clone(), name: call.name.clone(), arguments, is_truncated })
     }
 
-    /// The arguments as a value of your own type; no text at all counts as `{}`. A call that was cut has none.
+    /// The arguments as a value of your own type; no text at all counts as `{}`. A truncated call has none.
     ///
     /// ```
     /// use callweave::compat::prompty::ProcessedCall;
@@ -457,13 +457,13 @@ impl PromptAgent {
         Self { provider: provider.into(), ..Self::default() }
     }
 
-    /// The model it asks for. Only told in spans.
+    /// The model it asks for. Only recorded in spans.
     #[must_use]
     pub fn model(self, model: impl Into<String>) -> Self {
         Self { model: Some(model.into()), ..self }
     }
 
-    /// Its own name. Only told in spans.
+    /// Its own name. Only recorded in spans.
     #[must_use]
     pub fn named(self, name: impl Into<String>) -> Self {
         Self { name: Some(name.into()), ..self }
@@ -492,7 +492,7 @@ impl PromptAgent {
         Self { captures_content: true, ..self }
     }
 
-    /// Whom it asks.
+    /// The provider that it asks.
     pub fn provider(&self) -> &str {
         &self.provider
     }

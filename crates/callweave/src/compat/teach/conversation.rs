@@ -118,7 +118,7 @@ impl<'w> TaughtConversation<'w> {
         }
     }
 
-    /// Leaves out what the provider ran; false if nothing else was there.
+    /// Leaves out the calls and results that the provider ran; false if nothing else was there.
     fn drop_native(&mut self, message: &mut RequestMessage) -> bool {
         let had_parts = !message.content.is_empty();
         message.content.parts.retain(|part| {
@@ -131,8 +131,8 @@ impl<'w> TaughtConversation<'w> {
         !(had_parts && message.content.is_empty())
     }
 
-    /// Takes what the model said next. Some protocols tell a turn in several messages: a text, and each of the calls
-    /// after it.
+    /// Takes the next message of the model. Some protocols split a turn into several messages: a text, and each of the
+    /// calls after it.
     fn begin_turn(&mut self, turn: ModelTurn) {
         let goes_on = |open: &&mut ModelTurn| {
             let has_more = !turn.message.content.is_empty();
@@ -153,7 +153,7 @@ impl<'w> TaughtConversation<'w> {
         }
     }
 
-    /// Writes what the model said: its text and its calls as one text, behind everything else.
+    /// Writes the model's turn: its text and its calls as one text, behind everything else.
     fn end_turn(&mut self) {
         let Some(ModelTurn { number, mut message, calls, before }) = self.turn.take() else { return };
         self.losses.at(format_args!("messages[{number}]"));
@@ -182,7 +182,7 @@ impl<'w> TaughtConversation<'w> {
         self.messages.push(message);
     }
 
-    /// Sees to it that a text calls nothing.
+    /// Makes sure that a text calls nothing.
     fn check(&mut self, message: &mut RequestMessage) {
         let text = message.content.joined("\n");
         match self.writer.render_text(&text) {

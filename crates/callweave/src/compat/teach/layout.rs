@@ -1,4 +1,4 @@
-//! How a dialect lays out its calls, told by its example: markers, white space, what stands between.
+//! The layout of a dialect's calls, taken from its example: markers, white space, the text between.
 
 use crate::dialect::{CallBody, CallForm, Dialect, ExtractOptions, Extractor};
 use crate::event::{self, BlockKind, ByteSpan, Event};
@@ -73,7 +73,7 @@ impl CallLayout {
         })
     }
 
-    /// The name in the example, with what counts the calls there.
+    /// The name in the example, with the counter of the calls there.
     pub(super) fn name_as_written(&self) -> &str {
         self.name.map_or("", |(from, to)| &self.body[from..to])
     }

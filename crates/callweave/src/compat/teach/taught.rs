@@ -1,4 +1,4 @@
-//! A whole request, for a model without native tools.
+//! A complete request, for a model without native tools.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -13,7 +13,7 @@ use crate::request::{
     ReverseMappingStage, Role, ToolChoice, ToolKind, plain_tools,
 };
 
-/// Members of requests that are about tools, whoever has them.
+/// Members of requests that are about tools, in any protocol.
 const ABOUT_TOOLS: [&str; 10] = [
     "tools",
     "tool_choice",
@@ -27,7 +27,7 @@ const ABOUT_TOOLS: [&str; 10] = [
     "max_tool_calls",
 ];
 
-/// OpenAI takes no more than these.
+/// The maximum number of stop sequences that OpenAI takes.
 const MAX_STOPS: usize = 4;
 
 /// A request that teaches its tools in words. See [`teach`].
@@ -38,9 +38,9 @@ pub struct TaughtRequest {
     pub request: Request,
     /// The parts of the request that the dialect could not say.
     pub losses: Vec<Loss>,
-    /// Names that the dialect cannot say: as the model is told them, and as the client knows them.
+    /// Names that the dialect cannot say: as the model is given them, and as the client knows them.
     pub names: Vec<(String, String)>,
-    /// Tools of groups: as the model is told them, and the group.
+    /// Tools of groups: as the model is given them, and the group.
     pub namespaces: Vec<(String, String)>,
     /// Tools with free text, which are taught as functions with one string.
     pub wrapped: Vec<String>,
@@ -48,7 +48,7 @@ pub struct TaughtRequest {
 }
 
 impl TaughtRequest {
-    /// How the answer is to be read: in the same dialect, with the same tools.
+    /// How the response is to be read: in the same dialect, with the same tools.
     pub fn reading(&self) -> &ExtractOptions {
         &self.reading
     }
@@ -62,8 +62,8 @@ impl TaughtRequest {
 
 /// Rewrites a request for a model that has no tools of its own, but knows a dialect.
 ///
-/// The tools, and whether they must be called, are told at the end of the system text. Past calls are written into the
-/// text of the model's turns, their results into turns of the user's, in the order of the calls; images in results
+/// The tools, and whether they must be called, are described at the end of the system text. Past calls are written into
+/// the text of the model's turns, their results into turns of the user's, in the order of the calls; images in results
 /// follow them. Where results begin, the model stops.
 ///
 /// The extractor of the dialect reads the written past calls as the same calls: it is tried here. A call that the
@@ -201,7 +201,7 @@ fn wish(choice: &ToolChoice) -> Option<String> {
     })
 }
 
-/// Puts a text behind what the operator says.
+/// Puts a text behind the operator's instructions.
 fn instruct(request: &mut Request, text: String, cache: Option<Box<CacheMark>>) {
     let leading = request.messages.first_mut();
     let leading = leading.filter(|message| matches!(message.role, Role::System | Role::Developer));

@@ -1,8 +1,8 @@
 //! Calls whose parameters are elements with the parameters' own names: `<write_file><path>a</path></write_file>`.
 //!
 //! Any markup has such tags, so everything must be declared: the tool, every element in it, and the required ones must
-//! be there. A value is held up to the closer that what follows fits: another parameter, or the end of the call. Nothing
-//! else in it is looked at.
+//! be there. A value is held up to the closer that the following text fits: another parameter, or the end of the call.
+//! Nothing else in it is looked at.
 
 use super::super::spec::{CallBody, ChildrenBody};
 use super::tags::{TagLen, attribute_of, tag_len};

@@ -347,8 +347,8 @@ impl EngineRun {
                 matches!(position.standing(), MarkerPosition::Quoted | MarkerPosition::Code)
             }
             _ if place.is_reasoning() => false,
-            // Reasoning opens where nothing was said yet, behind other markup, or with its first word or line: a sentence
-            // about the tag goes on behind it.
+            // Reasoning opens where nothing was said yet, behind other markup, or with its first word or line: a
+            // sentence about the tag goes on behind it.
             MarkerMeaning::Think(_)
                 if self.has_text
                     && !self.is_gap

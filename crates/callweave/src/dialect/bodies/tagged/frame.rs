@@ -180,7 +180,8 @@ impl TagMarkers {
         })
     }
 
-    /// Whether the opener of a call stands where that of a parameter should, before `rest`. `None`: more text is needed.
+    /// Whether the opener of a call stands where that of a parameter should, before `rest`. `None`: more text is
+    /// needed.
     pub(super) fn is_parameter(&self, rest: &str, is_last: bool) -> Option<bool> {
         let end = &self.body.parameter.end;
         if !end.starts_with("</") {
