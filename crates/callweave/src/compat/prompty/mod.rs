@@ -38,7 +38,7 @@
 //! | `gen_ai.request.model`, `gen_ai.agent.name` | as the agent has them |
 //! | `gen_ai.request.stream` | `true` for a stream |
 //! | `gen_ai.output.type` | `json` where outputs are declared, `image` for images |
-//! | `gen_ai.response.id`, `gen_ai.response.model` | as the answer has them |
+//! | `gen_ai.response.id`, `gen_ai.response.model` | as the response has them |
 //! | `gen_ai.response.finish_reasons` | the provider's words, one per choice; JSON |
 //! | `gen_ai.usage.input_tokens`, `gen_ai.usage.output_tokens` | and `….cache_read.input_tokens`, `….cache_creation.input_tokens`, `….reasoning.output_tokens` |
 //! | `gen_ai.tool.call.id`, `gen_ai.tool.name` | of all calls, in order; JSON |
