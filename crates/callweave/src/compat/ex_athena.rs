@@ -24,14 +24,14 @@
 //! # Ok::<(), callweave::Error>(())
 //! ```
 //!
-//! It follows the document it comes from: where in the text something stands does not matter, so an example in a
-//! code block is a call, too. The [extractor](crate::dialect::Extractor) weighs that.
+//! It follows the document it comes from: the position in the text does not matter, and an example in a code block is a
+//! call, too. The [extractor](crate::dialect::Extractor) weighs that.
 //!
-//! What holds for all parsers:
+//! Invariants of all parsers:
 //!
-//! - A damaged call is an error of that call ([`ToolCall::invalid`], [`ToolCall::error_result`]); its text is
-//!   kept, and the good calls beside it stay. Only [`raw_json`] passes over what is no whole call, because
-//!   there nothing says that a call was meant.
+//! - A damaged call is an error of that call ([`ToolCall::invalid`], [`ToolCall::error_result`]); its text is kept, and
+//!   the good calls beside it stay. Only [`raw_json`] passes over text that is no complete call, because there nothing
+//!   says that a call was meant.
 //! - Arguments that are the same data in another notation (a trailing comma, single quotes) are repaired,
 //!   and [`ParsedCall::repaired_from`] says so. Null and missing arguments are `{}`.
 //! - Of calls with the same name and the same arguments the first is kept, unless each has an id of its own. A second
@@ -54,18 +54,18 @@ use crate::message::ToolCall;
 use crate::protocol::{CallObject, CallWords};
 use crate::{Error, ErrorKind, Result};
 
-/// What is known about a provider and the request it answered.
+/// The known facts about a provider and the request it answered.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct ProviderCapabilities {
-    /// Whether the provider has native tool calls; none where nobody knows.
+    /// Whether the provider has native tool calls; none where that is unknown.
     pub native_tool_calls: Option<bool>,
     /// Whether the provider is an agent that runs its tools itself: there is never a call to be run.
     pub self_contained_tools: bool,
     /// The only parser to be tried.
     pub forced: Option<TextParser>,
-    /// The tools that the model was told of. Their names tell calls from prose, their schemas give
-    /// types to values that were written without.
+    /// The tools that the model was given. Their names distinguish calls from prose, their schemas give types to values
+    /// that were written without.
     #[serde(skip)]
     pub tools: Tools,
 }
@@ -90,7 +90,7 @@ pub struct ParsedCall {
     /// The call. Its name is empty and its arguments are all that is known where it was too damaged.
     #[serde(flatten)]
     pub call: ToolCall,
-    /// Who found it.
+    /// The parser that found it.
     pub parser: TextParser,
     /// The arguments as the model wrote them, where they had to be repaired.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -99,8 +99,8 @@ pub struct ParsedCall {
 
 /// Extracts the calls of a reply. See the [module](self).
 ///
-/// Only a reply of an impossible shape is an error: one that is no object, or whose text or calls are
-/// neither missing nor what they should be.
+/// Only a reply of an impossible shape is an error: one that is no object, or whose text or calls are present and of a
+/// wrong type.
 pub fn extract(reply: &impl AsValue, capabilities: &ProviderCapabilities) -> Result<Vec<ParsedCall>> {
     let reply = reply.as_value();
     let reply = ReplyMessage::read(&reply)?;
@@ -155,9 +155,9 @@ pub fn markup(text: &str, tools: &Tools) -> Vec<ParsedCall> {
     settle(marked(text, tools))
 }
 
-/// Calls as JSON objects with `name` and `arguments`, bare or in a Markdown fence, alone, in lists or in
-/// other objects. An object without arguments, or one that is not whole, is no call, nor is one in a
-/// thought. Without declared tools, prose around an object does not matter.
+/// Calls as JSON objects with `name` and `arguments`, bare or in a Markdown fence, alone, in lists or in other objects.
+/// An object without arguments, or an incomplete one, is no call, nor is one in reasoning. Without declared tools,
+/// prose around an object does not matter.
 ///
 /// ```
 /// use callweave::dialect::Tools;
@@ -236,7 +236,7 @@ impl<'v> ReplyMessage<'v> {
     }
 }
 
-/// A structured call of any API. Where there are two ids, the one that an answer must name goes first.
+/// A structured call of any API. Where there are two ids, the one that a tool result must name goes first.
 const STRUCTURED: CallWords = CallWords {
     id: &["call_id", "tool_call_id", "toolUseId", "id"],
     index: &[],
@@ -252,7 +252,7 @@ fn structured(call: &Value) -> ParsedCall {
     let Ok(node) = tape.lay_out(call) else {
         return ParsedCall::new(TextParser::Native, ExtractedCall::default(), CallKind::Function);
     };
-    // Some have their id in the wrapper or in what they tell besides.
+    // Some have their id in the wrapper or in extra fields.
     let (mut inner_id, mut kind) = (None, None);
     let read = CallObject::read(node, &STRUCTURED, |path, key, value| match (path, key) {
         ("", "type") => {
@@ -301,7 +301,7 @@ fn fenced(text: &str) -> Vec<ParsedCall> {
         found.extend(
             calls.into_iter().map(|call| ParsedCall::new(TextParser::TextTagged, call, CallKind::Function)),
         );
-        // What closes one fence may be the opener of the next.
+        // The closer of one fence may be the opener of the next.
         let closer = end - FENCE_END.len() + 1;
         rest = &block[if block[closer..].starts_with(FENCE) { closer } else { end }..];
     }
@@ -358,7 +358,7 @@ impl ParsedCall {
             completion: if found.incomplete { BlockCompletion::Truncated } else { BlockCompletion::Complete },
             ..ToolCall::new(found.id.unwrap_or_default(), found.name, found.arguments)
         };
-        // What more was to come of is not mended.
+        // A truncated call is not repaired, nor is the free text of a custom one.
         if kind == CallKind::Custom || found.incomplete {
             return Self { call, parser, repaired_from: None };
         }
@@ -383,7 +383,7 @@ fn mend(arguments: &str) -> Option<String> {
     is_object.then(|| repaired.text.into_owned())
 }
 
-/// Drops calls that are told again, and gives every call an id of its own.
+/// Drops repeated calls, and gives every call an id of its own.
 fn settle(mut found: Vec<ParsedCall>) -> Vec<ParsedCall> {
     let mut seen: HashMap<_, HashSet<String>> = HashMap::new();
     found.retain(|ParsedCall { call, .. }| {

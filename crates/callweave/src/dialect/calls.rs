@@ -10,7 +10,7 @@ pub(super) struct CollectedCall {
     pub(super) arguments: String,
 }
 
-/// Gathers whole calls. What is cut, and what the provider runs itself, is left out.
+/// Gathers complete calls. Truncated calls, and calls that the provider runs itself, are left out.
 #[derive(Debug, Default)]
 pub(super) struct CallCollector {
     pub(super) whole: Vec<CollectedCall>,
@@ -18,7 +18,7 @@ pub(super) struct CallCollector {
 }
 
 impl CallCollector {
-    /// The first call, whole or not.
+    /// The first call, complete or not.
     pub(super) fn first(&self) -> Option<&CollectedCall> {
         self.whole.first().or(self.growing.as_ref())
     }

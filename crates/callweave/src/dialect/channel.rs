@@ -19,31 +19,31 @@ pub enum ChannelGrammar {
     Functionary,
 }
 
-/// What a grammar of channels is made of.
+/// The rules of a grammar of channels.
 #[derive(Debug)]
 pub(super) struct ChannelRules {
-    /// What begins a header.
+    /// The tokens that begin a header.
     pub(super) starts: &'static [&'static str],
-    /// What ends a header.
+    /// The token that ends a header.
     pub(super) header_end: &'static str,
-    /// What ends a message.
+    /// The tokens that end a message.
     pub(super) ends: &'static [&'static str],
-    /// What the text begins with where the prompt has already begun the header.
+    /// The beginning of the text where the prompt has already begun the header.
     pub(super) begins_with: Option<&'static str>,
-    /// Whether a message goes on until it is ended, whatever it holds.
+    /// Whether a message goes on until it is ended, regardless of its content.
     pub(super) is_quoting: bool,
     /// Whether its headers cannot be mistaken for anything else.
     pub(super) is_distinct: bool,
-    /// What a header says.
+    /// Returns the route that a header names.
     pub(super) route: fn(&str, &Tools) -> MessageRoute,
     /// How messages are written.
     pub(super) notation: MessageNotation,
 }
 
-/// How messages of the model are written: what stands on either side of what they hold.
+/// How messages of the model are written: the markers on either side of their content.
 #[derive(Debug)]
 pub(crate) struct MessageNotation {
-    /// What begins every message but the first, which the prompt has begun.
+    /// The beginning of every message but the first, which the prompt has begun.
     pub(crate) begin: &'static str,
     /// Around visible text.
     pub(crate) text: (&'static str, &'static str),
@@ -51,7 +51,7 @@ pub(crate) struct MessageNotation {
     pub(crate) call: (&'static str, &'static str),
 }
 
-/// What a message is.
+/// The kind of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum MessageRoute {
     Text,
@@ -68,7 +68,7 @@ pub(super) enum MessageRoute {
     Nothing,
 }
 
-/// Headers are not longer than this.
+/// The maximum length of a header.
 pub(super) const LONGEST_HEADER: usize = 512;
 
 impl ChannelGrammar {
@@ -81,14 +81,14 @@ impl ChannelGrammar {
         }
     }
 
-    /// How messages are written.
+    /// Returns how messages are written.
     pub(crate) fn notation(self) -> &'static MessageNotation {
         &self.grammar().notation
     }
 }
 
 impl ChannelRules {
-    /// Whether a text that begins like this may begin inside a header. Nothing: more text is needed.
+    /// Whether a text that begins like this may begin inside a header. `None`: more text is needed.
     pub(super) fn may_begin_in_header(&self, text: &str, tools: &Tools, is_last: bool) -> Option<bool> {
         let Some(begin) = self.begins_with else { return Some(false) };
         let rest = text.trim_start_matches(' ');
@@ -105,7 +105,7 @@ impl ChannelRules {
         if len == 0 && !after.is_empty() || len > LONGEST_HEADER {
             return Some(false);
         }
-        // What may follow: the end of the header, or another of its tokens.
+        // The end of the header, or another of its tokens, may follow.
         let tokens = [self.header_end].into_iter().chain(self.starts.iter().copied());
         match MarkerSet::new().with(tokens, ()).starting(after, is_last) {
             // A word alone on the first line calls what was declared, or else stands before an object.
@@ -121,7 +121,7 @@ impl ChannelRules {
             },
             MarkerMatch::Perhaps(_) => None,
             MarkerMatch::Nothing if after.is_empty() && !is_last => None,
-            // The end of the header is lost; whom it calls was declared.
+            // The end of the header is lost; the tool that it calls was declared.
             MarkerMatch::Nothing if after.starts_with('{') && !begin.is_empty() => {
                 Some(tools.find(&recipient[..len]).is_some())
             }

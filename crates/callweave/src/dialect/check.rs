@@ -1,10 +1,10 @@
-//! Whether the data of a dialect can be read by: refused is what would be ignored or could never match.
+//! Checks the data of a dialect: data that would be ignored or could never match is refused.
 
 use super::markers::may_begin;
 use super::spec::{CallBody, CallForm, Dialect, JsonBody, NamedTag, TaggedBody};
 use crate::error::{Error, ErrorKind, Result};
 
-/// If something is wrong, a sentence that begins with the field.
+/// The result of a check; its error is a sentence that begins with the field.
 pub(super) type SpecResult = std::result::Result<(), String>;
 
 impl Dialect {
@@ -108,7 +108,7 @@ fn tagged(of: &dyn Fn(&str) -> String, body: &TaggedBody) -> SpecResult {
     marker(&of("value_close"), &body.value_close)
 }
 
-/// A direct name may be ended by what follows; one in an attribute needs the end of its tag.
+/// A direct name may be ended by the text that follows; one in an attribute needs the end of its tag.
 pub(super) fn tag(field: &str, tag: &NamedTag) -> SpecResult {
     marker(&format!("{field}.open"), &tag.open)?;
     match &tag.attribute {

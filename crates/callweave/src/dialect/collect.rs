@@ -1,4 +1,4 @@
-//! A whole text as one value: calls, visible text, thoughts and notices.
+//! A complete text as one value: calls, visible text, reasoning and notices.
 
 use serde::Serialize;
 
@@ -8,20 +8,20 @@ use crate::event::{
     NoticeCode, Sink,
 };
 
-/// What a text was found to hold.
+/// The calls, text, reasoning and notices found in a text.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Extraction {
     /// The calls, in the order in which they were written.
     pub calls: Vec<ExtractedCall>,
     /// The visible text.
     pub content: String,
-    /// The thoughts.
+    /// The reasoning.
     pub reasoning: String,
-    /// What was odd.
+    /// The notices about the text.
     pub notices: Vec<Notice<'static>>,
     #[serde(skip)]
     open: Vec<(BlockId, OpenBlock)>,
-    /// Where markup began that touches what comes next.
+    /// Where markup began that touches the next event.
     #[serde(skip)]
     markup: Option<ByteSpan>,
 }
@@ -36,11 +36,11 @@ pub struct ExtractedCall {
     /// The id, where the text had one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
-    /// Whether the call was cut before its end.
+    /// Whether the call was truncated.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub incomplete: bool,
-    /// Whether the arguments of a whole call are not a JSON object, or it stands behind a damaged call and such calls
-    /// were not asked for.
+    /// Whether the arguments of a complete call are not a JSON object, or it stands behind a damaged call and such
+    /// calls were not asked for.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub invalid: bool,
     /// Whether it stands behind a damaged call whose end is in doubt, and may be a part of that one.
@@ -60,7 +60,7 @@ enum OpenBlock {
 }
 
 impl Extraction {
-    /// Reads a whole text.
+    /// Reads a complete text.
     ///
     /// ```
     /// use callweave::dialect::{Extraction, ExtractOptions};
@@ -110,7 +110,7 @@ impl<'e> Sink<Event<'e>> for Extraction {
                 let place = match kind {
                     BlockKind::Text | BlockKind::Refusal => OpenBlock::Content(self.content.len()),
                     BlockKind::Reasoning(_) => OpenBlock::Reasoning,
-                    // What the provider runs itself.
+                    // The provider runs these itself.
                     BlockKind::ToolResult { .. } | BlockKind::Opaque { .. } => return,
                     BlockKind::ToolCall { call: CallKind::Builtin, .. } => return,
                     BlockKind::ToolCall { id, name, .. } => {

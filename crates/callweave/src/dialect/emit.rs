@@ -1,4 +1,4 @@
-//! Turning what an extractor found into events, with the bytes each was made from.
+//! Turns the findings of an extractor into events, with the bytes each was made from.
 
 use std::borrow::Cow;
 
@@ -33,7 +33,7 @@ impl BlockEmitter {
         Self { choice, ..Self::default() }
     }
 
-    /// Whether a thought is open.
+    /// Whether reasoning is open.
     pub(super) fn is_thinking(&self) -> bool {
         matches!(self.open, Some((_, DeltaKind::Reasoning)))
     }
@@ -43,7 +43,7 @@ impl BlockEmitter {
         self.next_block == 0
     }
 
-    /// What has been shown as visible text was a thought: takes it back and shows it as one.
+    /// Takes back visible text that was reasoning, and emits it as reasoning.
     pub(super) fn correct_to_reasoning(&mut self, text: &str, sink: &mut EventSink<'_>) {
         let Some((block, DeltaKind::Text)) = self.open else { return };
         self.put(ByteSpan::default(), EventKind::Correction { block, text: Cow::Borrowed("") }, sink);
@@ -51,7 +51,7 @@ impl BlockEmitter {
         self.end(BlockCompletion::Complete, sink);
     }
 
-    /// Shows text or thoughts made from the next `len` bytes.
+    /// Emits text or reasoning made from the next `len` bytes.
     pub(super) fn prose(&mut self, kind: DeltaKind, text: &str, len: usize, sink: &mut EventSink<'_>) {
         if text.is_empty() {
             return;
@@ -70,7 +70,7 @@ impl BlockEmitter {
         self.delta(source, text, sink);
     }
 
-    /// Ends a thought, if one is open.
+    /// Ends reasoning, if it is open.
     pub(super) fn end_reasoning(&mut self, sink: &mut EventSink<'_>) {
         if let Some((_, DeltaKind::Reasoning)) = self.open {
             self.end(BlockCompletion::Complete, sink);
@@ -100,7 +100,7 @@ impl BlockEmitter {
         self.start(DeltaKind::Arguments, words, source, sink);
     }
 
-    /// Tells calls that stand in a thought with which the answer ends.
+    /// Emits calls that stand in reasoning with which the response ends.
     pub(super) fn tell_meant(&mut self, calls: &[CollectedCall], sink: &mut EventSink<'_>) {
         for call in calls {
             let detail = format!("the answer ends in a thought; the call of {:?} in it is meant", call.name);

@@ -1,8 +1,8 @@
-//! What is a call: the evidence is weighed here, once, for all dialects.
+//! Decides whether a candidate is a call: the evidence is weighed here, once, for all dialects.
 //!
-//! A candidate is described by [`CallEvidence`]; the first of [`RULES`] that applies decides, and its reason is what
-//! a notice tells. Where a candidate stands is asked twice: when its opener is seen, so that what is certainly
-//! shown is never held ([`CallEvidence::at_opener`]), and when its name is known and its arguments have begun.
+//! A candidate is described by [`CallEvidence`]; the first of [`RULES`] that applies decides, and a notice reports its
+//! reason. The position of a candidate is judged twice: when its opener is seen, which keeps text that is certainly
+//! shown from being held ([`CallEvidence::at_opener`]), and when its name is known and its arguments have begun.
 
 use super::position::MarkerPosition;
 use super::table;
@@ -25,7 +25,7 @@ pub(super) enum MarkerStrength {
     Bare,
 }
 
-/// What is known of the arguments.
+/// The evidence that the arguments give.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ArgumentEvidence {
     /// Nothing was looked at yet.
@@ -38,20 +38,20 @@ pub(super) enum ArgumentEvidence {
     Foreign,
     /// They are a schema, which the tool has no parameters for.
     Schema,
-    /// They begin as the grammar does not allow, or end so that they cannot be mended.
+    /// They begin as the grammar does not allow, or end in a way that cannot be repaired.
     Damaged,
     /// They begin as the grammar does not allow, with a word.
     Words,
 }
 
-/// What speaks for a call, and against it.
+/// The evidence for a call, and against it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CallEvidence<'e> {
     pub(super) strength: MarkerStrength,
     pub(super) standing: MarkerPosition,
-    /// Whether it stands in a thought.
+    /// Whether it stands in reasoning.
     pub(super) is_in_reasoning: bool,
-    /// Whether it is read as what all the rest of the answer may be; see [`CallVerdict::Doubt`].
+    /// Whether it is read as the possible rest of the response; see [`CallVerdict::Doubt`].
     pub(super) is_doubted: bool,
     /// Whether it stands in a block.
     pub(super) is_in_block: bool,
@@ -64,18 +64,18 @@ pub(super) struct CallEvidence<'e> {
     pub(super) has_text: bool,
     /// Whether a call of its dialect came before it.
     pub(super) is_spoken: bool,
-    /// Whether a tag that nobody knows stands before it.
+    /// Whether an unknown tag stands before it.
     pub(super) follows_tag: bool,
     /// Whether its marker is a tag that sentences have, too, and no special token.
     pub(super) is_tag: bool,
 }
 
-/// What a candidate is.
+/// The verdict on a candidate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CallVerdict {
     Call,
-    /// A call if nothing but closers, blanks and further calls follow to a natural end of the answer: models
-    /// stop after calling, authors go on writing.
+    /// A call if nothing but closers, blanks and further calls follow to a natural end of the response: models stop
+    /// after calling, authors go on writing.
     Doubt,
     Text,
 }
@@ -97,9 +97,9 @@ const fn rule(
 
 use CallVerdict::{Call, Doubt, Text};
 
-/// What the place of an opener says, before anything of the body is read.
+/// The rules for the position of an opener, before anything of the body is read.
 const AT_OPENER: [EvidenceRule; 9] = [
-    // Whoever quotes does not call: `write <tool_call>`, {"answer": "<tool_call>…"}, > <tool_call>.
+    // A quotation is no call: `write <tool_call>`, {"answer": "<tool_call>…"}, > <tool_call>.
     rule(Text, "it is quoted", |it| it.standing == MarkerPosition::Quoted),
     // A fence that holds something else first is a listing.
     rule(Text, "it stands in a code block", |it| it.standing == MarkerPosition::Code),
@@ -108,19 +108,19 @@ const AT_OPENER: [EvidenceRule; 9] = [
     rule(Text, "it stands in a code block of a thought", |it| {
         it.standing == MarkerPosition::Indented && it.is_in_reasoning && !it.is_doubted
     }),
-    // « {"name": … } »: what has no marker is data there.
+    // « {"name": … } »: JSON without a marker is data there.
     rule(Text, "it is shown", |it| it.standing.is_shown() && it.is_bare()),
     rule(Doubt, "it is shown", |it| it.standing.is_shown() && !it.is_doubted),
-    // An example, unless the answer ends with it.
+    // An example, unless the response ends with it.
     rule(Doubt, "it stands in an indented block", |it| {
         it.standing == MarkerPosition::Indented && !it.is_doubted
     }),
-    // A thought may quote, or may have been forgotten to close.
+    // Reasoning may quote, or its closer may have been forgotten.
     rule(Doubt, "it stands in a thought", |it| it.is_in_reasoning && !it.is_doubted),
     rule(Call, "nothing speaks against it", |_| true),
 ];
 
-/// What name and arguments say.
+/// The rules for name and arguments.
 const RULES: [EvidenceRule; 15] = [
     // `<tool_call>...</tool_call>`, `<function=[`.
     rule(Text, "no tool can have that name", |it| !may_be_name(it.name) && !it.is_declared()),
@@ -153,7 +153,7 @@ const RULES: [EvidenceRule; 15] = [
     rule(Text, "its arguments are not those of the tool", |it| {
         it.arguments == ArgumentEvidence::Foreign && it.is_weak()
     }),
-    // JSON and Python are common in answers; a name that was declared is not.
+    // JSON and Python are common in responses; a name that was declared is not.
     rule(Text, "it has no marker, and its name is not declared", |it| it.is_weak() && !it.is_vouched()),
     // A body that lost its opener has to name a tool that there is.
     rule(Text, "it has no opener, and its name is not declared", |it| {
@@ -179,7 +179,7 @@ const RULES: [EvidenceRule; 15] = [
     rule(Call, "its marker and its name are those of a call", |_| true),
 ];
 
-/// Names are not longer than this.
+/// The maximum length of a name.
 const LONGEST_NAME: usize = 256;
 
 /// Whether a tool could have that name at all.
@@ -207,12 +207,12 @@ fn is_among(words: &[&str], name: &str) -> bool {
 }
 
 impl CallEvidence<'_> {
-    /// What the place of the opener says.
+    /// Returns the verdict that the opener's position gives.
     pub(super) fn at_opener(&self) -> (CallVerdict, &'static str) {
         self.weigh(&AT_OPENER)
     }
 
-    /// What everything says together.
+    /// Returns the verdict of all the evidence together.
     pub(super) fn verdict(&self) -> (CallVerdict, &'static str) {
         self.weigh(&RULES)
     }
@@ -226,7 +226,7 @@ impl CallEvidence<'_> {
         self.tools.find(self.name).is_some()
     }
 
-    /// Whether mended arguments would make it a call: damage alone speaks against it.
+    /// Whether repaired arguments would make it a call: damage alone speaks against it.
     pub(super) fn is_worth_mending(&self) -> bool {
         let mended = Self { arguments: ArgumentEvidence::Begun, ..*self };
         let is_known = self.is_declared() || self.tools.is_empty() && self.strength == MarkerStrength::Strong;

@@ -21,9 +21,9 @@ use crate::event::{BlockCompletion, EventSink};
 /// ```
 #[derive(Clone, Debug)]
 pub struct ExtractOptions {
-    /// Many, and the same for every answer of a model.
+    /// Many, and the same for every response of a model.
     dialects: Arc<[Dialect]>,
-    /// Those whose calls are found, too, where their markers leave no doubt.
+    /// Further dialects, whose calls are found where their markers leave no doubt.
     others: Arc<[Dialect]>,
     tools: Arc<Tools>,
     starting_in: Option<TextStart>,
@@ -68,23 +68,23 @@ impl ExtractOptions {
         self
     }
 
-    /// Declares the tools that the model was told of: their schemas give types to untyped values, and
-    /// their names tell calls from prose.
+    /// Declares the tools that the model was given: their schemas give types to untyped values, and their names
+    /// distinguish calls from prose.
     #[must_use]
     pub fn tools(mut self, tools: Tools) -> Self {
         self.tools = Arc::new(tools);
         self
     }
 
-    /// Says what the text begins with.
+    /// Sets the kind of text that the response begins with.
     #[must_use]
     pub fn starting_in(mut self, start: TextStart) -> Self {
         self.starting_in = Some(start);
         self
     }
 
-    /// Finds what the text begins with from the end of the prompt that it continues: inside a thought
-    /// if the prompt opened one and did not close it.
+    /// Derives the kind of text that the response begins with from the end of the prompt that it continues: reasoning
+    /// if the prompt opened it and did not close it.
     #[must_use]
     pub fn after_prompt(mut self, prompt: &str) -> Self {
         let last = |markers: fn(&ReasoningMarkers) -> &Vec<String>| {
@@ -98,8 +98,8 @@ impl ExtractOptions {
     }
 
     /// Lets calls count that stand behind a damaged call whose end is in doubt. Without this they are found and marked
-    /// ([`BlockCompletion::AfterDamage`]) but invalid: such a call may be a part of what the damaged one was to write into a
-    /// file.
+    /// ([`BlockCompletion::AfterDamage`]) but invalid: such a call may be a part of the text that the damaged one was
+    /// to write into a file.
     #[must_use]
     pub fn accepting_calls_after_damage(mut self) -> Self {
         self.accepts_after_damage = true;
@@ -110,7 +110,7 @@ impl ExtractOptions {
         self.accepts_after_damage
     }
 
-    /// Takes whatever reads as a call for one, wherever it stands, for a caller that has rules of its own.
+    /// Takes any text that reads as a call for one, regardless of its position, for a caller that has rules of its own.
     pub(crate) fn trusting(mut self) -> Self {
         self.is_trusting = true;
         self
@@ -121,7 +121,7 @@ impl ExtractOptions {
         &self.dialects
     }
 
-    /// Whether what one of them makes ready is ready for the other, too.
+    /// Whether the two share the dialects made ready.
     #[cfg(test)]
     pub(super) fn shares_plan(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.plan, &other.plan)
@@ -137,11 +137,11 @@ impl ExtractOptions {
     }
 }
 
-/// Finds thoughts and tool calls in one text stream. See the [module](super).
+/// Finds reasoning and tool calls in one text stream. See the [module](super).
 #[derive(Debug)]
 pub struct Extractor {
     engine: TextEngine,
-    /// What has come and is not accounted for yet.
+    /// The text that has come and is not accounted for yet.
     held: String,
 }
 
@@ -177,12 +177,12 @@ impl Extractor {
         self.held.drain(..taken);
     }
 
-    /// Says that the model has ended its answer, and ends what is open.
+    /// Says that the model has ended its response, and ends what is open.
     pub fn finish(&mut self, sink: &mut EventSink<'_>) {
         self.end(BlockCompletion::Complete, sink);
     }
 
-    /// Says that no more text will come: because the model has ended its answer, or because a limit has cut it.
+    /// Says that no more text will come: because the model has ended its response, or because a limit has truncated it.
     pub fn end(&mut self, answer: BlockCompletion, sink: &mut EventSink<'_>) {
         self.engine.ends(answer);
         let held = std::mem::take(&mut self.held);
@@ -199,7 +199,7 @@ impl Extractor {
         let mut complaints = Vec::new();
         for matcher in self.engine.whole_text_matchers() {
             match matcher.find(text) {
-                // What one matcher has found, the next one cannot find again.
+                // A call that one matcher has found, the next one cannot find again.
                 Ok(found) => {
                     let is_free = |call: &MatchedCall| {
                         calls.iter().all(|other| call.end <= other.start || other.end <= call.start)

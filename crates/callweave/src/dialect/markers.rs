@@ -1,12 +1,12 @@
 //! Finding markers in text that comes in pieces.
 //!
-//! All live markers are searched in one pass. What stands at the end of the text and may still become
-//! a marker is told apart from what cannot, so that a caller holds back no more than it must.
+//! All live markers are searched in one pass. Text at the end that may still become a marker is distinguished from text
+//! that cannot, so that a caller holds back no more than it must.
 
 use super::quotation::{begins_container, begins_mark};
 use super::table::{self, MarkerHole};
 
-/// A set of markers, each with what it means.
+/// A set of markers, each with its meaning.
 #[derive(Clone, Debug)]
 pub(super) struct MarkerSet<M> {
     rows: Vec<MarkersByByte<M>>,
@@ -18,7 +18,7 @@ pub(super) struct MarkerSet<M> {
     seconds: Vec<[u64; 4]>,
 }
 
-/// The markers with one first byte: what they begin with, and those that do.
+/// The markers with one first byte: their common beginnings, and the markers of each.
 type MarkersByByte<M> = Vec<(MarkerPattern, Vec<(MarkerPattern, M)>)>;
 
 /// A byte that begins neither a marker nor anything else; one of a letter that may be a quotation mark; and one that a
@@ -46,13 +46,13 @@ static LINES: [bool; 256] = {
 #[derive(Clone, Debug)]
 struct MarkerPattern {
     head: String,
-    /// What stands between the two, and what comes after it.
+    /// The hole between head and tail, and the tail.
     tail: Option<(&'static MarkerHole, String)>,
     /// Whether it is found in other spellings, too.
     is_loose: bool,
 }
 
-/// What was found in a text.
+/// The result of a search in a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum MarkerMatch<M> {
     /// No marker, nor the beginning of one.
@@ -69,7 +69,7 @@ enum PatternMatch {
     Whole(usize),
 }
 
-/// Whether a marker can be searched for: it begins with text, and not with what stands for something else.
+/// Whether a marker can be searched for: it begins with text, and not with a placeholder.
 pub(super) fn may_begin(text: &str) -> bool {
     !MarkerPattern::new(text).head.is_empty()
 }
@@ -191,8 +191,8 @@ impl<M: Copy> MarkerSet<M> {
         self.row_of[usize::from(byte)] < LINE
     }
 
-    /// Whether a marker may begin with the byte at `at`, by it and by the one behind it: letters begin markers, too, and
-    /// stand everywhere.
+    /// Whether a marker may begin with the byte at `at`, by it and by the one behind it: letters begin markers, too,
+    /// and stand everywhere.
     #[inline]
     fn may_begin_at(&self, bytes: &[u8], at: usize) -> bool {
         let Some(seconds) = self.seconds.get(usize::from(self.row_of[usize::from(bytes[at])])) else {
@@ -207,8 +207,8 @@ impl<M: Copy> MarkerSet<M> {
         text.bytes().all(|byte| self.row_of[usize::from(byte)] == PLAIN)
     }
 
-    /// How much of `text` is no marker, line or code: all of it, or all but a last byte that one may begin with. None if
-    /// it must be looked at.
+    /// Returns how much of `text` is no marker, line or code: all of it, or all but a last byte that one may begin
+    /// with. None if it must be looked at.
     pub(super) fn spared(&self, text: &str) -> Option<usize> {
         let bytes = text.as_bytes();
         if bytes.iter().copied().any(is_line) {
@@ -230,8 +230,8 @@ impl<M: Copy> MarkerSet<M> {
         self
     }
 
-    /// The first marker in `text`; of several at one place the longest. With `is_last`, no more text
-    /// will come, so that nothing may still become a marker.
+    /// Returns the first marker in `text`; of several at one position the longest. With `is_last`, no more text will
+    /// come, so that nothing may still become a marker.
     pub(super) fn find(&self, text: &str, is_last: bool) -> MarkerMatch<M> {
         self.find_up_to(text, text.len(), is_last)
     }
@@ -271,7 +271,7 @@ impl<M: Copy> MarkerSet<M> {
                 PatternMatch::Perhaps if is_last => {}
                 PatternMatch::Perhaps => return MarkerMatch::Perhaps(0),
                 PatternMatch::Whole(len) => {
-                    // Whose own spelling it is has the better claim; a tag of any name has none.
+                    // An exact spelling ranks above a loose one; a tag of any name ranks lowest.
                     let rank = (pattern.head != "<", len, !pattern.is_loose && pattern.tail.is_none());
                     if best.is_none_or(|(highest, _)| rank > highest) {
                         best = Some((rank, *meaning));

@@ -19,9 +19,9 @@ pub struct MatchedCall {
 
 /// A function that finds calls in a piece of text.
 ///
-/// It is given the text between two markers once both have come (or the text has ended), or the whole
-/// text where it has no markers; never a growing buffer. One that panics, or answers ranges that are not
-/// in the text or overlap, is left out with a notice.
+/// It is given the text between two markers once both have come (or the text has ended), or the complete text where it
+/// has no markers; never a growing buffer. One that panics, or returns ranges that are not in the text or overlap, is
+/// left out with a notice.
 ///
 /// ```
 /// use callweave::dialect::{Dialect, Extraction, CallForm, MatchedCall, CallMatcher, ExtractOptions};
@@ -44,7 +44,7 @@ pub struct CallMatcher {
 type MatcherFn = dyn Fn(&str) -> Vec<MatchedCall> + Send + Sync;
 
 impl CallMatcher {
-    /// A matcher, and the name it is blamed by.
+    /// A matcher, and the name by which notices refer to it.
     pub fn new(name: &str, function: impl Fn(&str) -> Vec<MatchedCall> + Send + Sync + 'static) -> Self {
         Self { name: name.to_owned(), function: Arc::new(function) }
     }
@@ -54,7 +54,7 @@ impl CallMatcher {
         &self.name
     }
 
-    /// The calls it finds in `text`, in order; what is wrong with its answer, if anything is.
+    /// Returns the calls it finds in `text`, in order; or the fault in its result, if there is one.
     pub fn find(&self, text: &str) -> Result<Vec<MatchedCall>, String> {
         let answer = catch_unwind(AssertUnwindSafe(|| (self.function)(text)));
         let Ok(mut found) = answer else { return Err(format!("the matcher {:?} panicked", self.name)) };

@@ -1,8 +1,8 @@
-//! What models write inside their text to think and to call tools.
+//! The markup that models write inside their text to mark reasoning and to call tools.
 //!
-//! In go text deltas; out come [events](crate::event): text, thoughts and calls in the order written, the
-//! name of a call as soon as it is complete, its arguments as they come. One engine reads all dialects; a
-//! [`Dialect`] is data (markers around a shared body grammar), one small file each in `table/`.
+//! In go text deltas; out come [events](crate::event): text, reasoning and calls in the order written, the name of a
+//! call as soon as it is complete, its arguments as they come. One engine reads all dialects; a [`Dialect`] is data
+//! (markers around a shared body grammar), one small file each in `table/`.
 //!
 //! ```
 //! use callweave::dialect::{Extractor, ExtractOptions};
@@ -17,12 +17,12 @@
 //! # Ok::<(), callweave::Error>(())
 //! ```
 //!
-//! What holds for every dialect:
+//! Invariants of every dialect:
 //!
-//! - any cut of the text gives the same events, once adjacent deltas are merged;
+//! - the text may be split anywhere: the events are the same, once adjacent deltas are merged;
 //! - the [`source`](crate::event::Event::source) ranges of the events tile the text;
-//! - only what may still become a marker, or a call that is not certain yet, is held back;
-//! - what turns out to be no call comes back as text; a certain call that is damaged ends with a notice.
+//! - only text that may still become a marker, or a call that is not certain yet, is held back;
+//! - text that turns out to be no call comes back as text; a certain call that is damaged ends with a notice.
 
 mod bodies;
 mod calls;

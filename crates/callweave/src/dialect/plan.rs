@@ -10,15 +10,15 @@ use super::table::{self, ELEMENT, SUFFIX};
 /// One dialect, or several among which the text decides.
 #[derive(Debug)]
 pub(super) struct DialectPlan {
-    /// Those that were asked for, and behind them others whose calls are found, too.
+    /// The dialects that were asked for, and behind them others whose calls are found, too.
     pub(super) dialects: Vec<Dialect>,
     /// How many were asked for.
     pub(super) own: usize,
     pub(super) forms: Vec<CompiledForm>,
     pub(super) live: LiveMarkers,
-    /// Whether a dialect that was asked for has thoughts.
+    /// Whether a dialect that was asked for has reasoning.
     pub(super) has_reasoning: bool,
-    /// Whether matchers are to be given the whole text, so that nothing is read before its end.
+    /// Whether matchers are to be given the complete text, so that nothing is read before its end.
     pub(super) waits_for_all: bool,
 }
 
@@ -26,16 +26,17 @@ pub(super) struct DialectPlan {
 #[derive(Debug)]
 pub(super) struct LiveMarkers {
     pub(super) text: MarkerSet<MarkerMeaning>,
-    /// For each thought.
+    /// For each pair of reasoning markers.
     pub(super) thoughts: Vec<MarkerSet<MarkerMeaning>>,
     /// Which of them the prompt may have opened.
     pub(super) given: usize,
     /// For the messages of a grammar of channels.
     pub(super) messages: Option<MessageMarkers>,
     pub(super) openers: Vec<CallOpener>,
-    /// What is never text right after a call: all closers, and tokens that end an answer.
+    /// The markers that are never text right after a call: all closers, and tokens that end a response.
     pub(super) closers: MarkerSet<()>,
-    /// Openers of forms in which the name stands first, and what follows it there, for where they are missing.
+    /// Openers of forms in which the name stands first, and the markers that follow it there, for where they are
+    /// missing.
     pub(super) nameless: Vec<(usize, MarkerSet<()>)>,
 }
 
@@ -48,24 +49,24 @@ pub(super) struct MessageMarkers {
     pub(super) form: usize,
     pub(super) prose: MarkerSet<MarkerMeaning>,
     pub(super) calls: MarkerSet<MarkerMeaning>,
-    /// What ends a header, if true, and what shows that nothing did.
+    /// The markers that end a header, if true, and those that show that nothing did.
     pub(super) headers: MarkerSet<bool>,
 }
 
-/// What a marker means in text or in a thought.
+/// The meaning of a marker in text or in reasoning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum MarkerMeaning {
     /// A call may begin: which of [`LiveMarkers::openers`].
     Open(usize),
-    /// A thought begins: which of [`LiveMarkers::thoughts`].
+    /// Reasoning begins: which of [`LiveMarkers::thoughts`].
     Think(usize),
-    /// A thought ends.
+    /// Reasoning ends.
     Unthink,
     /// A special token that is never text, or one that prose has too unless markup stands before it.
     Drop { is_tag: bool },
     /// A token that ends responses: text unless one ends with it, or other markup follows.
     Stop,
-    /// What closes calls: text unless one is still to be closed.
+    /// A marker that closes calls: text unless one is still to be closed.
     Close,
     /// A fence.
     Fence,
@@ -149,7 +150,7 @@ fn build(all: &[Dialect], own: usize, forms: &[CompiledForm]) -> LiveMarkers {
             lost.extend(["{", "["].map(|text| (text, body)));
         }
     }
-    // Of the others, what is no word of any prose. They count as they do where the text decides.
+    // Of the others, markers that are no word of any prose. They count as they do where the text decides.
     let mut others = Vec::new();
     for (index, compiled) in forms.iter().enumerate().filter(|(_, compiled)| compiled.dialect >= own) {
         add_openers(&mut others, index, compiled);
@@ -200,7 +201,7 @@ fn build(all: &[Dialect], own: usize, forms: &[CompiledForm]) -> LiveMarkers {
             }
         }
     }
-    // Which thought the prompt opened is not known where there are several, or none.
+    // The reasoning markers that the prompt opened are not known where there are several, or none.
     let given = if thoughts.len() == 1 { 0 } else { thoughts.len() };
     if given > 0 || thoughts.is_empty() {
         let all = || dialects.iter().flat_map(|dialect| &dialect.thoughts);

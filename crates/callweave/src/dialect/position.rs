@@ -1,11 +1,11 @@
-//! Where in an answer its visible text has come to, as Markdown and JSON have it: what stands in a fence, in
+//! The position that the visible text of a response has reached, in terms of Markdown and JSON: text in a fence, in
 //! inline code, in a quotation or in a JSON string is shown and not meant.
 
 use super::markers::is_line;
 use super::quotation::{QuotationKind, QuotationTracker, begins_mark, is_caseless, opens_clause};
 use crate::json::{JsonScanner, ScanStatus};
 
-/// Follows the visible text of an answer, from the start of a line.
+/// Follows the visible text of a response, from the start of a line.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct TextPosition {
     /// The byte that the open fence is made of, and how many of them.
@@ -15,7 +15,7 @@ pub(super) struct TextPosition {
     indent: usize,
     /// How many backticks opened inline code on this line, and how many stand last.
     ticks: (usize, usize),
-    /// What ends the quotation that markup was found in.
+    /// The end of the quotation that markup was found in.
     quote: QuoteEnd,
     /// Whether the line before was blank, or indented code, and words stand before it.
     follows_blank: bool,
@@ -27,7 +27,7 @@ pub(super) struct TextPosition {
     json: Option<JsonScanner>,
 }
 
-/// What ends a quotation.
+/// The end of a quotation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum QuoteEnd {
     #[default]
@@ -42,14 +42,14 @@ enum QuoteEnd {
     Code,
 }
 
-/// What a line has begun with.
+/// The beginning of a line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum LineStart {
     #[default]
     Blank,
     /// A run of these bytes, which may become a fence.
     Fence(u8, usize),
-    /// What follows such a run.
+    /// Text that follows such a run.
     Info(u8, usize, bool),
     /// A quotation, or a row of a table.
     Quotation,
@@ -58,7 +58,7 @@ enum LineStart {
     Words,
 }
 
-/// Where something stands.
+/// The position of a marker.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum MarkerPosition {
     Plain,
@@ -75,7 +75,7 @@ pub(super) enum MarkerPosition {
     Indented,
     /// In a quotation of any script, or a code container of any markup.
     Enclosed,
-    /// Behind what the lines of a listing begin with.
+    /// Behind the sign that the lines of a listing begin with.
     Listed,
 }
 
@@ -86,7 +86,7 @@ impl MarkerPosition {
     }
 }
 
-/// A line indented so far is code, where a blank line stands before it.
+/// The indentation from which on a line is code, where a blank line stands before it.
 const CODE_INDENT: usize = 4;
 
 impl TextPosition {
@@ -163,7 +163,7 @@ impl TextPosition {
         self.json.get_or_insert_with(JsonScanner::new);
     }
 
-    /// What stands here is quoted, and so is what follows up to the closing quote.
+    /// Marks this position as quoted, and the text that follows up to the closing quote.
     pub(super) fn begin_quotation(&mut self) {
         match self.opens_quote() {
             // Inline code goes on over lines.
@@ -263,7 +263,7 @@ impl TextPosition {
         self.line == LineStart::Blank && self.indent == 0
     }
 
-    /// Whether a tag stands last, of whatever kind, or before the last line break.
+    /// Whether a tag of any kind stands last, or before the last line break.
     pub(super) fn follows_tag(&self) -> bool {
         let last = if self.last[3] == b'\n' { self.last[2] } else { self.last[3] };
         matches!(last, b'>' | b';')
@@ -316,12 +316,12 @@ impl TextPosition {
         }
     }
 
-    /// Whether a quote stands last of which no blank tells whether it opens or closes.
+    /// Whether a quote stands last of which no blank shows whether it opens or closes.
     fn follows_doubtful_quote(&self) -> bool {
         matches!(self.last[3], b'"' | b'\'') && is_caseless(last_letter(&self.last[..3]))
     }
 
-    /// Where something stands that comes next.
+    /// Returns the position of the text that comes next.
     pub(super) fn standing(&self) -> MarkerPosition {
         let is_inline = match self.ticks {
             (open, 0) => open > 0,

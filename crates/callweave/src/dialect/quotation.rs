@@ -1,4 +1,4 @@
-//! What shows text instead of meaning it, besides Markdown: quotation marks of any script, code containers of other
+//! Tracks text that is shown and not meant, besides Markdown: quotation marks of any script, code containers of other
 //! markups, and listings. The tables say which; markup in any of them is a call only if the response ends with it.
 
 /// A quotation mark that opens, and those that close it.
@@ -34,7 +34,7 @@ const MARKS: [(char, &str); 29] = [
     ('›', "‹›"),
     ('”', "”"),
 ];
-/// Where those begin that close as a rule.
+/// The index of the first mark that closes as a rule.
 const FIRST_BOTH: usize = 26;
 
 /// The mark that may stand for a letter as well (’90s): it opens only right before markup, behind no word.
@@ -66,7 +66,7 @@ const NAME: &str = "}*";
 
 /// In lower case.
 const CONTAINERS: [CodeContainer; 37] = [
-    // Declarations of tools, in prompts that are told.
+    // Declarations of tools, in prompts that are repeated.
     block("<tools", TAG, "</tools>"),
     block("<pre", TAG, "</pre>"),
     block("<textarea", TAG, "</textarea>"),
@@ -107,7 +107,7 @@ const CONTAINERS: [CodeContainer; 37] = [
     block("\\begin{comment", NAME, "\\end{comment"),
 ];
 
-/// Commands whose argument stands between two of whatever sign follows them.
+/// Commands whose argument stands between two of the sign that follows them.
 const VERBATIM: [&str; 2] = ["\\verb", "\\lstinline"];
 
 /// Directives of reStructuredText, and of what extends it, whose indented block is code.
@@ -123,13 +123,13 @@ const DIRECTIVES: [&str; 9] = [
     "console",
 ];
 
-/// What the lines of a listing begin with, before a blank: signs of comments, and prompts.
+/// The beginnings of the lines of a listing, before a blank: signs of comments, and prompts.
 const SIGNS: [&str; 18] = [
     "#", "//", "///", "//!", "/*", "/**", ";", ";;", "--", "%", "REM", ":", "$", ">>>", "...", "(gdb)",
     "bc.", "bc..",
 ];
 
-/// Blocks between lines: what the first begins with, and what the last begins with, or ends with if that is a comment.
+/// Blocks between lines: the beginning of the first, and the beginning of the last, or its ending if that is a comment.
 const BLOCKS: [(&str, &str); 9] = [
     ("#+begin_", "#+end_"),
     ("@example", "@end "),
@@ -143,9 +143,9 @@ const BLOCKS: [(&str, &str); 9] = [
 ];
 const COMMENT_END: &str = "*/";
 
-/// What the line before an indented block of YAML ends with.
+/// The endings of the line before an indented block of YAML.
 const BLOCK_SCALARS: [&str; 6] = [": |", ": |-", ": |+", ": >", ": >-", ": >+"];
-/// What stands between the number of a line and the line, besides blanks.
+/// The separators between the number of a line and the line, besides blanks.
 const BEHIND_NUMBERS: [&str; 4] = ["|", "│", "┃", "→"];
 
 /// Whether a tag of that name is one of the containers.
@@ -175,7 +175,7 @@ pub(super) struct QuotationTracker {
     enclosure: OpenEnclosure,
     /// How much of the closer has come.
     matched: usize,
-    /// What may become the beginning of a container.
+    /// The bytes that may become the beginning of a container.
     token: [u8; TOKEN],
     token_len: usize,
     /// The beginning of the line, and how long the line is, up to one more than that.
@@ -200,7 +200,7 @@ enum OpenEnclosure {
     Container(u8, bool),
     /// Up to this sign, in the line.
     Verbatim(u8),
-    /// Up to a line of so many of these, and whether it is certain that they delimit.
+    /// Up to a line of this many of these, and whether it is certain that they delimit.
     Delimited(u8, usize, bool),
     /// Up to a line that ends one of [`BLOCKS`].
     Block(u8),
@@ -210,14 +210,14 @@ enum OpenEnclosure {
     Patch,
 }
 
-/// How something is shown.
+/// The way in which text is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum QuotationKind {
     /// In a line of a patch.
     Quoted,
     /// In a quotation or a code container.
     Enclosed,
-    /// Behind what the lines of a listing begin with.
+    /// Behind the sign that the lines of a listing begin with.
     Listed,
 }
 
@@ -269,7 +269,7 @@ impl QuotationTracker {
         }
     }
 
-    /// What follows a mark that may open: a word lets it.
+    /// Lets a mark open if a word follows it.
     fn leave_mark(&mut self, next: char) {
         if let Some(last) = self.last_mark.take().filter(|_| next.is_alphanumeric() && self.mark.is_none()) {
             let opens = MARKS[FIRST_BOTH..].iter().position(|(open, _)| *open == last);
@@ -293,7 +293,7 @@ impl QuotationTracker {
                         let is_free = before.is_whitespace() || opens_clause(before);
                         self.last_mark = match may_close_and_open(letter) {
                             true if is_free => Some(letter),
-                            // No blank tells there whether it opens.
+                            // No blank shows there whether it opens.
                             true if is_caseless(before) => Some(APOSTROPHE),
                             _ => None,
                         };
@@ -311,7 +311,7 @@ impl QuotationTracker {
         self.head_len = (self.head_len + 1).min(HEAD + 1);
     }
 
-    /// The text goes on with a byte that is no line break, behind so much indentation; `is_first` if nothing but blanks
+    /// Takes the next byte, which is no line break, behind that much indentation; `is_first` if nothing but blanks
     /// stands before it on its line, and `is_code` if it stands in inline code.
     pub(super) fn byte(&mut self, byte: u8, is_first: bool, indent: usize, is_code: bool) {
         self.push_head(byte);
@@ -352,7 +352,7 @@ impl QuotationTracker {
         }
     }
 
-    /// Whether what may become the beginning of a container still may, with one more byte.
+    /// Whether the possible beginning of a container is still one with one more byte.
     fn may_go_on(&self, byte: u8) -> bool {
         let mut token = self.token;
         let Some(free) = token.get_mut(self.token_len).filter(|_| self.token_len > 0) else { return false };
@@ -360,11 +360,11 @@ impl QuotationTracker {
         may_open(&token[..=self.token_len])
     }
 
-    /// A container may begin.
+    /// Begins a possible container.
     fn begin(&mut self, byte: u8, is_first: bool) {
         if begins_container(byte) && !self.may_go_on(byte) {
             (self.token[0], self.token_len) = (byte, 1);
-            // Whether it begins the line is told by where its token began.
+            // The beginning of its token shows whether it begins the line.
             self.matched = usize::from(is_first);
             return;
         }
@@ -489,7 +489,8 @@ impl QuotationTracker {
         (self.mark, self.last_mark, self.follows_blank) = (None, None, false);
     }
 
-    /// How what comes next is shown, if it is, behind so much indentation; `is_first` if it is first on its line.
+    /// Returns how the next text is shown, if it is, behind that much indentation; `is_first` if it is first on its
+    /// line.
     pub(super) fn showing(&self, is_first: bool, indent: usize) -> Option<QuotationKind> {
         let is_enclosed = match self.enclosure {
             OpenEnclosure::None => false,
@@ -561,7 +562,7 @@ fn matched(close: &[u8], so_far: usize, byte: u8) -> usize {
     (1..=so_far + 1).rev().find(fits).unwrap_or(0)
 }
 
-/// Whether a container may begin with what `token` begins with.
+/// Whether a container may begin like `token`.
 fn may_open(token: &[u8]) -> bool {
     let opens = CONTAINERS.iter().map(|container| container.open).chain(VERBATIM);
     opens.into_iter().any(|open| open.as_bytes().starts_with(token))
@@ -575,7 +576,8 @@ fn is_directive(line: &[u8]) -> bool {
         .any(|name| line.strip_prefix(name.as_bytes()).is_some_and(|rest| rest.starts_with(b"::")))
 }
 
-/// Whether the lines of a listing begin so: with a number, the sign of a comment, a prompt, or a place in a file.
+/// Whether the lines of a listing begin like this: with a number, the sign of a comment, a prompt, or a location in a
+/// file.
 fn is_listing(prefix: &str) -> bool {
     let words = prefix.trim();
     if words.is_empty() {
@@ -623,7 +625,7 @@ fn is_prompt(words: &str) -> bool {
     !name.is_empty() && !words.contains(char::is_whitespace) && (is_shell || is_program)
 }
 
-/// Whether it is a place in a file, as searching has it: `src/a.rs:12:`, `a.txt:`, `a.txt-3-`, `docs/README:3:7:`.
+/// Whether it is a location in a file, as searching has it: `src/a.rs:12:`, `a.txt:`, `a.txt-3-`, `docs/README:3:7:`.
 fn is_place(words: &str) -> bool {
     let Some(mut path) = words.strip_suffix([':', '-']) else { return false };
     let mut is_numbered = false;

@@ -11,8 +11,8 @@ use crate::error::{Error, ErrorKind, Result};
 #[derive(Clone, Debug, Default)]
 pub struct DialectRegistry {
     dialects: Vec<Dialect>,
-    /// How each of them alone is read. Making a dialect ready takes far longer than reading an answer in it, and options
-    /// share what is ready with all their clones.
+    /// How each of them alone is read. Making a dialect ready takes far longer than reading a response in it, and
+    /// options share the result with all their clones.
     each: Vec<OnceLock<ExtractOptions>>,
     /// How all of them are read.
     auto: OnceLock<ExtractOptions>,
@@ -60,7 +60,7 @@ impl DialectRegistry {
         })
     }
 
-    /// ExtractOptions for reading the dialect of that name; `auto` lets the text decide among all of them. Naming one only
+    /// Options for reading the dialect of that name; `auto` lets the text decide among all of them. Naming one only
     /// adds: calls that other dialects mark beyond doubt are found as well.
     pub fn options(&self, name: &str) -> Result<ExtractOptions> {
         let (ready, dialects) = match self.position(name) {

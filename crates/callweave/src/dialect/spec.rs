@@ -1,4 +1,4 @@
-//! What a dialect is made of: data, built in code or read from a file.
+//! The parts of a dialect: data, built in code or read from a file.
 
 use serde::{Deserialize, Deserializer};
 
@@ -8,7 +8,7 @@ use super::table::{
     gemma4::braces::BracesBody, minimax_m3::elements::ElementsBody, use_tool::fields::FieldsBody,
 };
 
-/// How one family of models writes thoughts and tool calls into its text.
+/// How one family of models writes reasoning and tool calls into its text.
 ///
 /// Built in code with the methods below, or read with serde (from TOML, JSON, …); every field but
 /// the name has a default. Markers are plain text; `{suffix}` inside one stands for an optional
@@ -32,11 +32,11 @@ pub struct Dialect {
     pub aliases: Vec<String>,
     /// Parts of model names that speak it, in any case; the longest match of all dialects wins.
     pub models: Vec<String>,
-    /// How thoughts begin and end.
+    /// How reasoning begins and ends.
     pub thoughts: Vec<ReasoningMarkers>,
-    /// What a call inside a thought is.
+    /// How a call inside reasoning is read.
     pub calls_in_thoughts: CallsInReasoning,
-    /// What the text begins with where nobody says so.
+    /// The kind of text that a response begins with, unless the caller says otherwise.
     pub starts_in: TextStart,
     /// How calls are written.
     pub forms: Vec<CallForm>,
@@ -55,37 +55,37 @@ pub struct Dialect {
     pub declaration: String,
 }
 
-/// How a thought begins and ends.
+/// The markers around reasoning.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ReasoningMarkers {
-    /// What opens it.
+    /// The markers that open it.
     #[serde(deserialize_with = "one_or_many")]
     pub open: Vec<String>,
-    /// What ends it.
+    /// The markers that end it.
     #[serde(deserialize_with = "one_or_many")]
     pub close: Vec<String>,
 }
 
-/// What a call inside a thought is.
+/// How a call inside reasoning is read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CallsInReasoning {
-    /// A call; it ends the thought.
+    /// A call; it ends the reasoning.
     #[default]
     End,
-    /// Something the model quotes: part of the thought.
+    /// Something the model quotes: part of the reasoning.
     Quoted,
 }
 
-/// What a text begins with.
+/// The kind of text that a response begins with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TextStart {
     /// Visible text.
     #[default]
     Text,
-    /// A thought that the prompt has already opened.
+    /// Reasoning that the prompt has already opened.
     Reasoning,
 }
 
@@ -93,11 +93,10 @@ pub enum TextStart {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct CallForm {
-    /// What stands before the body. None: the body itself is the only sign, and counts only where it
-    /// cannot be prose.
+    /// The markers before the body. None: the body itself is the only sign, and counts only where it cannot be prose.
     #[serde(deserialize_with = "one_or_many")]
     pub open: Vec<String>,
-    /// What may stand after the body.
+    /// The markers that may stand after the body.
     #[serde(deserialize_with = "one_or_many")]
     pub close: Vec<String>,
     /// Whether several calls are written under one opener. They are read that way in any case.
@@ -127,8 +126,8 @@ pub enum CallBody {
     /// The name in a tag, each parameter in an element of its own name: `<write_file><path>a</path></write_file>`. Only
     /// where all of them are declared.
     Children(ChildrenBody),
-    /// Whatever a registered function finds. Without markers the function is given the whole text, and
-    /// nothing is shown before its end.
+    /// The calls that a registered function finds. Without markers the function is given the complete text, and nothing
+    /// is shown before its end.
     #[serde(skip)]
     Matched(CallMatcher),
 }
@@ -157,13 +156,13 @@ pub struct JsonBody {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct HeaderBody {
-    /// What may stand before the name. Where the form's opener is missing, a word of these is enough.
+    /// The markers that may stand before the name. Where the form's opener is missing, a word of these is enough.
     #[serde(deserialize_with = "one_or_many")]
     pub before: Vec<String>,
-    /// What ends the name, besides the `{` of the arguments.
+    /// The markers that end the name, besides the `{` of the arguments.
     #[serde(deserialize_with = "one_or_many")]
     pub after: Vec<String>,
-    /// What stands between the name and the call's id, where one may follow.
+    /// The marker between the name and the call's id, where one may follow.
     pub id: Option<String>,
 }
 
@@ -173,7 +172,7 @@ pub struct HeaderBody {
 pub struct TaggedBody {
     /// The tag that holds the name. Its `open` empty: the name stands bare, up to the first parameter.
     pub call: NamedTag,
-    /// What ends the call.
+    /// The markers that end the call.
     #[serde(deserialize_with = "one_or_many")]
     pub call_close: Vec<String>,
     /// The tag that holds a parameter's name.
@@ -183,10 +182,11 @@ pub struct TaggedBody {
     pub spellings: Vec<NamedTag>,
     /// A tag that stands between the parameter's name and its value, where the name has a tag of its own.
     pub value_open: String,
-    /// What ends a value: a special token wherever it stands, any other text where the frame goes on after it.
+    /// The marker that ends a value: a special token wherever it stands, any other text where the frame goes on after
+    /// it.
     pub value_close: String,
-    /// The attribute that tells the type of a value: by its name, or where the attribute is called `string`, whether
-    /// it is one. None: the schema tells.
+    /// The attribute that gives the type of a value: by its name, or where the attribute is called `string`, whether it
+    /// is one. None: the schema gives it.
     pub type_attribute: Option<String>,
     /// Whether values stand on lines of their own: a line break on either side belongs to the frame.
     pub is_on_lines: bool,
@@ -200,7 +200,7 @@ pub struct TaggedBody {
 pub struct ChildrenBody {
     /// The tag that holds the name. Its `open` empty: the tag is the name itself, `<NAME>`.
     pub call: NamedTag,
-    /// What ends the call. Empty: `</NAME>`.
+    /// The marker that ends the call. Empty: `</NAME>`.
     pub call_close: String,
 }
 
@@ -234,7 +234,7 @@ fn own<'s>(texts: impl IntoIterator<Item = &'s str>) -> Vec<String> {
 }
 
 impl Dialect {
-    /// A dialect without thoughts or calls.
+    /// A dialect without reasoning or calls.
     pub fn new(name: &str) -> Self {
         Self { name: name.to_owned(), ..Self::default() }
     }
@@ -253,7 +253,7 @@ impl Dialect {
         self
     }
 
-    /// Adds everything that another dialect is made of, besides its names.
+    /// Adds all parts of another dialect, besides its names.
     #[must_use]
     pub fn extending(mut self, base: Self) -> Self {
         self.thoughts.extend(base.thoughts);
@@ -273,21 +273,21 @@ impl Dialect {
         self
     }
 
-    /// Adds a pair of markers around thoughts.
+    /// Adds a pair of markers around reasoning.
     #[must_use]
     pub fn thoughts(mut self, open: &str, close: &str) -> Self {
         self.thoughts.push(ReasoningMarkers { open: vec![open.to_owned()], close: vec![close.to_owned()] });
         self
     }
 
-    /// Says that calls written inside thoughts are quoted there.
+    /// Says that calls written inside reasoning are quoted there.
     #[must_use]
     pub fn quotes_calls_in_thoughts(mut self) -> Self {
         self.calls_in_thoughts = CallsInReasoning::Quoted;
         self
     }
 
-    /// Says that the text begins inside a thought.
+    /// Says that the text begins inside reasoning.
     #[must_use]
     pub fn starts_in_reasoning(mut self) -> Self {
         self.starts_in = TextStart::Reasoning;

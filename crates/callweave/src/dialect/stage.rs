@@ -1,4 +1,4 @@
-//! The extractor as a stage between a protocol and whatever takes its events.
+//! The extractor as a stage between a protocol and the receiver of its events.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -16,11 +16,11 @@ use crate::json::compact_into;
 
 /// Reads the visible text of every choice in a dialect, and passes everything else on.
 ///
-/// Text blocks go in, and whatever the text holds comes out: text, thoughts, calls. Blocks are numbered
-/// anew. Once a protocol begins a call of its own in a choice, the text of that choice is passed on as it
-/// is; a call of its own that only repeats one of the text gives that one its id. An answer that breaks off, or that a
-/// limit cuts, did not end with what it shows; one that nobody says more of did. Where the provider corrects
-/// a text that held nothing but text so far, the final text is read anew.
+/// Text blocks go in, and the content of the text comes out: text, reasoning, calls. Blocks are numbered anew. Once a
+/// protocol begins a call of its own in a choice, the text of that choice is passed on as it is; a call of its own that
+/// only repeats one of the text gives that one its id. A response that breaks off, or that a limit truncates, did not
+/// end with the call it shows; one about whose end nothing is reported did. Where the provider corrects a text that
+/// held nothing but text so far, the final text is read anew.
 ///
 /// ```
 /// use callweave::dialect::{ExtractOptions, DialectStage};
@@ -43,10 +43,10 @@ use crate::json::compact_into;
 pub struct DialectStage {
     options: ExtractOptions,
     choices: Vec<ChoiceText>,
-    /// The dialect of an answer that is over.
+    /// The dialect of a response that is over.
     dialect: Option<String>,
     next_block: u32,
-    /// Whether the answer broke off, so that it did not end by itself.
+    /// Whether the response broke off, so that it did not end by itself.
     is_truncated: bool,
 }
 
@@ -55,7 +55,7 @@ struct ChoiceText {
     number: u32,
     /// Reads the text, until the protocol begins a call of its own.
     extractor: Option<Extractor>,
-    /// The protocol's blocks, and what they are called here; none for text that is being read.
+    /// The protocol's blocks, and their numbers here; none for text that is being read.
     blocks: BTreeMap<u32, Option<BlockId>>,
     found: FoundEvents,
     /// How many of the protocol's text blocks the extractor has been given.
@@ -64,11 +64,11 @@ struct ChoiceText {
     held: Vec<HeldBlock>,
     /// The dialect of the text that was read.
     dialect: Option<String>,
-    /// Reads the protocol's own thoughts, and the calls in them.
+    /// Reads the protocol's own reasoning, and the calls in it.
     thoughts: Option<(Extractor, CallCollector)>,
 }
 
-/// What the extractor found.
+/// The blocks and calls that the extractor found.
 #[derive(Debug, Default)]
 struct FoundEvents {
     /// Its blocks, in the order of their numbers.
@@ -83,9 +83,9 @@ struct FoundEvents {
     has_spoken: bool,
     /// The item whose text is read.
     item: Option<ItemId>,
-    /// The beginning of an item of which nothing was told yet: if its text is all calls, there is none.
+    /// The beginning of an item of which nothing was emitted yet: if its text is all calls, there is none.
     begun: Option<(ItemId, Event<'static>)>,
-    /// The item ends with what is made of its text.
+    /// The end of the item, which ends with the blocks made of its text.
     ended: Option<Event<'static>>,
     /// Whether calls behind a damaged one count; if not, the one that is open, and its arguments.
     accepts_after_damage: bool,
@@ -95,7 +95,7 @@ struct FoundEvents {
 #[derive(Debug)]
 struct HeldBlock {
     call: CollectedCall,
-    /// What was said of it.
+    /// The events about it.
     events: Vec<Event<'static>>,
 }
 
@@ -130,12 +130,12 @@ impl DialectStage {
         self.dialect.as_deref().or_else(|| found.next())
     }
 
-    /// Holds what is said of a call that may repeat one of the text, until its end shows whether it does.
-    /// Answers with the event if it is to be passed on.
+    /// Holds the events of a call that may repeat one of the text, until its end shows whether it does. Returns the
+    /// event if it is to be passed on.
     fn hold<'e>(&mut self, at: usize, event: Event<'e>, sink: &mut EventSink<'_>) -> Option<Event<'e>> {
         let choice = &mut self.choices[at];
         if let EventKind::BlockStart { block, kind: BlockKind::ToolCall { name, .. }, .. } = &event.body {
-            // What the text shows is not called, where the protocol calls.
+            // A call that the text only shows is no call where the protocol itself calls.
             choice.found.has_spoken = true;
             end_text(choice, BlockCompletion::Truncated, &mut self.next_block, sink);
             if choice.found.calls.whole.iter().any(|told| told.name == *name) {
@@ -165,7 +165,7 @@ impl DialectStage {
         None
     }
 
-    /// Tells a call that was held, or gives the call of the text that it repeats its identity.
+    /// Emits a call that was held, or gives the call of the text that it repeats its identity.
     fn settle(&mut self, at: usize, held: HeldBlock, sink: &mut EventSink<'_>) {
         let told = &mut self.choices[at].found.calls.whole;
         let arguments = compact(&held.call.arguments);
@@ -314,7 +314,7 @@ impl DialectStage {
             | EventKind::Extra { scope, .. }
             | EventKind::Progress { scope, .. } => {
                 if let EventScope::Block(block) = *scope {
-                    // What is said of a text that is being read is said of what was made of it last.
+                    // An event about a text that is being read refers to the block that was made of it last.
                     *scope = match choice.own(block) {
                         Some(Some(own)) => EventScope::Block(own),
                         _ => choice.found.text.map_or(EventScope::Choice, EventScope::Block),
@@ -367,7 +367,7 @@ fn end_text(
         renumber.end_emptied();
         renumber.end_item();
         *dialect = extractor.dialect().map(str::to_owned);
-        // They are meant where the answer ends with them, nothing else said.
+        // They are meant where the response ends with them, nothing else said.
         let Some((mut thinker, mut calls)) = thoughts.take().filter(|_| !found.has_spoken) else { return };
         thinker.end(answer, &mut calls);
         let mut emitter = BlockEmitter::new(*number);
@@ -378,8 +378,8 @@ fn end_text(
 }
 
 impl ChoiceText {
-    /// Keeps the beginning and the end of an item until it is known what is made of its text. Answers with the event if
-    /// it is to be passed on.
+    /// Keeps the beginning and the end of an item until it is known what is made of its text. Returns the event if it
+    /// is to be passed on.
     fn keep_item<'e>(&mut self, event: Event<'e>, sink: &mut EventSink<'_>) -> Option<Event<'e>> {
         if self.extractor.is_none() {
             return Some(event);
@@ -425,7 +425,7 @@ impl ChoiceText {
     }
 }
 
-/// Gives the extractor's blocks their numbers in the whole answer, and remembers its calls.
+/// Gives the extractor's blocks their numbers in the complete response, and remembers its calls.
 struct BlockRenumbering<'r, 's> {
     found: &'r mut FoundEvents,
     choice: u32,
@@ -489,7 +489,7 @@ impl BlockRenumbering<'_, '_> {
         self.found.made.get(block.0 as usize).copied().unwrap_or(block)
     }
 
-    /// Tells the arguments of a call that must not be run, so that nobody can: many clients run what they can parse.
+    /// Emits the arguments of a call that must not be run, wrapped as invalid: many clients run what they can parse.
     fn tell_refused(&mut self, ended: BlockId) {
         if let Some((block, arguments)) = self.found.refused.take_if(|(block, _)| *block == ended) {
             let text = objects::under(INVALID_JSON, &arguments);
@@ -498,7 +498,7 @@ impl BlockRenumbering<'_, '_> {
         }
     }
 
-    /// Ends the item that was read, if anything of it was told. One that has begun behind it is told now.
+    /// Ends the item that was read, if anything of it was emitted. One that has begun behind it is emitted now.
     fn end_item(&mut self) {
         let read = self.found.item;
         let (begun, ended) = (self.found.begun.take(), self.found.ended.take());

@@ -18,7 +18,7 @@ use crate::json::{AsValue, Value};
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct Tools {
-    /// Agents declare the same tools with every request: whoever keeps them shares them.
+    /// Agents declare the same tools with every request: a caller that keeps them shares them.
     tools: Arc<Vec<DeclaredTool>>,
 }
 
@@ -26,8 +26,8 @@ pub struct Tools {
 type DeclaredTool = (String, Option<Schema>, Vec<String>, Vec<String>);
 
 impl Tools {
-    /// Reads a list of tools, each in the shape of OpenAI (`function.parameters`), of Anthropic
-    /// (`input_schema`) or bare (`name`, `parameters`). What is none of these is left out.
+    /// Reads a list of tools, each in the shape of OpenAI (`function.parameters`), of Anthropic (`input_schema`) or
+    /// bare (`name`, `parameters`). Anything else is left out.
     pub fn from_json(list: &impl AsValue) -> Self {
         let mut tools = Self::default();
         for tool in list.as_value().as_array().into_iter().flatten() {

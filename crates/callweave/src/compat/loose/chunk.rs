@@ -1,4 +1,4 @@
-//! Chunks: `{"type": …}` with text, a call, or metadata about the answer.
+//! Chunks: `{"type": …}` with text, a call, or metadata about the response.
 
 use super::{CHUNKS, extra, number, text, wire_type};
 use crate::compat::tool_call_aggregator::policy::ChatFinishReason;
@@ -12,7 +12,7 @@ use crate::json::{JsonKind, Str, TapeNode};
 const ADDRESS: &[&str] = &["id", "index", "name", "builtin?"];
 /// Marks of a call whose arguments come in pieces.
 const EXPECTS_PIECES: &[&str] = &["start", "expects_arg_fragments", "args_fragment_expected?"];
-/// What blocks are called that hold details of the thoughts.
+/// The wire type of blocks that hold details of the reasoning.
 pub(super) const REASONING_DETAILS: &str = "reasoning_details";
 const CLOCK: &str = "done_at_unix_nano";
 
@@ -58,7 +58,7 @@ fn read_call(chunk: TapeNode<'_>, metadata: Option<TapeNode<'_>>, sink: &mut Fra
     if let Some(value) =
         given.filter(|value| value.kind() != JsonKind::Object || value.members().next().is_some())
     {
-        // What stands if the pieces turn out to be no JSON.
+        // These arguments stand if the pieces turn out to be no JSON.
         extra("", "arguments", value, sink);
     }
     for (key, value) in metadata.into_iter().flat_map(TapeNode::members).filter(|(key, _)| !is_control(key)) {
@@ -109,7 +109,7 @@ fn read_meta(metadata: TapeNode<'_>, sink: &mut FragmentSink<'_>) {
         match (key, value.kind()) {
             (_, JsonKind::Null) | ("tool_call_args", _) => {}
             (REASONING_DETAILS, JsonKind::Array) => {
-                // Passed on whole. Their text is not told as thoughts: those have chunks of their own.
+                // Passed on complete. Their text is not emitted as reasoning: that has chunks of its own.
                 for detail in value.elements() {
                     sink.put(Fragment::new(FragmentKind::Opaque {
                         wire_type: REASONING_DETAILS,

@@ -1,6 +1,6 @@
 //! Loose JSON fragments → events: for programs that already took a provider's stream apart.
 //!
-//! In go decoded JSON values, one per fragment, of four shapes that are told apart by themselves:
+//! In go decoded JSON values, one per fragment, of four shapes that are recognized by themselves:
 //!
 //! | shape | looks like |
 //! |---|---|
@@ -42,7 +42,7 @@ use crate::json::{AsValue, JsonKind, Str, Tape, TapeNode};
 use crate::protocol::{CHAT_CALL, CallObject, CallPortion, CallWords};
 use crate::weave::Weave;
 
-/// Fragments of one answer → events. See the [module](self).
+/// Fragments of one response → events. See the [module](self).
 #[derive(Clone, Default)]
 pub struct LooseDecoder {
     weave: Weave,
@@ -58,9 +58,9 @@ pub enum FragmentShape {
     Partials,
     /// A call that starts, grows and stops, as Anthropic streams it.
     Phase,
-    /// A whole call.
+    /// A complete call.
     Complete,
-    /// A piece of text, of thoughts, a call, or something about the answer.
+    /// A piece of text, of reasoning, a call, or metadata about the response.
     Chunk,
 }
 
@@ -71,7 +71,7 @@ const CHUNKS: u8 = 2;
 
 const PHASE_WORDS: [&str; 3] = ["start", "partial", "stop"];
 
-/// A whole call.
+/// A complete call.
 const COMPLETE: CallWords =
     CallWords { index: &[], wrappers: &[], arguments: &["arguments", "input"], ..CHAT_CALL };
 
@@ -112,8 +112,8 @@ impl LooseDecoder {
         Self::default()
     }
 
-    /// Takes the next fragment and says of what shape it was; one of no known shape is ignored.
-    /// Notices count fragments where they would count bytes.
+    /// Takes the next fragment and returns its shape; one of no known shape is ignored. Notices count fragments where
+    /// they would count bytes.
     ///
     /// ```
     /// use callweave::compat::loose::{LooseDecoder, FragmentShape};
@@ -145,7 +145,7 @@ impl LooseDecoder {
 
     /// Says that no fragment will come any more.
     pub fn finish(&mut self, sink: &mut EventSink<'_>) {
-        // These shapes have no end marker: whoever calls this says that nothing is missing.
+        // These shapes have no end marker: the caller says with this that nothing is missing.
         let Self { weave, close, fragments, .. } = self;
         let mut sink = |event: Event<'_>| close.push(event, sink);
         weave.push(*fragments, |fragments| fragments.put(Fragment::new(FragmentKind::Done)), &mut sink);
@@ -223,7 +223,7 @@ fn opening(value: Option<TapeNode<'_>>) -> FragmentArguments<'_> {
     FragmentArguments::Opening { fallback: value.map(|value| Str::Plain(value.raw())), expects_text: false }
 }
 
-/// What blocks are called that are told in each shape.
+/// The wire types of the blocks of each shape.
 mod wire_type {
     pub(super) const PARTIAL: &str = "partial";
     pub(super) const PHASE: &str = "phase";
@@ -231,7 +231,7 @@ mod wire_type {
     pub(super) const CHUNK: &str = "tool_call";
 }
 
-/// Passes on what only the sender knows of the block that comes next. A null says nothing.
+/// Passes on an extra field of the block that comes next. A null says nothing.
 fn extra(path: &'static str, key: &str, value: TapeNode<'_>, sink: &mut FragmentSink<'_>) {
     if !value.is_null() {
         let part = FragmentKind::Extra { level: ExtraScope::Next, path, key, value: value.raw() };

@@ -23,7 +23,7 @@ use crate::event::{BlockCompletion, JsonText};
 use crate::json::{AsValue, Object, Value};
 use crate::message::{Block, BlockContent, Message, ToolCall};
 
-/// Fragments of any [`FragmentShape`](super::FragmentShape) → the calls of an answer.
+/// Fragments of any [`FragmentShape`](super::FragmentShape) → the calls of a response.
 #[derive(Clone, Default)]
 pub struct ToolCallAccumulator {
     loose: LooseDecoder,
@@ -42,7 +42,7 @@ pub struct DecodedCall {
     /// The argument text, where it is not a JSON object or more was to come: do not run the call.
     #[serde(rename = "_invalid_arguments", skip_serializing_if = "Option::is_none")]
     pub invalid_arguments: Option<String>,
-    /// What the fragment of a whole call carried besides (a thought signature).
+    /// Further data of the fragment of a complete call (a thought signature).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub metadata: Option<Value>,
     #[serde(skip)]
@@ -72,8 +72,8 @@ impl ToolCallAccumulator {
         self
     }
 
-    /// The calls: OpenAI's partials by index, then Anthropic's phases by index, then whole calls as they
-    /// came. The accumulator is left as it is, so more may be fed and finalised again.
+    /// The calls: OpenAI's partials by index, then Anthropic's phases by index, then complete calls as they came. The
+    /// accumulator is left as it is, so more may be fed and finalised again.
     ///
     /// ```
     /// # use callweave::compat::loose::nous::ToolCallAccumulator;
@@ -87,7 +87,7 @@ impl ToolCallAccumulator {
     pub fn finalize(&self) -> Vec<DecodedCall> {
         let message = self.message();
         let mut blocks: Vec<_> = message.first().into_iter().flat_map(|choice| &choice.blocks).collect();
-        // Stable: whole calls stay as they came.
+        // Stable: complete calls stay as they came.
         blocks.sort_by_key(|block| match block.wire_type.as_str() {
             wire_type::PARTIAL => (0, block.index.unwrap_or(0)),
             wire_type::PHASE => (1, block.index.unwrap_or(0)),
@@ -130,7 +130,7 @@ impl DecodedCall {
         self.call.parse()
     }
 
-    /// A ready-made answer for the model that made an invalid call; none for a valid one.
+    /// A ready-made tool result for the model that made an invalid call; none for a valid one.
     ///
     /// ```
     /// # use callweave::compat::loose::nous::ToolCallAccumulator;
@@ -152,7 +152,7 @@ fn project(block: &Block) -> Option<DecodedCall> {
         text => text.parse().ok(),
     };
     let is_truncated = call.completion != BlockCompletion::Complete;
-    // Chunks tell each member by itself.
+    // Chunks emit each member by itself.
     let single = || {
         let members = block.extra.iter();
         let members =

@@ -1,5 +1,5 @@
-//! The chunk accumulator of ReqLLM: content, thinking, tool call and meta chunks in, everything about the
-//! answer out, at any moment.
+//! The chunk accumulator of ReqLLM: content, thinking, tool call and meta chunks in, everything about the response out,
+//! at any moment.
 //!
 //! ```
 //! use callweave::compat::loose::req_llm::ChunkAccumulator;
@@ -32,7 +32,7 @@ use crate::event::{
 use crate::json::{AsValue, Object, Value};
 use crate::message::{Attachment, Block, BlockContent, Choice, Message, ToolCall};
 
-/// Chunks → what they amount to. Taking one costs O(1) amortised.
+/// Chunks → their sum. Taking one costs O(1) amortised.
 #[derive(Clone, Default)]
 pub struct ChunkAccumulator {
     loose: LooseDecoder,
@@ -53,7 +53,7 @@ pub struct ResponseCall {
     /// Whether the provider runs it itself.
     #[serde(rename = "builtin?", skip_serializing_if = "std::ops::Not::not")]
     pub is_builtin: bool,
-    /// What the announcement carried besides; with `error` if the arguments were lost.
+    /// Further data of the announcement; with `error` if the arguments were lost.
     #[serde(skip_serializing_if = "Object::is_empty")]
     pub metadata: Object,
     /// Why the arguments were lost, if they were.
@@ -91,7 +91,7 @@ pub struct ArgumentsLost {
     pub reason: LostReason,
 }
 
-/// The assistant's message, for capture: without thoughts.
+/// The assistant's message, for capture: without reasoning.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct AssistantMessage {
     /// Always `assistant`.
@@ -109,7 +109,7 @@ pub struct AssistantMessage {
 pub enum ReqLlmContentPart {
     /// Visible text.
     Text(String),
-    /// Thoughts.
+    /// Reasoning.
     Thinking(String),
 }
 
@@ -121,11 +121,11 @@ pub struct MessageCall {
     /// Always `function`.
     #[serde(rename = "type")]
     pub kind: &'static str,
-    /// What to call.
+    /// The function to call.
     pub function: MessageFunction,
 }
 
-/// What a [`MessageCall`] calls.
+/// The function of a [`MessageCall`].
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct MessageFunction {
     /// The tool's name.
@@ -135,17 +135,17 @@ pub struct MessageFunction {
     /// Whether the provider runs it itself.
     #[serde(rename = "builtin?", skip_serializing_if = "std::ops::Not::not")]
     pub is_builtin: bool,
-    /// What the announcement carried besides.
+    /// Further data of the announcement.
     #[serde(skip_serializing_if = "Object::is_empty")]
     pub metadata: Object,
 }
 
-/// Whether thoughts are listed.
+/// Whether reasoning is listed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReasoningListing {
-    /// They are.
+    /// It is.
     Shown,
-    /// They are left out.
+    /// It is left out.
     Withheld,
 }
 
@@ -201,7 +201,7 @@ impl ChunkAccumulator {
         self.answer.message().text()
     }
 
-    /// The thoughts.
+    /// The reasoning.
     ///
     /// ```
     /// # use callweave::compat::loose::req_llm::ChunkAccumulator;
@@ -247,7 +247,7 @@ impl ChunkAccumulator {
         self.attachments(AttachmentKind::Logprobs).map(|entry| entry.value.to_value()).collect()
     }
 
-    /// Annotations, as they came; what was told twice is listed once.
+    /// Annotations, as they came; repeated ones are listed once.
     ///
     /// ```
     /// # use callweave::compat::loose::req_llm::ChunkAccumulator;
@@ -265,7 +265,7 @@ impl ChunkAccumulator {
         self.choice().into_iter().flat_map(move |choice| choice.attachments(kind))
     }
 
-    /// The provider's last word on why it finished, as it came.
+    /// The provider's last finish reason, as it came.
     ///
     /// ```
     /// # use callweave::compat::loose::req_llm::ChunkAccumulator;
@@ -331,7 +331,7 @@ impl ChunkAccumulator {
         calls
     }
 
-    /// The calls whose arguments were lost: what a monitor may be told.
+    /// The calls whose arguments were lost, for reports to a monitor.
     ///
     /// ```
     /// # use callweave::compat::loose::req_llm::ChunkAccumulator;
@@ -349,7 +349,7 @@ impl ChunkAccumulator {
         lost.collect()
     }
 
-    /// The assistant's message; none while there is neither text nor a call. Thoughts are withheld.
+    /// The assistant's message; none while there is neither text nor a call. Reasoning is withheld.
     ///
     /// ```
     /// # use callweave::compat::loose::req_llm::ChunkAccumulator;
@@ -375,7 +375,7 @@ impl ChunkAccumulator {
         })
     }
 
-    /// Text and thoughts in the order in which they came, neighbours of a kind joined.
+    /// Text and reasoning in the order in which they came, neighbours of a kind joined.
     ///
     /// ```
     /// # use callweave::compat::loose::req_llm::{ChunkAccumulator, ReqLlmContentPart, ReasoningListing};
@@ -438,7 +438,7 @@ impl ChunkAccumulator {
         blocks.filter_map(|block| project(block, &ends)).collect()
     }
 
-    /// How the answer would end if it ended now. The text is not copied for that.
+    /// How the response would end if it ended now. The text is not copied for that.
     fn ends(&self) -> StreamEnds {
         let mut ends = StreamEnds::default();
         self.loose.clone().finish(&mut |event: Event<'_>| match event.body {
@@ -457,8 +457,8 @@ impl ChunkAccumulator {
     }
 }
 
-/// Merges what was reported later, as this library does: numbers by maximum, other fields by the newest. A total
-/// stands only with the counters that it came with.
+/// Merges later reports, as this library does: numbers by maximum, other fields by the newest. A total stands only with
+/// the counters that it came with.
 fn merge((own, known): &mut (TokenCounts, Value), newer: &TokenCounts, raw: Value) {
     own.input_tokens = own.input_tokens.max(newer.input_tokens);
     own.output_tokens = own.output_tokens.max(newer.output_tokens);
@@ -473,7 +473,7 @@ fn merge((own, known): &mut (TokenCounts, Value), newer: &TokenCounts, raw: Valu
 
 const TOTAL: &str = "total_tokens";
 
-/// Usage objects are flat or nearly so; what is nested more deeply is replaced.
+/// The maximum depth of merging: usage objects are flat or nearly so; anything nested more deeply is replaced.
 const LEVELS: u8 = 8;
 
 fn merge_value(known: &mut Value, newer: Value, levels: u8) {

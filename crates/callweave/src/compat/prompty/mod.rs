@@ -1,8 +1,8 @@
-//! The final result of an answer: text, tool calls, a structured value, vectors or images.
+//! The final result of a response: text, tool calls, a structured value, vectors or images.
 //!
-//! [`process`] takes the whole answer of a provider and gives what a caller wants of it; [`process_stream`]
-//! does so while the answer comes. The provider and the shape of the answer decide how it is read; whatever
-//! is a chat goes through the one engine of this library, so streamed and whole answers of all providers
+//! [`process`] takes the complete response of a provider and returns the result that a caller wants of it;
+//! [`process_stream`] does the same while the response comes. The provider and the shape of the response decide how it
+//! is read; every chat goes through the one engine of this library, so streamed and complete responses of all providers
 //! follow the same rules.
 //!
 //! - Tool calls beat text: where there are any that the caller is to run, they are the result.
@@ -38,7 +38,7 @@
 //! | `gen_ai.request.model`, `gen_ai.agent.name` | as the agent has them |
 //! | `gen_ai.request.stream` | `true` for a stream |
 //! | `gen_ai.output.type` | `json` where outputs are declared, `image` for images |
-//! | `gen_ai.response.id`, `gen_ai.response.model` | as the answer has them |
+//! | `gen_ai.response.id`, `gen_ai.response.model` | as the response has them |
 //! | `gen_ai.response.finish_reasons` | the provider's words, one per choice; JSON |
 //! | `gen_ai.usage.input_tokens`, `gen_ai.usage.output_tokens` | and `….cache_read.input_tokens`, `….cache_creation.input_tokens`, `….reasoning.output_tokens` |
 //! | `gen_ai.tool.call.id`, `gen_ai.tool.name` | of all calls, in order; JSON |
@@ -78,7 +78,7 @@ pub use self::stream::{
 #[cfg(feature = "async")]
 pub use self::stream::{process_bytes_async, process_stream_async};
 
-/// Who was asked, and for what.
+/// The agent: the provider that was asked, and the request to it.
 ///
 /// ```
 /// use callweave::compat::prompty::{PromptAgent, ApiType};
@@ -96,7 +96,7 @@ pub struct PromptAgent {
     captures_content: bool,
 }
 
-/// What was asked for. The shape of an answer usually tells; an empty list does not.
+/// The API that was asked. The shape of a response usually says it; an empty list does not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ApiType {
     /// Chat completions, messages and their like.
@@ -109,7 +109,7 @@ pub enum ApiType {
     Images,
 }
 
-/// The result of an answer. Serialises to the bare result: a text, a list of calls, a value, a list of numbers.
+/// The result of a response. Serialises to the bare result: a text, a list of calls, a value, a list of numbers.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Processed {
@@ -136,10 +136,10 @@ pub struct ProcessedCall {
     pub id: String,
     /// The tool's name; never empty.
     pub name: String,
-    /// JSON text. What the model wrote is passed on as it is, so it may be empty or damaged. The free text of
-    /// a custom tool is a JSON string.
+    /// JSON text, passed on as the model wrote it, so it may be empty or damaged. The free text of a custom tool is a
+    /// JSON string.
     pub arguments: String,
-    /// Whether the call was cut off: not to be run, even where its arguments look whole. Serialises to
+    /// Whether the call was truncated: not to be run, even where its arguments look complete. Serialises to
     /// `incomplete` where there is argument text; that there is none shows by itself.
     pub is_truncated: bool,
 }
@@ -153,7 +153,7 @@ pub struct StructuredOutput {
     pub raw: String,
 }
 
-/// Gives the result of a provider's whole answer.
+/// Returns the result of a provider's complete response.
 ///
 /// Errors have names: `unknown provider`, `Unexpected response format`, `Empty embedding response`,
 /// `Empty image response`, or the message of the upstream's own error ([`ErrorKind::Upstream`]).
@@ -193,7 +193,7 @@ pub async fn process_async(agent: &PromptAgent, response: &impl AsValue) -> Resu
     process(agent, response)
 }
 
-/// What came of an answer, and what was learned on the way.
+/// The result of a response, and the facts learned on the way.
 struct ProcessOutcome {
     result: Result<Processed>,
     message: Message,
@@ -201,12 +201,12 @@ struct ProcessOutcome {
     value: Option<ApiType>,
 }
 
-/// What an answer says of itself, for spans.
+/// The facts that a response states about itself, for spans.
 #[cfg_attr(not(feature = "tracing"), expect(dead_code, reason = "only spans tell it"))]
 struct ResponseFacts<'a> {
     message: &'a Message,
     protocol: Option<&'static Protocol>,
-    /// The kind of whole value it is, if it is one.
+    /// The kind of value it is, if it is a value and no chat.
     value: Option<ApiType>,
 }
 
@@ -240,7 +240,7 @@ fn unexpected() -> Error {
     Error::new(ErrorKind::Unknown, "Unexpected response format")
 }
 
-/// Decodes a whole answer by the protocol that claims it; else by the first that finds content in it.
+/// Decodes a complete response by the protocol that claims it; else by the first that finds content in it.
 fn decode(provider: &AgentProvider, response: &Value) -> Option<(Option<&'static Protocol>, Message)> {
     let collect = |mut decoder: FrameDecoder| {
         let mut accumulator = Accumulator::new();
@@ -255,8 +255,8 @@ fn decode(provider: &AgentProvider, response: &Value) -> Option<(Option<&'static
     labelled.or_else(|| bare().find(|(_, message)| has_content(message))).or_else(empty)
 }
 
-/// By what a body without content tells its protocol: the members that hold its content, and the member and word that say
-/// what it is, which callers leave out.
+/// The marks by which a body without content shows its protocol: the members that hold its content, and the member and
+/// wire type that label it, which callers leave out.
 const LABELS: &[(&str, &[&str], &str, &str)] = &[
     ("openai-responses", &["output", "output_text"], "object", "response"),
     ("anthropic-messages", &["content"], "type", "message"),
@@ -348,7 +348,7 @@ impl ProcessedCall {
         Some(Self { id: call.id.clone(), name: call.name.clone(), arguments, is_truncated })
     }
 
-    /// The arguments as a value of your own type; no text at all counts as `{}`. A call that was cut has none.
+    /// The arguments as a value of your own type; no text at all counts as `{}`. A truncated call has none.
     ///
     /// ```
     /// use callweave::compat::prompty::ProcessedCall;
@@ -457,19 +457,19 @@ impl PromptAgent {
         Self { provider: provider.into(), ..Self::default() }
     }
 
-    /// The model it asks for. Only told in spans.
+    /// The model it asks for. Only recorded in spans.
     #[must_use]
     pub fn model(self, model: impl Into<String>) -> Self {
         Self { model: Some(model.into()), ..self }
     }
 
-    /// Its own name. Only told in spans.
+    /// Its own name. Only recorded in spans.
     #[must_use]
     pub fn named(self, name: impl Into<String>) -> Self {
         Self { name: Some(name.into()), ..self }
     }
 
-    /// What it asks for, where the shape of an answer may leave that open.
+    /// The API that it asks, where the shape of a response may leave that open.
     #[must_use]
     pub fn api(self, api: ApiType) -> Self {
         Self { api: Some(api), ..self }
@@ -481,18 +481,18 @@ impl PromptAgent {
         Self { has_outputs: true, ..self }
     }
 
-    /// Lets spans carry content: the answer and the result, with secrets redacted by key. Off by default.
+    /// Lets spans carry content: the response and the result, with secrets redacted by key. Off by default.
     ///
-    /// What is under a key that contains `secret`, `password`, `api_key`, `apikey`, `token`, `auth`,
-    /// `credential` or `cookie` is replaced, at any depth and also inside texts that are JSON themselves.
-    /// Counts of tokens stay. The chunks of a stream are recorded as they came, so a secret that the model
-    /// writes piece by piece is not recognised there.
+    /// A value under a key that contains `secret`, `password`, `api_key`, `apikey`, `token`, `auth`, `credential` or
+    /// `cookie` is replaced, at any depth and also inside texts that are JSON themselves. Counts of tokens stay. The
+    /// chunks of a stream are recorded as they came, so a secret that the model writes piece by piece is not recognised
+    /// there.
     #[must_use]
     pub fn capturing_content(self) -> Self {
         Self { captures_content: true, ..self }
     }
 
-    /// Whom it asks.
+    /// The provider that it asks.
     pub fn provider(&self) -> &str {
         &self.provider
     }

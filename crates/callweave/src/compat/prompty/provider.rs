@@ -1,4 +1,4 @@
-//! Who answers, and which wire languages it may answer in.
+//! The provider that responds, and the protocols it may respond in.
 
 use crate::pipeline::{Decoder, DecoderBuilder};
 use crate::protocol::Protocol;
@@ -28,12 +28,12 @@ impl AgentProvider {
         self.row.telemetry_name
     }
 
-    /// Whether it answers with embeddings and images in OpenAI's form.
+    /// Whether it responds with embeddings and images in OpenAI's form.
     pub(super) fn has_values(&self) -> bool {
         self.row.has_values
     }
 
-    /// A decoder of what it answers, still to be built.
+    /// A decoder of its responses, still to be built.
     pub(super) fn decoder(&self) -> DecoderBuilder {
         Decoder::builder().among(self.protocols())
     }

@@ -1,28 +1,28 @@
-//! Secrets are left out of what spans carry.
+//! Keeps secrets out of spans.
 
 use crate::json::Value;
 
 const REDACTED: &str = "[redacted]";
 
-/// What a key must contain, in any case, for its value to be a secret.
+/// The strings one of which a key must contain, in any case, for its value to be a secret.
 const SECRETS: [&str; 7] = ["secret", "password", "api_key", "apikey", "auth", "credential", "cookie"];
 
-/// How much of a value must go.
+/// The part of a value that must be redacted.
 #[derive(Clone, Copy, PartialEq)]
 enum RedactionLevel {
     /// All of it.
     Whole,
     /// Its texts: numbers only count something.
     Texts,
-    /// What its own keys say.
+    /// The values under its own secret keys.
     ByKey,
 }
 
-/// Texts that are JSON hold texts that are JSON; what is wrapped more often is not looked into, and goes.
+/// The maximum number of times that JSON texts are looked into inside JSON texts; one wrapped more often is redacted.
 const MAX_WRAPPED: u8 = 4;
 
-/// Replaces every secret in `value`: what stands under a key that names one, at any depth, and also inside
-/// texts that are JSON themselves, such as the arguments of a call.
+/// Replaces every secret in `value`: the values under a key that names one, at any depth, and also inside texts that
+/// are JSON themselves, such as the arguments of a call.
 pub(super) fn redact(value: &mut Value) {
     clean(value, RedactionLevel::ByKey, 0);
 }

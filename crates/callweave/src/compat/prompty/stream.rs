@@ -1,4 +1,4 @@
-//! The result of an answer while it comes.
+//! The result of a response while it comes.
 
 use std::collections::VecDeque;
 use std::fmt::{self, Display};
@@ -46,7 +46,7 @@ where
     Ok(ProcessStream::new(agent, chunks.into_iter(), decoder))
 }
 
-/// The items of a stream of bytes in any cut, of any framing (server-sent events, JSON lines, AWS events).
+/// The items of a stream of bytes, split anywhere, of any framing (server-sent events, JSON lines, AWS events).
 ///
 /// ```
 /// use callweave::compat::prompty::{PromptAgent, StreamItem, process_bytes};
@@ -120,19 +120,19 @@ where
 pub enum StreamItem {
     /// Text to append; never empty.
     Text(String),
-    /// A whole call. Calls come last, in the order of the wire's own numbers.
+    /// A complete call. Calls come last, in the order of the wire's own numbers.
     ToolCall(ProcessedCall),
 }
 
-/// Why a stream broke off, and what it had said until then.
+/// The reason why a stream broke off, and the text that it had until then.
 ///
-/// A refusal ([`ErrorKind::Refusal`], `ModelConfig refused: …`) and an error that the upstream reports
-/// ([`ErrorKind::Upstream`]) are the answer. An [`Error`] of this library that the caller's source failed with is
-/// passed on as it is. Where the transport failed ([`ErrorKind::Io`] and the others)
-/// nobody knows what the answer would have been, or whether the provider went on with it.
+/// A refusal ([`ErrorKind::Refusal`], `Model refused: …`) and an error that the upstream reports
+/// ([`ErrorKind::Upstream`]) are the response. An [`Error`] of this library that the caller's source failed with is
+/// passed on as it is. Where the transport failed ([`ErrorKind::Io`] and the others) nobody knows what the response
+/// would have been, or whether the provider went on with it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StreamFailure {
-    /// What went wrong.
+    /// The error that ended the stream.
     pub error: Error,
     /// The text that had come.
     pub partial: String,
@@ -161,7 +161,7 @@ impl Display for StreamFailure {
 }
 
 impl std::error::Error for StreamFailure {
-    /// What the caller's own source failed with, if it did.
+    /// The error of the caller's own source, if it failed.
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         self.error.source()
     }
@@ -192,7 +192,7 @@ impl Serialize for StreamItem {
     }
 }
 
-/// What turns the items of a source into events. For [`ProcessStream`]; not to be implemented elsewhere.
+/// A decoder that turns the items of a source into events. For [`ProcessStream`]; not to be implemented elsewhere.
 pub trait StreamSource<I>: sealed::Sealed {
     #[doc(hidden)]
     fn take(&mut self, item: &I, sink: &mut EventSink<'_>) -> Result<()>;
@@ -247,15 +247,15 @@ impl<B: AsRef<[u8]>> StreamSource<B> for Decoder {
     }
 }
 
-/// The items of an answer while it comes: an [`Iterator`] over an iterator, a `futures::Stream` over a stream
-/// (feature `async`).
+/// The items of a response while it comes: an [`Iterator`] over an iterator, a `futures::Stream` over a stream (feature
+/// `async`).
 ///
-/// - Text comes at once, as the provider cut it; empty text is left out. Where a provider corrects its text in
-///   the end, what was given stays given; [`ProcessStream::message`] has the correction.
-/// - Calls come when the source has ended, in the order of the wire's own numbers. A call without any argument
-///   text has `""` (or `{}` where the wire tells objects); one that never got a name is left out.
+/// - Text comes at once, as the provider split it; empty text is left out. Where a provider corrects its text in the
+///   end, the items already given stay given; [`ProcessStream::message`] has the correction.
+/// - Calls come when the source has ended, in the order of the wire's own numbers. A call without any argument text has
+///   `""` (or `{}` where the wire has objects); one that never got a name is left out.
 /// - A refusal, an error of the upstream's and a failing source end it with a [`StreamFailure`], and nothing follows.
-/// - Only the first choice counts: the one that speaks first. So does only the first answer, where the source
+/// - Only the first choice counts: the one that speaks first. Likewise only the first response counts, where the source
 ///   goes on with another.
 pub struct ProcessStream<S, D> {
     source: S,
@@ -273,7 +273,7 @@ impl<S, D> ProcessStream<S, D> {
         Self { source, decoder, folded: ItemFolder::default(), taken: 0, is_over: false, span }
     }
 
-    /// The message so far, with usage, thoughts and whatever else is no item.
+    /// The message so far, with usage, reasoning and everything else that is no item.
     ///
     /// ```
     /// use callweave::compat::prompty::{PromptAgent, process_stream};
@@ -290,7 +290,7 @@ impl<S, D> ProcessStream<S, D> {
         self.folded.message.message()
     }
 
-    /// Takes what the source gave; nothing is its end.
+    /// Takes an item of the source; `None` is its end.
     fn step<I, E>(&mut self, given: Option<std::result::Result<I, E>>)
     where
         D: StreamSource<I>,
@@ -389,13 +389,13 @@ struct ItemFolder {
     extent: StreamExtent,
 }
 
-/// How far the answer has come.
+/// The state of the response.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 enum StreamExtent {
     #[default]
     Growing,
     Ended,
-    /// Another answer followed, which is not this one's.
+    /// Another response followed, which is not this one's.
     Followed,
 }
 
@@ -446,7 +446,7 @@ impl ItemFolder {
         self.failure.get_or_insert(StreamFailure { error, partial });
     }
 
-    /// The source has ended: the calls are whole.
+    /// Releases the calls, which are complete once the source has ended.
     fn release_calls(&mut self, protocol: Option<&Protocol>) {
         let choice = self.choice.and_then(|choice| self.message.message().choice(choice));
         let (None, Some(choice)) = (&self.failure, choice) else { return };

@@ -54,7 +54,7 @@ macro_rules! span {
     };
 }
 
-/// A span whose subscriber may panic: whatever it does, the caller goes on.
+/// A span whose subscriber may panic: the caller goes on in any case.
 struct PanicSafeSpan(Option<Span>);
 
 fn contained<T>(traced: impl FnOnce() -> T) -> Option<T> {
@@ -119,10 +119,10 @@ impl ProcessSpan {
     }
 }
 
-/// The span of one stream. It is written when the source has ended: whoever stops reading before leaves none.
+/// The span of one stream. It is written when the source has ended: a reader that stops before leaves none.
 pub(super) struct StreamSpan {
     agent: PromptAgent,
-    /// The source's items, where they will be told.
+    /// The source's items, where they will be recorded.
     kept: Vec<Value>,
 }
 
@@ -156,7 +156,7 @@ impl StreamSpan {
     }
 }
 
-/// What is known from the start.
+/// Records the facts known from the start.
 fn describe(span: &Span, agent: &PromptAgent, what: &str) {
     let provider =
         AgentProvider::named(&agent.provider).map_or(agent.provider.as_str(), |known| known.conventional());
@@ -167,7 +167,7 @@ fn describe(span: &Span, agent: &PromptAgent, what: &str) {
     span.record("signature", signature.as_deref().unwrap_or(what));
 }
 
-/// What the answer says of itself.
+/// Records the facts that the response states about itself.
 fn tell(span: &Span, agent: &PromptAgent, learned: &ResponseFacts<'_>) {
     let ResponseFacts { message, protocol, value } = learned;
     let is_gemini = protocol.is_some_and(|protocol| protocol.name.starts_with("gemini"));
@@ -216,7 +216,7 @@ fn tell(span: &Span, agent: &PromptAgent, learned: &ResponseFacts<'_>) {
     }
 }
 
-/// The words of an error may quote what was asked or answered, so only its kind is always told.
+/// The message of an error may quote the request or the response, so only its kind is always recorded.
 fn fail(span: &Span, agent: &PromptAgent, error: &Error) {
     let kind = match error.kind() {
         ErrorKind::Limit => "limit",
@@ -235,7 +235,7 @@ fn fail(span: &Span, agent: &PromptAgent, error: &Error) {
     }
 }
 
-/// The provider's own word; ours where it gave none.
+/// The provider's own finish reason; ours where it gave none.
 fn finish_reason(choice: &Choice) -> Option<&str> {
     let finish = choice.finish.as_ref()?;
     Some(finish.raw.as_deref().unwrap_or(match finish.reason {

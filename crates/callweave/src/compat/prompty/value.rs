@@ -1,4 +1,4 @@
-//! Answers that are whole values: embeddings and images. They bypass the events.
+//! Responses that are single values: embeddings and images. They bypass the events.
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
@@ -9,8 +9,8 @@ use crate::json::Value;
 use crate::message::{Message, Usage};
 use crate::{Error, ErrorKind, Result};
 
-/// Which whole value the answer is, if it is one: by its shape, or by what was asked for where the shape
-/// leaves it open.
+/// Returns the kind of value that the response is, if it is one: by its shape, or by the API that was asked where the
+/// shape leaves it open.
 pub(super) fn recognise(api: Option<ApiType>, response: &Value) -> Option<ApiType> {
     let data = response.get("data")?.as_array()?;
     match api {
@@ -56,7 +56,7 @@ pub(super) fn images(response: &Value) -> Result<Processed> {
     })
 }
 
-/// What the answer says of itself, in the form that a chat's answer has.
+/// Returns the facts that the response states about itself, in the form of a chat's response.
 pub(super) fn envelope(response: &Value) -> Message {
     let text = |key| response.get(key).and_then(Value::as_str).map(str::to_owned);
     let usage = response.get("usage").filter(|usage| usage.is_object()).map(|raw| {

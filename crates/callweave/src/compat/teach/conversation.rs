@@ -16,22 +16,22 @@ pub(super) struct TaughtConversation<'w> {
     writer: &'w CallWriter,
     pub(super) losses: LossList,
     messages: Vec<RequestMessage>,
-    /// So many calls were made.
+    /// The number of calls so far.
     count: usize,
     /// Their numbers and names, by their ids.
     calls: HashMap<String, (usize, String)>,
-    /// What the model says, while it may go on.
+    /// The model's turn, while it may go on.
     turn: Option<ModelTurn>,
     /// Results that wait for those of the same turn.
     results: Vec<(usize, Vec<ContentPart>)>,
 }
 
-/// What the model said, from this message on.
+/// A turn of the model, from this message on.
 struct ModelTurn {
     number: usize,
     message: RequestMessage,
     calls: Vec<ToolCall>,
-    /// So many calls were made before.
+    /// The number of calls before the turn.
     before: usize,
 }
 
@@ -72,7 +72,7 @@ impl<'w> TaughtConversation<'w> {
             }
             return;
         }
-        // What the protocol knows of a message with calls or results is not true of a text.
+        // Extra fields of a message with calls or results are not true of a text.
         self.losses.kept("", &std::mem::take(&mut message.retained));
         let (mut calls, before) = (Vec::new(), self.count);
         for (at, part) in std::mem::take(&mut message.content.parts).into_iter().enumerate() {
@@ -118,7 +118,7 @@ impl<'w> TaughtConversation<'w> {
         }
     }
 
-    /// Leaves out what the provider ran; false if nothing else was there.
+    /// Leaves out the calls and results that the provider ran; false if nothing else was there.
     fn drop_native(&mut self, message: &mut RequestMessage) -> bool {
         let had_parts = !message.content.is_empty();
         message.content.parts.retain(|part| {
@@ -131,8 +131,8 @@ impl<'w> TaughtConversation<'w> {
         !(had_parts && message.content.is_empty())
     }
 
-    /// Takes what the model said next. Some protocols tell a turn in several messages: a text, and each of the calls
-    /// after it.
+    /// Takes the next message of the model. Some protocols split a turn into several messages: a text, and each of the
+    /// calls after it.
     fn begin_turn(&mut self, turn: ModelTurn) {
         let goes_on = |open: &&mut ModelTurn| {
             let has_more = !turn.message.content.is_empty();
@@ -153,7 +153,7 @@ impl<'w> TaughtConversation<'w> {
         }
     }
 
-    /// Writes what the model said: its text and its calls as one text, behind everything else.
+    /// Writes the model's turn: its text and its calls as one text, behind everything else.
     fn end_turn(&mut self) {
         let Some(ModelTurn { number, mut message, calls, before }) = self.turn.take() else { return };
         self.losses.at(format_args!("messages[{number}]"));
@@ -182,7 +182,7 @@ impl<'w> TaughtConversation<'w> {
         self.messages.push(message);
     }
 
-    /// Sees to it that a text calls nothing.
+    /// Makes sure that a text calls nothing.
     fn check(&mut self, message: &mut RequestMessage) {
         let text = message.content.joined("\n");
         match self.writer.render_text(&text) {
@@ -209,7 +209,7 @@ impl<'w> TaughtConversation<'w> {
         if let Ok(turn) = writer.render(&text, calls, before) {
             return turn;
         }
-        // Whatever can be said is said in the dialect, the rest in words.
+        // Calls are written in the dialect where it can say them, else in words.
         let (mut sayable, mut words) = (Vec::new(), Vec::new());
         for call in calls {
             match writer.render_call(call) {

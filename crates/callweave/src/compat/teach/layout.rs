@@ -1,4 +1,4 @@
-//! How a dialect lays out its calls, told by its example: markers, white space, what stands between.
+//! The layout of a dialect's calls, taken from its example: markers, white space, the text between.
 
 use crate::dialect::{CallBody, CallForm, Dialect, ExtractOptions, Extractor};
 use crate::event::{self, BlockKind, ByteSpan, Event};
@@ -12,7 +12,7 @@ pub(super) struct CallLayout {
     /// The form's markers, with the white space inside them.
     pub(super) open: String,
     pub(super) close: String,
-    /// What stands between the markers of the example.
+    /// The text between the markers of the example.
     pub(super) body: String,
     /// Where in the body the name stands, and where the arguments.
     pub(super) name: Option<(usize, usize)>,
@@ -73,7 +73,7 @@ impl CallLayout {
         })
     }
 
-    /// The name in the example, with what counts the calls there.
+    /// The name in the example, with the counter of the calls there.
     pub(super) fn name_as_written(&self) -> &str {
         self.name.map_or("", |(from, to)| &self.body[from..to])
     }

@@ -1,9 +1,9 @@
-//! Teaching a model to call tools by what it is told, for models and servers without native tool calls.
+//! Teaching a model to call tools by its prompt, for models and servers without native tool calls.
 //!
-//! In go a system prompt and a list of tools; out comes a prompt that also explains how calls are written
-//! in a [`Dialect`], so that the [extractor](crate::dialect::Extractor) of the same dialect reads what the
-//! model answers. For the turns that follow, a [`CallWriter`] writes past calls and their results the same way, and
-//! [`teach`] does all of that to a whole [`Request`](crate::request::Request).
+//! In go a system prompt and a list of tools; out comes a prompt that also explains how calls are written in a
+//! [`Dialect`], so that the [extractor](crate::dialect::Extractor) of the same dialect reads the model's response. For
+//! the turns that follow, a [`CallWriter`] writes past calls and their results the same way, and [`teach`] does all of
+//! that to a complete [`Request`](crate::request::Request).
 //!
 //! ```
 //! use callweave::compat::teach::{PromptOptions, augment_system_prompt};
@@ -46,10 +46,10 @@ pub struct PromptOptions {
     detail: ToolDetail,
 }
 
-/// How much is told about each tool.
+/// How much the prompt says about each tool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ToolDetail {
-    /// The description and the whole JSON Schema.
+    /// The description and the complete JSON Schema.
     #[default]
     Full,
     /// One line: the parameters with their types, and the first sentence of the description. For small
@@ -83,7 +83,7 @@ impl PromptOptions {
         self.detail(ToolDetail::Compact)
     }
 
-    /// Sets how much is told about each tool.
+    /// Sets how much the prompt says about each tool.
     #[must_use]
     pub fn detail(self, detail: ToolDetail) -> Self {
         Self { detail, ..self }

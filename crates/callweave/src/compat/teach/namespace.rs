@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use super::signature::ToolSignature;
 use crate::json::Value;
 
-/// Deeper than this, a value is `any`.
+/// The maximum depth; a deeper value is `any`.
 const DEEPEST: usize = 16;
 
 pub(super) fn write(tools: &[ToolSignature<'_>]) -> String {

@@ -1,8 +1,8 @@
-//! What a prompt says about one tool.
+//! The text in a prompt about one tool.
 
 use crate::json::{Object, Value};
 
-/// Descriptions in signatures are not longer than this many characters.
+/// The maximum length of descriptions in signatures, in characters.
 const LONGEST_DESCRIPTION: usize = 80;
 
 /// A declared tool, of any shape.
@@ -85,7 +85,7 @@ impl<'v> ToolSignature<'v> {
     }
 }
 
-/// The type of a parameter in one word; what needs more is an `object`.
+/// The type of a parameter in one word; a type that needs more is an `object`.
 fn type_of(schema: &Value) -> String {
     let kind = |schema: &Value| match schema.get("type").and_then(Value::as_str) {
         Some(kind @ ("string" | "number" | "integer" | "boolean" | "null")) => Some(kind.to_owned()),

@@ -1,4 +1,4 @@
-//! A whole request, for a model without native tools.
+//! A complete request, for a model without native tools.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -13,7 +13,7 @@ use crate::request::{
     ReverseMappingStage, Role, ToolChoice, ToolKind, plain_tools,
 };
 
-/// Members of requests that are about tools, whoever has them.
+/// Members of requests that are about tools, in any protocol.
 const ABOUT_TOOLS: [&str; 10] = [
     "tools",
     "tool_choice",
@@ -27,7 +27,7 @@ const ABOUT_TOOLS: [&str; 10] = [
     "max_tool_calls",
 ];
 
-/// OpenAI takes no more than these.
+/// The maximum number of stop sequences that OpenAI takes.
 const MAX_STOPS: usize = 4;
 
 /// A request that teaches its tools in words. See [`teach`].
@@ -36,11 +36,11 @@ const MAX_STOPS: usize = 4;
 pub struct TaughtRequest {
     /// The request, without tools of its own.
     pub request: Request,
-    /// What could not be said in the dialect.
+    /// The parts of the request that the dialect could not say.
     pub losses: Vec<Loss>,
-    /// Names that the dialect cannot say: as the model is told them, and as the client knows them.
+    /// Names that the dialect cannot say: as the model is given them, and as the client knows them.
     pub names: Vec<(String, String)>,
-    /// Tools of groups: as the model is told them, and the group.
+    /// Tools of groups: as the model is given them, and the group.
     pub namespaces: Vec<(String, String)>,
     /// Tools with free text, which are taught as functions with one string.
     pub wrapped: Vec<String>,
@@ -48,13 +48,13 @@ pub struct TaughtRequest {
 }
 
 impl TaughtRequest {
-    /// How the answer is to be read: in the same dialect, with the same tools.
+    /// How the response is to be read: in the same dialect, with the same tools.
     pub fn reading(&self) -> &ExtractOptions {
         &self.reading
     }
 
-    /// What gives the calls of the answer the names that the client knows, and free text to tools that take it. It
-    /// stands behind the extractor.
+    /// Returns the stage that gives the calls of the response the names that the client knows, and free text to tools
+    /// that take it. It stands behind the extractor.
     pub fn undo(&self) -> ReverseMappingStage {
         ReverseMappingStage::of_tools(&self.names, &self.namespaces, &self.wrapped)
     }
@@ -62,12 +62,12 @@ impl TaughtRequest {
 
 /// Rewrites a request for a model that has no tools of its own, but knows a dialect.
 ///
-/// The tools, and whether they must be called, are told at the end of the system text. Past calls are written into the
-/// text of the model's turns, their results into turns of the user's, in the order of the calls; images in results
+/// The tools, and whether they must be called, are described at the end of the system text. Past calls are written into
+/// the text of the model's turns, their results into turns of the user's, in the order of the calls; images in results
 /// follow them. Where results begin, the model stops.
 ///
-/// What is written of past calls, the extractor of the dialect reads as the same calls: it is tried here. A call that
-/// the dialect cannot say is told in plain words, and a [`Loss`].
+/// The extractor of the dialect reads the written past calls as the same calls: it is tried here. A call that the
+/// dialect cannot say is written in plain words, and reported as a [`Loss`].
 ///
 /// ```
 /// use callweave::Value;
@@ -184,7 +184,7 @@ fn known(tools: &[RequestTool]) -> Tools {
     known
 }
 
-/// What the client wishes of the next answer.
+/// Returns the client's instruction for the next response.
 fn wish(choice: &ToolChoice) -> Option<String> {
     Some(match choice {
         ToolChoice::Auto => return None,
@@ -201,7 +201,7 @@ fn wish(choice: &ToolChoice) -> Option<String> {
     })
 }
 
-/// Puts a text behind what the operator says.
+/// Puts a text behind the operator's instructions.
 fn instruct(request: &mut Request, text: String, cache: Option<Box<CacheMark>>) {
     let leading = request.messages.first_mut();
     let leading = leading.filter(|message| matches!(message.role, Role::System | Role::Developer));
@@ -256,7 +256,7 @@ fn rename(request: &mut Request, writer: &CallWriter, changes: &mut ReverseMappi
     };
     let ReverseMapping { names, namespaces, wrapped } = changes;
     namespaces.iter_mut().for_each(|(sent, _)| rename(sent));
-    // What had another name before keeps the client's.
+    // A tool that had another name before keeps the client's.
     names.iter_mut().for_each(|(sent, _)| rename(sent));
     wrapped.iter_mut().for_each(rename);
     let known: Vec<String> = names.iter().map(|(sent, _)| sent.clone()).collect();

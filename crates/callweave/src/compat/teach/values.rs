@@ -9,7 +9,7 @@ use crate::json::{Object, Value, escape_into};
 pub(super) enum EscapingCare {
     /// Values are written as one would write them.
     Plain,
-    /// Whatever may be part of a marker is escaped, and a text that may be something else is quoted.
+    /// Characters that may be part of a marker are escaped, and a text that may be something else is quoted.
     Careful,
 }
 
@@ -149,7 +149,7 @@ fn element_into(name: &str, value: &Value, body: &ElementsBody, care: EscapingCa
     out.push_str(&format!("{prefix}</{name}>"));
 }
 
-/// The value of a tagged parameter, and the attribute that tells its type.
+/// The value of a tagged parameter, and the attribute that gives its type.
 pub(super) fn tagged(
     value: &Value,
     types: TypeSet,
@@ -165,7 +165,7 @@ pub(super) fn tagged(
     let is_told = body.type_attribute.is_some();
     match value {
         Value::String(text) if body.entities => {
-            // In a section of its own a text is nothing else, whatever it looks like.
+            // In a section of its own a text is nothing else, regardless of its look.
             let needs_section =
                 care == EscapingCare::Careful || text.contains(['<', '&']) || may_be_other(text);
             if needs_section {

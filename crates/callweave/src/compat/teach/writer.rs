@@ -14,16 +14,16 @@ use crate::message::ToolCall;
 /// How a result is given back where the dialect does not say it.
 const RESULT: &str = "<tool_response>\n{content}\n</tool_response>";
 
-/// A shorter text may stand anywhere in an answer.
+/// The minimum length of a stop sequence: a shorter text may stand anywhere in a response.
 const SHORTEST_STOP: usize = 6;
 
-/// What may stand between a text and the calls after it.
+/// The white space that may stand between a text and the calls after it.
 const GAPS: [&str; 3] = ["\n", "\n\n", ""];
 
 /// Writes calls and their results in a dialect.
 ///
-/// What it writes, the extractor of the same dialect reads as the same calls; a call that the dialect
-/// cannot say is refused. The layout is that of the dialect's example.
+/// The extractor of the same dialect reads the written calls as the same calls; a call that the dialect cannot say is
+/// refused. The layout is that of the dialect's example.
 ///
 /// ```
 /// use callweave::dialect::DialectRegistry;
@@ -146,7 +146,7 @@ impl CallWriter {
     /// A turn in this form; none if it would not be read as the same.
     fn turn(&self, text: &str, calls: &[WritableCall<'_>]) -> Option<String> {
         let gaps = match self.notation {
-            // Where nothing tells that the prompt has begun the first message, it is begun here.
+            // Where nothing shows that the prompt has begun the first message, it is begun here.
             Some(notation) => &["", notation.begin][..],
             None if text.is_empty() => &GAPS[..1],
             None => &GAPS,
@@ -199,7 +199,7 @@ impl CallWriter {
         self.layout.name_as_written().ends_with(":0")
     }
 
-    /// What the results of calls begin with, if it is more than a word: there the model must not go on.
+    /// Returns the beginning of the results of calls, if it is more than a word: there the model must not go on.
     pub(super) fn stop(&self) -> Option<&str> {
         let head = self.result.split('{').next().unwrap_or_default().trim();
         let is_marker = |letter: char| !letter.is_alphanumeric() && !letter.is_whitespace();
@@ -362,7 +362,7 @@ impl CallWriter {
         out.push('}');
     }
 
-    /// The name, the arguments, and around them what the example has there.
+    /// The name, the arguments, and around them the text that the example has there.
     fn header(
         &self,
         call: &WritableCall<'_>,
@@ -394,7 +394,7 @@ impl CallWriter {
         out.push_str(after);
     }
 
-    /// Every value on lines of its own, so that its own line breaks are told from those of its tags.
+    /// Every value on lines of its own, so that its own line breaks differ from those of its tags.
     fn children(&self, call: &WritableCall<'_>, body: &ChildrenBody, care: EscapingCare, out: &mut String) {
         let name = &call.call.name;
         let schema = self.tools.schema(name);

@@ -1,9 +1,9 @@
-//! Payloads of any wrapping in; records of the tool calls, and what changed in them, out.
+//! Payloads of any wrapping in; records of the tool calls, and their changes, out.
 //!
-//! The [`Aggregator`] serves handlers that pass a model's calls on to a client. It is fed one decoded
-//! payload at a time (chat deltas and chunks, Responses events, Codex app-server notifications, or a
-//! message of any of them) and answers with the calls that changed. It owns no clock, no stream and no
-//! policy: what to send and when to stop is the handler's ([`policy`] has the decisions as functions).
+//! The [`Aggregator`] serves handlers that pass a model's calls on to a client. It is fed one decoded payload at a time
+//! (chat deltas and chunks, Responses events, Codex app-server notifications, or a message of any of them) and returns
+//! the calls that changed. It owns no clock, no stream and no policy: the handler decides what to send and when to stop
+//! ([`policy`] has the decisions as functions).
 //!
 //! ```
 //! use callweave::compat::tool_call_aggregator::Aggregator;
@@ -21,10 +21,10 @@
 //! assert_eq!(snapshot[0].arguments, r#"{"at":"sky"}"#);
 //! ```
 //!
-//! What holds: choices are isolated; calls keep the order in which they became known, and their ids;
-//! argument text is as the model wrote it, never parsed; a call is known as soon as its name is. Results
-//! borrow from the aggregator, so a delta costs what changed, not what is held. What is held is the
-//! argument text, and [`Aggregator::reset_turn`] frees it.
+//! Invariants: choices are isolated; calls keep the order in which they became known, and their ids; argument text is
+//! as the model wrote it, never parsed; a call is known as soon as its name is. Results borrow from the aggregator, so
+//! a delta costs as much as changed, not as much as is held. The aggregator holds the argument text, and
+//! [`Aggregator::reset_turn`] frees it.
 
 mod payload;
 pub mod policy;
@@ -59,8 +59,8 @@ pub struct Aggregator {
 /// How [`Aggregator::ingest_message`] reads a message.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct IngestMessageOptions {
-    /// Answer with the calls that no delta has told yet, and where a choice has no calls at all, make
-    /// them from the blocks in its text.
+    /// Return the calls that no delta has emitted yet, and where a choice has no calls at all, make them from the
+    /// blocks in its text.
     pub emit_if_missing: bool,
 }
 
@@ -73,11 +73,11 @@ struct TurnState {
     frames: u64,
     tape: Tape,
     watch: CallHistory,
-    /// What the last ingest is to tell.
+    /// The changes that the last ingest is to report.
     changes: Vec<CallChange>,
 }
 
-/// What is remembered of the calls besides their text.
+/// The facts remembered of the calls besides their text.
 #[derive(Default)]
 struct CallHistory {
     choices: BTreeMap<u32, Vec<EmittedCall>>,
@@ -88,7 +88,7 @@ struct CallHistory {
     touched: Vec<(u32, usize)>,
 }
 
-/// What was told of a call.
+/// The part of a call that was emitted.
 struct EmittedCall {
     id: String,
     is_told: bool,
@@ -118,8 +118,8 @@ impl Aggregator {
         Self::default()
     }
 
-    /// Takes one delta or event, and answers with the calls that it changed. The choice is 0 unless said;
-    /// where the payload names its choices, those count.
+    /// Takes one delta or event, and returns the calls that it changed. The choice is 0 unless said; where the payload
+    /// names its choices, its own count.
     ///
     /// ```
     /// use callweave::compat::tool_call_aggregator::Aggregator;
@@ -136,7 +136,7 @@ impl Aggregator {
         self.turn.ingested()
     }
 
-    /// Takes a whole message. Argument text in it stands for what deltas told before.
+    /// Takes a complete message. Argument text in it replaces the text that deltas emitted before.
     ///
     /// ```
     /// use callweave::compat::tool_call_aggregator::{Aggregator, IngestMessageOptions};
@@ -182,7 +182,7 @@ impl Aggregator {
         let turn = &mut self.turn;
         let mut tape = std::mem::take(&mut turn.tape);
         let mut reader = PayloadReader { turn, portion, texts: BTreeMap::new() };
-        // What is too long to be laid out is no payload.
+        // A value that is too long to be laid out is no payload.
         if let Ok(payload) = tape.lay_out(&payload.as_value()) {
             self.forbids_parallel |= forbids_parallel(payload);
             reader.read(payload, choice.unwrap_or(0));
@@ -279,9 +279,9 @@ impl Aggregator {
         self.turn = TurnState::default();
     }
 
-    /// Registers a pattern beside the built-in `<use_tool>`, which stays as it is. A pattern of the same
-    /// name is replaced. The matcher is given the whole text of a message; if it panics, or answers with
-    /// a range that is none, it is left out.
+    /// Registers a pattern beside the built-in `<use_tool>`, which stays as it is. A pattern of the same name is
+    /// replaced. The matcher is given the complete text of a message; if it panics, or returns a range that is none, it
+    /// is left out.
     ///
     /// ```
     /// use callweave::compat::tool_call_aggregator::{Aggregator, ParsedTextBlock};
@@ -314,7 +314,7 @@ impl Aggregator {
         self.patterns.unregister(name)
     }
 
-    /// The whole `<use_tool>` blocks in a buffer, whatever else is registered.
+    /// The complete `<use_tool>` blocks in a buffer, regardless of other registered patterns.
     ///
     /// ```
     /// # use callweave::compat::tool_call_aggregator::Aggregator;
@@ -345,7 +345,7 @@ impl TurnState {
         *frames += 1;
     }
 
-    /// The only call of the choice that is open, if there is just one: its id, else its place, else neither, where
+    /// The only call of the choice that is open, if there is just one: its id, else its block key, else neither, where
     /// it is the last one.
     fn only_open(&self, choice: u32) -> Option<(Option<String>, Option<BlockKey>)> {
         let mut waiting = self.weave.pending().filter(|call| call.choice == choice);
@@ -406,7 +406,7 @@ impl TurnState {
         Some(ToolCallRecord { id, provider_id, ordinal, kind, name, arguments, completion: None })
     }
 
-    /// Remembers the calls that were touched, and works out what to tell of them.
+    /// Remembers the calls that were touched, and works out which changes to emit.
     fn note(&mut self, tell: Emission) {
         self.changes.clear();
         let mut touched = std::mem::take(&mut self.watch.touched);
@@ -539,7 +539,7 @@ impl<'e> Sink<Event<'e>> for CallWatcher<'_> {
                 }
             }
             EventKind::Identity { .. } => {}
-            // Oddities are told to nobody here, and must not be held.
+            // Notices are reported to nobody here, and must not be held.
             _ => return,
         }
         answer.put(event);

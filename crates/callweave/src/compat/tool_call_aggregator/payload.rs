@@ -1,4 +1,4 @@
-//! Finds the calls in a payload, whatever it is wrapped in, and says them as fragments.
+//! Finds the calls in a payload of any wrapping, and emits them as fragments.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -24,21 +24,21 @@ const ARGUMENTS: &[&str] = &["arguments", "arguments_chunk", "argumentsChunk", "
 /// The members in which a payload wraps another.
 const CONTAINERS: &[&str] = &["msg", "message", "delta", "deltas", "items", "params"];
 
-/// No wire wraps a payload more often; each wrapping is looked at as a whole.
+/// The maximum number of wrappings, which no wire exceeds; each wrapping is looked at as a whole.
 const MAX_WRAPPED: u8 = 16;
 
 /// The numbering of fragments that name no call, and where the numberings of the protocols begin.
 const ANONYMOUS_SPACE: u8 = 7;
 const PROTOCOL_SPACES: u8 = 8;
 
-/// What a block in text calls that names no tool.
+/// The name of the tool that a block in text calls if it names none.
 const UNNAMED: &str = "use_tool";
 
-/// Reads payloads into the fold, one frame per call: so the calls of a list begin in its order, whether
-/// or not their names are settled.
+/// Reads payloads into the fold, one frame per call, so that the calls of a list begin in its order, whether or not
+/// their names are settled.
 pub(super) struct PayloadReader<'r> {
     pub(super) turn: &'r mut TurnState,
-    /// Whether a payload brings pieces or the whole.
+    /// Whether a payload brings pieces or complete calls.
     pub(super) portion: CallPortion,
     /// The visible text of each choice.
     pub(super) texts: BTreeMap<u32, String>,
@@ -55,8 +55,8 @@ struct PayloadNode<'v> {
     wrapped: u8,
 }
 
-/// Whether the payload forbids parallel calls, be it in some options of the request that it repeats. What a
-/// model wrote forbids nothing.
+/// Whether the payload forbids parallel calls, be it in some options of the request that it repeats. Text that a model
+/// wrote forbids nothing.
 pub(super) fn forbids_parallel(payload: Value<'_>) -> bool {
     let mut open = vec![payload];
     while let Some(value) = open.pop() {
@@ -117,7 +117,7 @@ impl PayloadReader<'_> {
             for (position, call) in
                 (0..).zip(calls.elements()).filter(|(_, call)| call.kind() == JsonKind::Object)
             {
-                // In a whole message the position is the number. In a delta it says nothing.
+                // In a complete message the position is the number. In a delta it says nothing.
                 let position = (self.portion == CallPortion::Complete).then(|| BlockKey::at(position));
                 self.read_call(choice, position, call, self.portion);
             }
@@ -130,12 +130,12 @@ impl PayloadReader<'_> {
         is_read
     }
 
-    /// Reads one call, which stands at that place unless it has a number.
+    /// Reads one call, which has that block key unless it has a number.
     fn read_call(&mut self, choice: u32, place: Option<BlockKey>, call: Value<'_>, portion: CallPortion) {
         let call = CallObject::read(call, &CALL, |_, _, _| {});
         let number = call.index.and_then(Value::index).filter(|&number| number >= 0);
         let place = number.map(BlockKey::at).or(place);
-        // A message tells whole names.
+        // A message has complete names.
         let is_settled = portion == CallPortion::Complete;
         let arguments = call.told(portion).or(is_settled.then_some(FragmentArguments::Text(Str::Plain(""))));
         let CallObject { id, name, kind, .. } = call;
@@ -185,7 +185,7 @@ impl PayloadReader<'_> {
         self.turn.push(|fragments| fragments.put(Fragment::new(part).in_choice(choice)));
     }
 
-    /// Reads a frame or body of that protocol, or of one that tells itself apart. Whether it held calls.
+    /// Reads a frame or body of that protocol, or of one that is recognized by itself. Returns whether it held calls.
     fn read_protocol(&mut self, named: Option<&Protocol>, node: PayloadNode<'_>) -> bool {
         let input = ProtocolFrame { event: None, value: node.value };
         // Chat's own wrapping is read by the walk, with every spelling.
@@ -216,7 +216,7 @@ impl PayloadReader<'_> {
     }
 }
 
-/// The delta or message of one of chat's choices. A cumulative message beside a delta tells it twice.
+/// The delta or message of one of chat's choices. A cumulative message beside a delta repeats it.
 fn chat_content<'v>(choice: Value<'v>, node: PayloadNode<'v>) -> Option<PayloadNode<'v>> {
     let number = choice.get("index").and_then(Value::count).and_then(|index| u32::try_from(index).ok());
     let is_filled = |content: &Value<'_>| content.members().next().is_some();
@@ -224,7 +224,7 @@ fn chat_content<'v>(choice: Value<'v>, node: PayloadNode<'v>) -> Option<PayloadN
     Some(PayloadNode { choice: number.unwrap_or(node.choice), value, is_chat: true, ..node })
 }
 
-/// Whether a `type` names an event that tells of a call's item or arguments, with or without its family.
+/// Whether a `type` names an event about a call's item or arguments, with or without its family.
 fn is_call_event(kind: &str) -> bool {
     matches!(
         kind.strip_prefix("response.").unwrap_or(kind),
@@ -237,8 +237,8 @@ fn is_call_event(kind: &str) -> bool {
     )
 }
 
-/// Lets through what a protocol says of the client's calls. Calls that the provider runs itself are not
-/// for a handler to pass on.
+/// Lets through the fragments of the client's calls. Calls that the provider runs itself are not for a handler to pass
+/// on.
 struct ClientCalls<'c, 's> {
     fragments: &'c mut FragmentSink<'s>,
     choice: u32,

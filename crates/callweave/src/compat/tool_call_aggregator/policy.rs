@@ -1,5 +1,5 @@
-//! Decisions that handlers make around the aggregator, as pure functions: which finish reason to report,
-//! and whether to stop the backend now. Timers, processes and configuration are theirs.
+//! Decisions that handlers make around the aggregator, as pure functions: which finish reason to report, and whether to
+//! stop the backend now. Timers, processes and configuration are theirs.
 
 use serde::Serialize;
 
@@ -11,20 +11,20 @@ pub use crate::stop::{StopMode, StopPolicy};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ChatFinishReason {
-    /// The answer is over.
+    /// The response is over.
     #[default]
     Stop,
-    /// A limit cut it.
+    /// A limit truncated it.
     Length,
     /// Calls wait to be run.
     ToolCalls,
     /// The singular form of the same.
     FunctionCall,
-    /// A filter cut it.
+    /// A filter truncated it.
     ContentFilter,
 }
 
-/// A backend's word, read.
+/// A backend's finish reason, as read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BackendFinish {
     /// There was none.
@@ -35,7 +35,7 @@ pub enum BackendFinish {
     Known(ChatFinishReason),
 }
 
-/// What is unknown, or was not said, is another reason.
+/// A reason that is unknown or missing becomes [`FinishReason::Other`].
 impl From<BackendFinish> for FinishReason {
     fn from(wire_type: BackendFinish) -> Self {
         match wire_type {
@@ -68,7 +68,7 @@ const WORDS: &[(&str, ChatFinishReason)] = &[
     ("filtered", ChatFinishReason::ContentFilter),
 ];
 
-/// Parts of words that tell their meaning, the strongest first.
+/// Parts of finish reasons that show their meaning, the strongest first.
 const HINTS: &[(&str, ChatFinishReason)] = &[
     ("token_limit", ChatFinishReason::Length),
     ("tool", ChatFinishReason::ToolCalls),
@@ -82,7 +82,7 @@ const HINTS: &[(&str, ChatFinishReason)] = &[
 ];
 
 impl ChatFinishReason {
-    /// Reads a backend's word for why it finished, in any case.
+    /// Reads a backend's finish reason, in any case.
     ///
     /// ```
     /// use callweave::compat::tool_call_aggregator::policy::{ChatFinishReason, BackendFinish};
@@ -102,7 +102,7 @@ impl ChatFinishReason {
     }
 }
 
-/// Who said why the answer finished. The first in this order is believed.
+/// The source of the finish reason. The first in this order is believed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FinishSource {
@@ -116,7 +116,7 @@ pub enum FinishSource {
     Provider,
     /// The backend, when its task was over.
     TaskComplete,
-    /// The handler, when it closed the answer.
+    /// The handler, when it closed the response.
     Finalizer,
     /// There are calls.
     ToolPresence,
@@ -171,9 +171,9 @@ impl CallPresence {
     }
 }
 
-/// The reason to report, and whose it is: of all that was said the most trustworthy, the first on ties; complete
-/// calls turn it into their own reason, whatever it is. Calls of which one is
-/// [incomplete](super::ToolCallRecord::is_incomplete) count as [`CallPresence::None`]: see [`CallPresence::of`].
+/// The reason to report, and its source: the most trustworthy of all reasons, the first on ties; complete calls turn
+/// any reason into their own. Calls of which one is [incomplete](super::ToolCallRecord::is_incomplete) count as
+/// [`CallPresence::None`]: see [`CallPresence::of`].
 ///
 /// ```
 /// use callweave::compat::tool_call_aggregator::policy::{CallPresence, ChatFinishReason, FinishSource, resolve};

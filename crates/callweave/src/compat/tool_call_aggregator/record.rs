@@ -1,4 +1,4 @@
-//! What handlers stream and answer: records, deltas, and their renderings.
+//! The records, deltas and renderings that handlers stream and return.
 
 use crate::json::{Object, Value};
 use serde::ser::SerializeMap;
@@ -7,40 +7,40 @@ use serde::{Serialize, Serializer};
 use crate::event::{BlockCompletion, CallKind};
 use crate::json::{JsonScanner, ScanStatus};
 
-/// A call as it stands. Serialises to `{id, type, function: {name}, arguments}`, that of a custom tool to
-/// `{id, type, custom: {name, input}}`; with `incomplete` where more of it was to come.
+/// The current state of a call. Serialises to `{id, type, function: {name}, arguments}`, that of a custom tool to `{id,
+/// type, custom: {name, input}}`; with `incomplete` where more of it was to come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ToolCallRecord<'a> {
     /// Its id, stable for the turn: the provider's if it came with the call, else made.
     pub id: &'a str,
-    /// The provider's id, whenever it came: what the provider expects back.
+    /// The provider's id, whenever it came: the one that the provider expects back.
     pub provider_id: Option<&'a str>,
     /// Its position among the calls of the choice.
     pub ordinal: usize,
-    /// What its arguments are.
+    /// The kind of its arguments.
     pub kind: CallKind,
     /// The tool's name.
     pub name: &'a str,
-    /// The whole argument text so far, as the model wrote it; empty if there is none.
+    /// The complete argument text so far, as the model wrote it; empty if there is none.
     pub arguments: &'a str,
     /// How it ended, if it has.
     pub(super) completion: Option<BlockCompletion>,
 }
 
-/// A call that changed. Serialises as its record does, with the latest whole argument text, if there is any.
+/// A call that changed. Serialises as its record does, with the latest complete argument text, if there is any.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ToolCallDelta<'a> {
     /// The choice it belongs to.
     pub choice: u32,
     /// The call as it stands now.
     pub call: ToolCallRecord<'a>,
-    /// What was added to the arguments since the last delta of this call; none if the provider replaced
-    /// the text, so that increments can no longer tell it.
+    /// The text added to the arguments since the last delta of this call; none if the provider replaced the text, which
+    /// increments can no longer express.
     pub increment: Option<&'a str>,
     pub(super) news: CallNews,
 }
 
-/// What of a call has not been told before.
+/// The parts of a call that have not been emitted before.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct CallNews {
     pub(super) identity: bool,
@@ -49,7 +49,7 @@ pub(super) struct CallNews {
     pub(super) arguments: bool,
 }
 
-/// What an ingest changed.
+/// The changes made by an ingest.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Ingested<'a> {
     /// Whether there is anything to stream.
@@ -65,8 +65,8 @@ struct CallShape {
 }
 
 impl ToolCallRecord<'_> {
-    /// Whether more of the call was to come: its arguments are no whole value yet, or the provider said that it was
-    /// cut off. Once the answer is over, such a call is not to be run.
+    /// Whether more of the call was to come: its arguments are no complete value yet, or the provider said that it was
+    /// truncated. Once the response is over, such a call is not to be run.
     ///
     /// ```
     /// # use callweave::compat::tool_call_aggregator::Aggregator;
@@ -125,7 +125,7 @@ impl ToolCallRecord<'_> {
 }
 
 impl ToolCallDelta<'_> {
-    /// An element of `delta.tool_calls`, with what of it is to be told.
+    /// An element of `delta.tool_calls`, with the parts of it that are to be emitted.
     fn element(&self, name: Option<&str>, text: Option<&str>) -> Value {
         let CallShape { wire_type, text: key } = self.call.shape();
         let mut element = Object::new();
@@ -146,8 +146,8 @@ impl ToolCallDelta<'_> {
         self.increment.filter(|text| !text.is_empty())
     }
 
-    /// An element of a streamed `delta.tool_calls`, to be appended by the client: id and type once,
-    /// then what was added to the name and the arguments.
+    /// An element of a streamed `delta.tool_calls`, to be appended by the client: id and type once, then the additions
+    /// to the name and the arguments.
     ///
     /// ```
     /// # use callweave::compat::tool_call_aggregator::Aggregator;
@@ -163,7 +163,7 @@ impl ToolCallDelta<'_> {
         self.element(self.added_name(), self.added_text())
     }
 
-    /// The same with the whole name and argument text so far, to be replaced by the client.
+    /// The same with the complete name and argument text so far, to be replaced by the client.
     ///
     /// ```
     /// # use callweave::compat::tool_call_aggregator::Aggregator;
@@ -208,7 +208,7 @@ impl Ingested<'_> {
     }
 
     /// `delta.function_call` of a streamed chunk of that choice, to be appended by the client: the first call only,
-    /// for that is all that this form can tell. None if it did not change.
+    /// because this form can hold no more. None if it did not change.
     ///
     /// ```
     /// # use callweave::compat::tool_call_aggregator::Aggregator;
@@ -224,7 +224,7 @@ impl Ingested<'_> {
     }
 }
 
-/// A name and a text under that key, as far as they are to be told.
+/// A name and a text under that key, as far as they are to be emitted.
 fn function(name: Option<&str>, key: &str, text: Option<&str>) -> Object {
     let members = [("name", name), (key, text)];
     members.into_iter().filter_map(|(key, value)| Some((key, Value::from(value?)))).collect()
@@ -233,7 +233,7 @@ fn function(name: Option<&str>, key: &str, text: Option<&str>) -> Object {
 impl ToolCallRecord<'_> {
     fn serialize_members<M: SerializeMap>(&self, text: Option<&str>, map: &mut M) -> Result<(), M::Error> {
         let CallShape { wire_type, text: key } = self.shape();
-        // The story puts the arguments beside the function; of custom tools it tells nothing.
+        // This form has the arguments beside the function; for custom tools it defines nothing.
         let (inner, beside) = if self.kind == CallKind::Custom { (text, None) } else { (None, text) };
         map.serialize_entry("id", self.id)?;
         map.serialize_entry("type", wire_type)?;

@@ -1,7 +1,7 @@
-//! Calls written into text: `<use_tool>` blocks, and whatever patterns a user registers.
+//! Calls written into text: `<use_tool>` blocks, and the patterns that a user registers.
 //!
-//! The [dialects](crate::dialect) read such text as it streams and mend it on the way. Here a handler has a
-//! buffer and asks which *whole* blocks stand in it, where they end, and what is written in them, raw.
+//! The [dialects](crate::dialect) read such text as it streams and repair it on the way. Here a handler has a buffer
+//! and asks which *complete* blocks stand in it, where they end, and what is written in them, raw.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -52,7 +52,7 @@ impl ParsedTextBlock {
         Self { index_start: range.start, index_end: range.end, name, args_text, fields: Vec::new() }
     }
 
-    /// What follows the block: the tail that a handler may suppress.
+    /// The text that follows the block: the tail that a handler may suppress.
     ///
     /// ```
     /// use callweave::compat::tool_call_aggregator::extract_use_tool_blocks;
@@ -66,7 +66,7 @@ impl ParsedTextBlock {
         buffer.get(self.index_end..).unwrap_or("")
     }
 
-    /// The block's positions in UTF-16 units, for clients that count so.
+    /// The block's positions in UTF-16 units, for clients that count in these.
     ///
     /// ```
     /// use callweave::compat::tool_call_aggregator::extract_use_tool_blocks;
@@ -82,7 +82,7 @@ impl ParsedTextBlock {
     }
 }
 
-/// The whole `<use_tool>` blocks in a buffer.
+/// The complete `<use_tool>` blocks in a buffer.
 ///
 /// ```
 /// use callweave::compat::tool_call_aggregator::extract_use_tool_blocks;
@@ -96,7 +96,7 @@ pub fn extract_use_tool_blocks(buffer: &str) -> Vec<ParsedTextBlock> {
     use_tool_blocks(buffer, 0).blocks
 }
 
-/// The whole `<use_tool>` blocks that begin at byte `from` or later.
+/// The complete `<use_tool>` blocks that begin at byte `from` or later.
 ///
 /// ```
 /// use callweave::compat::tool_call_aggregator::use_tool_blocks;
@@ -132,7 +132,7 @@ pub fn use_tool_blocks(buffer: &str, from: usize) -> TextBlocks {
     found
 }
 
-/// Reads what stands between `<use_tool` and `</use_tool>`.
+/// Reads the text between `<use_tool` and `</use_tool>`.
 fn read_block(inside: &str) -> ParsedTextBlock {
     let mut block = ParsedTextBlock::default();
     let Some((header, body)) = inside.split_once('>') else { return block };
@@ -180,7 +180,7 @@ fn attribute<'h>(header: &'h str, key: &str) -> Option<&'h str> {
     rest[1..].split_once(quote).map(|(value, _)| value)
 }
 
-/// The elements `<tag>value</tag>` of a body, their values trimmed; what is nested in one is its value.
+/// The elements `<tag>value</tag>` of a body, their values trimmed; an element nested in one is part of its value.
 fn fields(body: &str) -> Vec<(&str, &str)> {
     // Where the closing tags of each name stand, so that tags without one cost nothing.
     let mut closers: HashMap<&str, Vec<usize>> = HashMap::new();

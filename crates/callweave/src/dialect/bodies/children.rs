@@ -1,8 +1,8 @@
 //! Calls whose parameters are elements with the parameters' own names: `<write_file><path>a</path></write_file>`.
 //!
 //! Any markup has such tags, so everything must be declared: the tool, every element in it, and the required ones must
-//! be there. A value is held up to the closer that what follows fits: another parameter, or the end of the call. Nothing
-//! else in it is looked at.
+//! be there. A value is held up to the closer that the following text fits: another parameter, or the end of the call.
+//! Nothing else in it is looked at.
 
 use super::super::spec::{CallBody, ChildrenBody};
 use super::tags::{TagLen, attribute_of, tag_len};
@@ -15,14 +15,14 @@ use crate::json::schema::TypeSet;
 #[derive(Clone, Debug, Default)]
 pub(in super::super) struct ChildrenReader {
     at: ChildrenState,
-    /// What ends the call.
+    /// The closing tag of the call.
     close: String,
-    /// The parameter that is open, and what ends it.
+    /// The open parameter, and its closing tag.
     key: String,
     value_close: String,
     /// How far the end of its value was looked for.
     seen: usize,
-    /// The parameters that have come.
+    /// The parameters that were read.
     given: Vec<String>,
 }
 
@@ -37,7 +37,7 @@ enum ChildrenState {
     Done,
 }
 
-/// What the beginning of a text is, or that more is needed.
+/// The result of matching the beginning of a text; `More` if more text is needed.
 enum PrefixMatch<T> {
     With(T),
     More,
@@ -143,8 +143,8 @@ impl ChildrenReader {
         if self.given.is_empty() { BodyToken::NoArguments(len) } else { context.made(len, "}") }
     }
 
-    /// The length of what ends the call at the start of `text`: its closer, or nothing where that of the form follows.
-    /// The outer nothing: more text is needed.
+    /// Returns the length of the call's end at the start of `text`: its closer, or 0 where that of the form follows.
+    /// The outer `None`: more text is needed.
     #[expect(clippy::option_option, reason = "what is not known yet and what is not there differ")]
     fn end_len(&self, text: &str, context: &BodyContext<'_>) -> Option<Option<usize>> {
         if begins_with(&self.close, text, context.is_last)? {
@@ -192,8 +192,8 @@ impl ChildrenReader {
         BodyToken::Converted(self.seen)
     }
 
-    /// Whether what follows the closer of a value is what stands there: another parameter, or the end of the call and
-    /// behind it no further end. Nothing: more text is needed.
+    /// Whether the text behind the closer of a value fits: another parameter, or the end of the call and behind it no
+    /// further end. `None`: more text is needed.
     fn fits(&self, rest: &str, context: &BodyContext<'_>) -> Option<bool> {
         let rest = &rest[leading_space(rest)..];
         match self.parameter(rest, context) {
@@ -227,14 +227,14 @@ impl ChildrenReader {
     }
 }
 
-/// Whether more than the tool's name as a tag says that it is a call: then one that is cut is told.
+/// Whether more than the tool's name as a tag says that it is a call: then a truncated one is emitted.
 fn is_marked(context: &BodyContext<'_>) -> bool {
     let form = &context.form.form;
     let is_named = matches!(&form.body, CallBody::Children(body) if !body.call.open.is_empty());
     is_named || !form.open.is_empty()
 }
 
-/// Whether `text` begins with a marker. Nothing: more text is needed.
+/// Whether `text` begins with a marker. `None`: more text is needed.
 fn begins_with(marker: &str, text: &str, is_last: bool) -> Option<bool> {
     match text.starts_with(marker) {
         false if !is_last && marker.starts_with(text) => None,

@@ -6,7 +6,7 @@ use super::value::{ValueProgress, ValueReader};
 use super::{BodyContext, BodyToken, fence_len, head, leading_space};
 use crate::event::BlockCompletion;
 
-/// Names are not longer than this; a header that is, is none.
+/// The maximum length of a name; a longer header is none.
 const LONGEST_NAME: usize = 256;
 
 /// Reads one call.
@@ -28,7 +28,7 @@ enum HeaderState {
     /// After the name: a separator, an id, or the arguments.
     After,
     Id,
-    /// The header gave a counter only: the arguments have to tell which tool is meant.
+    /// The header gave a counter only: the arguments have to show which tool is meant.
     Nameless,
     /// Before the arguments, after the separator.
     Lead,
@@ -190,7 +190,7 @@ impl HeaderReader {
                 return BodyToken::NoArguments(0);
             }
             MarkerMatch::Nothing if context.is_last && Self::may_go_on(text, context) => {
-                // Where no closer is to come, a tool's name alone is a call; else who knows what is missing.
+                // Where no closer is to come, a tool's name alone is a call; else it is unknown what is missing.
                 let is_complete = self.is_bare_name
                     && context.form.form.close.is_empty()
                     && context.tools.contains(context.name);

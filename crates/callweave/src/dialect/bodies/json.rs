@@ -40,9 +40,9 @@ pub(in crate::dialect) struct JsonCallReader {
     is_fresh: bool,
 }
 
-/// Words before a call, between its markers, are not longer than this, nor are comments longer than that.
+/// The maximum length of the words before a call, between its markers, and that of comments.
 const LONGEST_LEAD: usize = 120;
-/// Nor than this, where they do not stand on lines of their own.
+/// The maximum length of such words where they do not stand on lines of their own.
 const LONGEST_LEAD_OF_LINE: usize = 32;
 const LONGEST_COMMENT: usize = 1 << 12;
 
@@ -67,7 +67,7 @@ enum JsonCallState {
     Done,
 }
 
-/// What a key says about its value.
+/// The role of a key, which says how its value is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum KeyRole {
     Name,
@@ -394,11 +394,11 @@ impl JsonCallReader {
         token
     }
 
-    /// Passes on the inside of a string that holds the arguments, decoded.
+    /// Passes on the decoded inside of a string that holds the arguments.
     fn quoted(&mut self, text: &str, context: &mut BodyContext<'_>) -> BodyToken {
         let bytes = text.as_bytes();
         let mut at = 0;
-        // Up to the closing quote, or to an escape that is not whole.
+        // Up to the closing quote, or to an incomplete escape.
         let len = loop {
             let Some(found) = memchr::memchr2(b'"', b'\\', &bytes[at..]) else { break bytes.len() };
             at += found;
@@ -490,7 +490,7 @@ impl JsonCallReader {
         }
     }
 
-    /// Goes on in whatever is open now.
+    /// Goes on in the container that is open now.
     fn settle(&mut self) {
         self.at = match self.stack.last() {
             None => JsonCallState::Done,
@@ -503,7 +503,7 @@ impl JsonCallReader {
         if context.is_last { self.cut() } else { BodyToken::More }
     }
 
-    /// The text ended before the value did. Whether only brackets are missing nobody knows.
+    /// Handles a text that ended before the value did. It is unknown whether only brackets are missing.
     fn cut(&mut self) -> BodyToken {
         self.at = JsonCallState::Done;
         match std::mem::take(&mut self.has_name) {
@@ -513,7 +513,7 @@ impl JsonCallReader {
     }
 }
 
-/// The length of the string at the start of `text`, whatever its quotes are, and that of one of them, once it is whole.
+/// Returns the length of the string at the start of `text`, in any quotes, and that of one quote, once it is complete.
 fn string_len(text: &str, seen: &mut usize) -> Option<(usize, usize)> {
     if text.starts_with(['"', '\'']) {
         return Some((quoted_len(text, seen)?, 1));
@@ -529,18 +529,18 @@ fn string_len(text: &str, seen: &mut usize) -> Option<(usize, usize)> {
     Some((from + end + quote, quote))
 }
 
-/// As much of a text as has at most so many bytes.
+/// Returns the beginning of a text, with a maximum number of bytes.
 fn beginning(text: &str, most: usize) -> &str {
     let end = (0..=most.min(text.len())).rev().find(|end| text.is_char_boundary(*end));
     &text[..end.unwrap_or(0)]
 }
 
-/// What stands between the quotes of a string.
+/// Returns the text between the quotes of a string.
 fn inside(text: &str, len: usize, quote: usize) -> &str {
     &text[quote..len - quote]
 }
 
-/// The length of a comment at the start of `text`, if one stands there. Nothing where more text is needed to tell.
+/// Returns the length of a comment at the start of `text`, if one stands there. `None`: more text is needed.
 fn comment_len(text: &str, is_last: bool) -> Option<usize> {
     let near = beginning(text, LONGEST_COMMENT);
     let end = match text.as_bytes().get(1) {
@@ -556,7 +556,8 @@ fn comment_len(text: &str, is_last: bool) -> Option<usize> {
     }
 }
 
-/// The length of the words at the start of `text` that announce a value: `Here: {`. Nothing where more text is needed.
+/// Returns the length of the words at the start of `text` that announce a value: `Here: {`. `None`: more text is
+/// needed.
 ///
 /// Words that follow the marker on its line are a part of a sentence about it, unless they are few.
 fn lead_len(text: &str, begins_line: bool, is_last: bool) -> Option<usize> {

@@ -18,7 +18,7 @@ pub(in crate::dialect) struct LiteralReader {
     stack: Vec<LiteralContainer>,
     /// How far into a bare word it has looked already, and how deep in brackets it was there.
     seen: (usize, usize),
-    /// Whether a comma was read that stands in front of what comes next, if anything does.
+    /// Whether a comma was read that stands in front of the next element, if any comes.
     owes_comma: bool,
     /// Whether the schema wants a string under the outermost key.
     wants_string: bool,
@@ -29,12 +29,12 @@ pub(in crate::dialect) struct LiteralReader {
     is_doubtful: bool,
 }
 
-/// How literals are read, and what is peculiar to a dialect's.
+/// How literals are read, and the peculiarities of a dialect's literals.
 #[derive(Clone, Copy, Debug, Default)]
 pub(in crate::dialect) struct LiteralSyntax<'s> {
     /// A token that stands on both sides of a string.
     pub(in crate::dialect) quote: &'s str,
-    /// What says which bare words are strings, where a dialect's values have no types of their own.
+    /// The schema that says which bare words are strings, where a dialect's values have no types of their own.
     pub(in crate::dialect) schema: Option<&'s Schema>,
     /// Whether calls stand on lines of their own, and not in a list.
     pub(in crate::dialect) line_ends_call: bool,
@@ -44,14 +44,14 @@ pub(in crate::dialect) struct LiteralSyntax<'s> {
     pub(in crate::dialect) is_last: bool,
 }
 
-/// What came of reading on.
+/// The result of reading on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::dialect) enum LiteralProgress {
     /// Too little text.
     More,
-    /// So many bytes were read.
+    /// This many bytes were read.
     Took(usize),
-    /// So many bytes were read, and the literal is complete.
+    /// This many bytes were read, and the literal is complete.
     Done(usize),
     /// This cannot be read.
     Bad,
@@ -63,14 +63,14 @@ enum LiteralContainer {
     Object,
     /// `(key=value)`
     Arguments,
-    /// `[…]`, a tuple, a set: what closes it.
+    /// `[…]`, a tuple, a set: the byte that closes it.
     List(u8),
 }
 
 /// A string that is open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct OpenString {
-    /// What closes it; 0: the dialect's own token.
+    /// The byte that closes it; 0: the dialect's own token.
     quote: u8,
     /// Whether three quotes do.
     is_long: bool,
@@ -91,7 +91,7 @@ enum LiteralState {
     Done,
 }
 
-/// Bare words are not longer than this in front of something that must be told from them.
+/// The maximum length of bare words in front of something that must be distinguished from them.
 pub(in crate::dialect) const LOOK_AHEAD: usize = 256;
 
 impl LiteralReader {
@@ -128,7 +128,7 @@ impl LiteralReader {
         matches!(self.at, LiteralState::String(_))
     }
 
-    /// Reads on, and appends what it means as JSON to `out`.
+    /// Reads on, and appends the JSON of the text read to `out`.
     pub(in crate::dialect) fn next(
         &mut self,
         text: &str,
@@ -242,7 +242,7 @@ impl LiteralReader {
         }
     }
 
-    /// Whether a string opens here, and how long the opener is. The inner nothing: more text is needed.
+    /// Whether a string opens here, and how long the opener is. The inner `None`: more text is needed.
     #[expect(clippy::option_option, reason = "no quote, not known yet, and a quote are three answers")]
     fn quote(&self, text: &str, byte: u8, syntax: LiteralSyntax<'_>) -> Option<Option<(OpenString, usize)>> {
         let is_key = self.at != LiteralState::Value;
@@ -414,8 +414,7 @@ impl LiteralReader {
         }
     }
 
-    /// Whether the braces at the start of `text` hold a set and no object: what follows the first
-    /// element tells.
+    /// Whether the braces at the start of `text` hold a set and no object: the text behind the first element shows it.
     fn is_set(&mut self, text: &str, is_last: bool) -> Option<bool> {
         let bytes = text.as_bytes();
         let start = 1 + leading_space(&text[1..]);
@@ -646,7 +645,7 @@ fn keep(text: &str, len: usize, out: &mut String) -> LiteralProgress {
     LiteralProgress::Took(len)
 }
 
-/// Whether `text` begins with the name of an argument and its sign, or the end of all arguments. Nothing: more text is
+/// Whether `text` begins with the name of an argument and its sign, or the end of all arguments. `None`: more text is
 /// needed.
 fn begins_argument(text: &str) -> Option<bool> {
     let bytes = &text.as_bytes()[..text.len().min(LOOK_AHEAD)];

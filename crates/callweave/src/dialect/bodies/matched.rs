@@ -11,12 +11,12 @@ use crate::event::BlockCompletion;
 pub(in super::super) struct MatchedReader {
     /// How much of the text holds no closer.
     seen: usize,
-    /// What is still to be told: tokens, with the names and arguments.
+    /// The tokens still to be emitted, with the names and arguments.
     tokens: Option<std::vec::IntoIter<(BodyToken, String)>>,
 }
 
 impl MatchedReader {
-    /// The function is given whole texts, so that nothing comes as it is written.
+    /// The function is given complete texts, so that nothing comes as it is written.
     pub(super) fn is_in_string(&self) -> bool {
         false
     }

@@ -1,8 +1,8 @@
 //! How calls are written between markers: readers that turn text into tokens.
 //!
-//! A reader is handed what has not been taken yet and answers with one [`BodyToken`] at a time. It never
-//! looks back: all that it must remember is in its state, so that text may come in any cut. It does not
-//! know whether its tokens are shown at once or kept until the call is certain; that is the engine's.
+//! A reader is handed the text that has not been taken yet and returns one [`BodyToken`] at a time. It never looks
+//! back: all that it must remember is in its state, so that text may come in pieces of any size. It does not know
+//! whether its tokens are shown at once or kept until the call is certain; that is up to the engine.
 
 mod children;
 mod header;
@@ -23,10 +23,10 @@ use super::tools::Tools;
 use crate::event::BlockCompletion;
 use crate::json::escape_into;
 
-/// What a reader found at the start of the text it was handed. Numbers count bytes.
+/// The token that a reader found at the start of the text it was handed. Numbers count bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum BodyToken {
-    /// Too little text to say anything. Never answered when no more will come.
+    /// Too little text to say anything. Never returned when no more will come.
     More,
     /// Syntax.
     Markup(usize),
@@ -63,14 +63,14 @@ impl BodyToken {
     }
 }
 
-/// What readers share and fill.
+/// The state that readers share and fill.
 pub(super) struct BodyContext<'c> {
     pub(super) form: &'c CompiledForm,
     pub(super) tools: &'c Tools,
     pub(super) name: &'c mut String,
     pub(super) id: &'c mut String,
     pub(super) scratch: &'c mut String,
-    /// What is to be told about a matcher that failed.
+    /// The complaint to report about a matcher that failed.
     pub(super) complaint: &'c mut Option<String>,
     /// How often the rest of the text was looked through for the end of a value.
     pub(super) looks: &'c mut u32,
@@ -78,7 +78,7 @@ pub(super) struct BodyContext<'c> {
     pub(super) is_last: bool,
     /// Whether the end of a value, and so of the call, is in doubt: a later call may be a part of it.
     pub(super) in_doubt: &'c mut bool,
-    /// How the call ended, once a reader says so: that is told after the token it answers with.
+    /// How the call ended, once a reader says so: that is emitted after the token it returns.
     pub(super) ended: Option<BlockCompletion>,
 }
 
@@ -117,14 +117,14 @@ impl BodyContext<'_> {
         BodyToken::Name(len)
     }
 
-    /// Whether a name may be written so.
+    /// Whether a name may be written like this.
     pub(super) fn may_name(&self, name: &str) -> bool {
         !name.is_empty()
             && !name.contains(['\n', '{', '}', '<', '>', '"'])
             && (!name.contains(' ') || self.tools.contains(name))
     }
 
-    /// That more text is needed, or `token` where none will come.
+    /// Returns that more text is needed, or `token` where none will come.
     pub(super) fn more_or(&self, token: BodyToken) -> BodyToken {
         if self.is_last { token } else { BodyToken::More }
     }
@@ -137,7 +137,7 @@ pub(super) struct CompiledForm {
     /// Which of the plan's dialects it belongs to.
     pub(super) dialect: usize,
     pub(super) closers: MarkerSet<()>,
-    /// What may stand before a name, what ends it, and what may follow it (an id, if true).
+    /// The markers that may stand before a name, that end it, and that may follow it (an id, if true).
     pub(super) before: MarkerSet<()>,
     pub(super) ends: MarkerSet<()>,
     follows: MarkerSet<bool>,
@@ -191,7 +191,7 @@ impl CompiledForm {
         Self { form, dialect, closers, before, ends, follows, frame, plain }
     }
 
-    /// The matcher of a form that has no markers: it is to be given the whole text.
+    /// The matcher of a form that has no markers: it is to be given the complete text.
     pub(super) fn whole_text_matcher(&self) -> Option<&CallMatcher> {
         match &self.form.body {
             CallBody::Matched(matcher) if self.form.open.is_empty() => Some(matcher),
@@ -205,7 +205,7 @@ impl CompiledForm {
     }
 
     /// Whether closing brackets at the start of `text`, and the form's closer after them, end the call: the text
-    /// ends there, or the next call begins. Nothing: more text is needed.
+    /// ends there, or the next call begins. `None`: more text is needed.
     pub(super) fn is_closed_by(&self, text: &str, is_last: bool) -> Option<bool> {
         let rest = text.trim_start_matches(['}', ']', ')', '\n', ' ']);
         let after = match self.closers.starting(rest, is_last) {
@@ -235,7 +235,7 @@ impl CompiledForm {
 #[derive(Clone, Debug)]
 pub(super) struct BodyReader {
     kind: BodyReaderKind,
-    /// How the call ended, if nobody was told yet.
+    /// How the call ended, if that was not emitted yet.
     pub(super) ended: Option<BlockCompletion>,
 }
 
@@ -304,7 +304,7 @@ impl BodyReader {
         }
     }
 
-    /// A reader of a body that begins with what it was found by.
+    /// A reader of a body that begins with the marker it was found by.
     pub(super) fn of_body(form: &CallForm) -> Self {
         match &form.body {
             CallBody::Json(_) => {
@@ -373,8 +373,8 @@ pub(super) fn leading_space(text: &str) -> usize {
     text.bytes().take_while(|byte| matches!(byte, b' ' | b'\t' | b'\n' | b'\r')).count()
 }
 
-/// The length of the quoted string at the start of `text`, both quotes included, once it is whole.
-/// `seen` remembers how far an earlier try came.
+/// Returns the length of the quoted string at the start of `text`, both quotes included, once it is complete. `seen`
+/// remembers how far an earlier try came.
 fn quoted_len(text: &str, seen: &mut usize) -> Option<usize> {
     let bytes = text.as_bytes();
     let quote = *bytes.first()?;
@@ -395,8 +395,8 @@ fn quoted_len(text: &str, seen: &mut usize) -> Option<usize> {
     None
 }
 
-/// The length of a code fence at the start of `text` (with its language and line break), if one stands
-/// there. Nothing where more text is needed to tell.
+/// Returns the length of a code fence at the start of `text` (with its language and line break), if one stands there.
+/// `None`: more text is needed.
 fn fence_len(text: &str, is_last: bool) -> Option<usize> {
     const FENCE: &str = "```";
     if !text.starts_with(FENCE) {

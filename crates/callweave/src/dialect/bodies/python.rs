@@ -62,7 +62,7 @@ impl PythonReader {
                 self.at = PythonState::Done;
                 BodyToken::Markup(1)
             }
-            // What is called may be printed.
+            // A call may stand inside `print(…)`.
             (PythonState::Next, b')') if !self.is_list => BodyToken::Markup(1),
             (PythonState::Start | PythonState::Name, b'p') if !self.is_list && text.starts_with("print(") => {
                 BodyToken::Markup(6)
@@ -105,7 +105,7 @@ impl PythonReader {
         }
         let is_call = match first_argument(&text[len + 1..], self.is_list) {
             None if !context.is_last => return BodyToken::More,
-            // Cut where it still may be one: between markers it is.
+            // Truncated where it still may be one: between markers it is.
             None => !context.form.is_bare(),
             Some(is_argument) => is_argument,
         };
@@ -143,7 +143,7 @@ fn is_name_byte(byte: u8) -> bool {
 }
 
 /// Whether `text` goes on as a call does after its parenthesis: with a key and the beginning of a value, or
-/// with the end, and in a list with what may follow there. Nothing: more text is needed.
+/// with the end, and in a list with what may follow there. `None`: more text is needed.
 fn first_argument(text: &str, is_list: bool) -> Option<bool> {
     let rest = &text.as_bytes()[leading_space(text)..];
     if *rest.first()? == b')' {

@@ -3,7 +3,7 @@
 use super::super::markers::{MarkerMatch, MarkerSet};
 use super::head;
 
-/// Headers of tags are not longer than this.
+/// The maximum length of the header of a tag.
 const LONGEST_HEADER: usize = 512;
 
 /// How long the header of a tag is.

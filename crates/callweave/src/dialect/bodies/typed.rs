@@ -1,10 +1,10 @@
-//! A value written raw, given the types that its place allows.
+//! A value written raw, and the types that its position allows.
 
 use super::literal::{LiteralProgress, LiteralReader, LiteralSyntax, is_json, word_into};
 use crate::json::schema::TypeSet;
 use crate::json::{JsonScanner, ScanStatus, Str, escape_into};
 
-/// What the beginning of a value may still become.
+/// The types that the beginning of a value still allows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::dialect) enum PossibleType {
     /// Not certain yet.
@@ -15,7 +15,7 @@ pub(in crate::dialect) enum PossibleType {
     Literal,
 }
 
-/// Finds out what a growing value may still become. Every byte is looked at once.
+/// Finds the types that a growing value may still have. Every byte is looked at once.
 #[derive(Clone, Debug, Default)]
 pub(in crate::dialect) struct TypeProber {
     /// Where the value begins, after white space.
@@ -24,11 +24,11 @@ pub(in crate::dialect) struct TypeProber {
     scanner: JsonScanner,
 }
 
-/// Words that are values are not longer than this, white space after them included.
+/// The maximum length of words that are values, white space after them included.
 const LONGEST_WORD: usize = 4096;
 
 impl TypeProber {
-    /// What a value that begins with `text` may still become. Later texts begin with earlier ones.
+    /// Returns the types that a value which begins with `text` may still have. Later texts begin with earlier ones.
     pub(in crate::dialect) fn probe(&mut self, text: &str, types: TypeSet) -> PossibleType {
         let start = match self.start {
             Some(start) => start,
@@ -53,7 +53,7 @@ impl TypeProber {
         }
     }
 
-    /// Models sometimes escape a whole container; that shows at its first quote.
+    /// Models sometimes escape a complete container; that shows at its first quote.
     fn container(&mut self, text: &str) -> PossibleType {
         let rest = &text.as_bytes()[self.seen..];
         match memchr::memchr3(b'"', b'\'', b'\\', rest) {

@@ -1,9 +1,9 @@
 //! One JSON value, passed on byte for byte, its end found by reading and not by searching a closer.
 //!
-//! As long as the text is JSON it ends exactly where JSON says. Once it is not, brackets and quotes still tell where
-//! it ends, and a closer outside quotes always does. Inside a string nothing is a closer, unless the string's end is
-//! in doubt: it never ends, or what follows its end cannot be. Then a closer that the next opener follows shows where
-//! the value stopped.
+//! As long as the text is JSON it ends exactly where JSON says. Once it is not, brackets and quotes still show where it
+//! ends, and a closer outside quotes always does. Inside a string nothing is a closer, unless the string's end is in
+//! doubt: it never ends, or the text behind its end cannot stand there. Then a closer that the next opener follows
+//! shows where the value stopped.
 
 use super::super::markers::MarkerMatch;
 use super::{BodyContext, BodyToken, CompiledForm, boundary, leading_space};
@@ -12,7 +12,8 @@ use crate::json::{JsonScanner, ScanStatus};
 /// Longer than any closer.
 const WINDOW: usize = 1024;
 
-/// The end of a string is looked for so far behind a closer in it; a longer string is taken at its word.
+/// The maximum distance behind a closer in a string at which the string's end is looked for; a longer string is
+/// accepted as it is.
 pub(in crate::dialect) const LONGEST_DOUBT: usize = 1 << 16;
 
 /// The state of reading one value.
@@ -20,7 +21,7 @@ pub(in crate::dialect) const LONGEST_DOUBT: usize = 1 << 16;
 pub(in crate::dialect) struct ValueReader {
     scanner: JsonScanner,
     loose: Option<LooseValue>,
-    /// Whether it has just stopped being JSON and nobody was told yet.
+    /// Whether it has just stopped being JSON and that was not reported yet.
     is_untold: bool,
     /// The last byte outside a string that was not white space.
     last: u8,
@@ -48,11 +49,11 @@ struct LooseValue {
 pub(in crate::dialect) enum StringEnd {
     /// More text is needed.
     More,
-    /// Behind so many bytes, its closing quote included.
+    /// Behind this many bytes, its closing quote included.
     Closed(usize),
-    /// Not within so many bytes, and nobody looks further.
+    /// Not within this many bytes, and the search stops there.
     Far(usize),
-    /// Nobody knows.
+    /// Unknown.
     Doubtful,
 }
 
@@ -69,7 +70,7 @@ pub(in crate::dialect) enum ValueProgress {
     Cut,
 }
 
-/// Whether a line, the text or the next marker follows. Nothing: more text is needed.
+/// Whether a line, the text or the next marker follows. `None`: more text is needed.
 fn ends_line(rest: &str, is_last: bool) -> Option<bool> {
     match rest.trim_start_matches([' ', '\t', '\r']).bytes().next() {
         None => is_last.then_some(true),
@@ -77,8 +78,8 @@ fn ends_line(rest: &str, is_last: bool) -> Option<bool> {
     }
 }
 
-/// Where a string ends that is closed by `quote`, from a closer in it on; `seen` bytes were looked at before. A quote ends
-/// it if what follows is what JSON has there.
+/// Returns where a string ends that is closed by `quote`, from a closer in it on; `seen` bytes were looked at before. A
+/// quote ends it if the text behind it is what JSON has there.
 pub(in crate::dialect) fn string_end(text: &str, quote: &str, seen: &mut usize, is_last: bool) -> StringEnd {
     let bytes = text.as_bytes();
     let first = quote.as_bytes()[0];
@@ -216,7 +217,7 @@ impl ValueReader {
         }
     }
 
-    /// Takes what is known to be the rest of a string.
+    /// Takes the known rest of a string.
     fn take_clear(&mut self, text: &str) -> usize {
         let len = self.clear.min(text.len());
         self.clear -= len;
@@ -233,7 +234,7 @@ impl ValueReader {
     }
 
     /// Whether a closer at the start of `text`, in a string, is data to the end of that string, or data by itself.
-    /// Nothing: more text is needed, or the value stops there.
+    /// `None`: more text is needed, or the value stops there.
     fn closer_in_string(
         &mut self,
         text: &str,

@@ -1,4 +1,4 @@
-//! A certain call, and what follows it.
+//! A certain call, and the text that follows it.
 
 use super::super::bodies::BodyToken;
 use super::super::markers::{MarkerMatch, MarkerSet};
@@ -126,13 +126,13 @@ impl EngineRun {
                 MarkerMatch::Marker { .. } | MarkerMatch::Nothing => {}
             }
         }
-        // A closer that is cut with the answer, or one of something else in place of the form's own.
+        // A closer that is truncated with the response, or one of something else in place of the form's own.
         let is_begun =
             |closers: &MarkerSet<()>| matches!(closers.starting(rest, false), MarkerMatch::Perhaps(_));
         if is_last && rest.len() > 1 && (is_begun(&compiled.closers) || is_begun(&live.closers)) {
             return self.pass(text, sink);
         }
-        // What ends an element of some tool may be the end of a value that this call stands in.
+        // The closing tag of some tool's element may be the end of a value that this call stands in.
         let is_element = matches!(compiled.form.body, CallBody::Children(_));
         let is_tagged = compiled.form.open.iter().any(|open| open == ELEMENT);
         if is_element || is_tagged || !is_closed && !compiled.form.close.is_empty() {
@@ -152,7 +152,7 @@ impl EngineRun {
         }
         match surplus(rest, [&compiled.closers, &live.closers], is_last) {
             Some(0) => {}
-            // Without its opener, what closes more than it opened is the end of some code.
+            // Without its opener, a text that closes more than it opened is the end of some code.
             Some(_) if self.is_in_block && matches!(compiled.form.body, CallBody::Python {}) => {}
             Some(len) => {
                 self.emitter.notice(NoticeCode::StrayMarkup, "more brackets close than were opened", sink);
@@ -195,7 +195,7 @@ impl EngineRun {
         EngineStep::Took(markup.len())
     }
 
-    /// Says what is to be known of a call that has begun.
+    /// Reports the notices about a call that has begun.
     pub(super) fn flag_begun(&mut self, sink: &mut EventSink<'_>) {
         if self.has_damage {
             self.emitter.notice_of_block(NoticeCode::AfterDamage, AFTER_DAMAGE, sink);
@@ -216,7 +216,7 @@ fn is_fence(text: &str) -> bool {
     text.starts_with("```") || text.starts_with("~~~")
 }
 
-/// The length of a closing tag at the start of `text`, of whatever it is. Nothing: more text is needed.
+/// Returns the length of any closing tag at the start of `text`. `None`: more text is needed.
 fn foreign_closer(text: &str, is_last: bool) -> Option<usize> {
     const LONGEST: usize = 64;
     let Some(rest) = text.strip_prefix("</") else {
@@ -231,7 +231,7 @@ fn foreign_closer(text: &str, is_last: bool) -> Option<usize> {
     }
 }
 
-/// How many bytes of closing brackets stand between a body and its closer, or that of the dialect. Nothing: more text is
+/// How many bytes of closing brackets stand between a body and its closer, or that of the dialect. `None`: more text is
 /// needed.
 fn surplus(text: &str, closers: [&MarkerSet<()>; 2], is_last: bool) -> Option<usize> {
     let len = text.bytes().take_while(|byte| matches!(byte, b'}' | b']')).count();

@@ -1,5 +1,5 @@
-//! What is a call only if nothing but calls follows to the end of the answer: a call in a code block, in a
-//! thought, or without its opener. It is read aside, by a reader of its own, while its text is held.
+//! Reads doubtful calls, which are calls only if nothing but calls follows to the end of the response: a call in a code
+//! block, in reasoning, or without its opener. Each is read aside, by a reader of its own, while its text is held.
 
 use super::super::bodies::boundary;
 use super::super::calls::{CallCollector, CollectedCall};
@@ -8,9 +8,10 @@ use super::prose::ProseKind;
 use super::{EngineContext, EngineRun, EngineState, EngineStep, PendingText};
 use crate::event::{BlockCompletion, DeltaKind, Event, EventKind, EventSink, NoticeCode, Sink};
 
-/// What is held is not longer than this.
+/// The maximum length of the held text.
 pub(super) const LONGEST: usize = 1 << 18;
-/// Words that may follow the calls of a thought that is not closed: a remark. More goes on thinking.
+/// The maximum length of a remark that may follow the calls of reasoning that is not closed. Longer text is more
+/// reasoning.
 const LONGEST_REMARK: usize = 256;
 
 #[derive(Debug)]
@@ -19,18 +20,18 @@ pub(super) struct DoubtfulCall {
     kept: HeldEvents,
     /// How much of the text was read.
     read: usize,
-    /// Where it stands, and how much white space is before it.
+    /// The kind of prose it stands in, and how much white space is before it.
     place: ProseKind,
     space: usize,
     why: DoubtReason,
 }
 
-/// Why something is doubted.
+/// The reason why a call is doubtful.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum DoubtReason {
-    /// It stands in a block of code, or in a thought.
+    /// It stands in a block of code, or in reasoning.
     Block,
-    /// It is enclosed by what shows it.
+    /// It is enclosed by a quotation or a container that shows it.
     Enclosed,
     /// It is listed: on a line of its own it is shown, even at the end.
     Listed,
@@ -48,7 +49,7 @@ impl From<MarkerPosition> for DoubtReason {
     }
 }
 
-/// The events that are told once there is no doubt left.
+/// The events that are emitted once there is no doubt left.
 #[derive(Debug, Default)]
 struct HeldEvents {
     events: Vec<Event<'static>>,
@@ -56,7 +57,7 @@ struct HeldEvents {
     /// Where visible text came, and how much of it may.
     words: Option<u64>,
     remark: usize,
-    /// Whether a call was cut.
+    /// Whether a call was truncated.
     has_cut: bool,
 }
 
@@ -94,7 +95,7 @@ impl<'e> Sink<Event<'e>> for HeldEvents {
 }
 
 impl EngineRun {
-    /// Begins to read aside what comes next.
+    /// Begins to read the following text aside.
     pub(super) fn doubt(&mut self, place: ProseKind, space: usize, why: DoubtReason) -> EngineStep {
         let run = Self {
             state: EngineState::Prose(ProseKind::Text),
@@ -135,7 +136,7 @@ impl EngineRun {
             let next = PendingText { text: &text[doubt.read..end], is_last: is_end, ..ahead };
             let step = doubt.run.step(next, &mut doubt.kept);
             if is_closed && doubt.run.calls > calls {
-                // The call that follows a thought is the one that is meant.
+                // The call that follows reasoning is the one that is meant.
                 doubt.kept.words.get_or_insert(doubt.run.emitter.offset());
             }
             if let Some(words) = doubt.kept.words {
@@ -157,7 +158,7 @@ impl EngineRun {
         if !is_last {
             return EngineStep::Wait;
         }
-        // What was said of a call in a thought that is closed is a part of that thought.
+        // Text after a call in closed reasoning is a part of that reasoning.
         let is_remarked = was_in_reasoning && !doubt.run.is_in_reasoning && doubt.run.has_text;
         let is_listed =
             doubt.why == DoubtReason::Listed && !text[doubt.space..].trim_ascii_end().contains('\n');
@@ -185,7 +186,7 @@ impl EngineRun {
         EngineStep::Took(doubt.read)
     }
 
-    /// What was doubted is text, up to `until`.
+    /// Turns the doubtful call into text, up to `until`.
     fn dismiss(&mut self, until: u64, reason: &str, sink: &mut EventSink<'_>) -> EngineStep {
         let offset = self.emitter.offset();
         let EngineState::Doubt(doubt) =
@@ -211,7 +212,7 @@ impl EngineRun {
         EngineStep::Took(0)
     }
 
-    /// A fence around, or between, what is doubted.
+    /// Reads a fence around, or between, doubtful calls.
     pub(super) fn doubted_fence(
         &mut self,
         len: usize,
@@ -235,7 +236,7 @@ impl EngineRun {
         self.enter(&text[..whole], EngineState::Prose(ProseKind::Text), false, sink)
     }
 
-    /// Where an answer ends in a thought, with nothing told: the last calls of that thought are meant.
+    /// Emits the last calls of reasoning in which the response ends, if nothing was emitted: they are meant.
     pub(super) fn tell_thought_of(&mut self, sink: &mut EventSink<'_>) {
         if self.has_text || self.calls > 0 || self.is_truncated {
             return;

@@ -1,9 +1,9 @@
 //! The state machine that all dialects share.
 //!
-//! Text is looked at from a cursor; what has been accounted for is never seen again, and what may still
-//! change its meaning (the beginning of a marker, a call that is not certain yet) stays in front of the
-//! cursor. A call is certain once its name is known; until then its tokens are kept in a log, and if it
-//! turns out to be none, the text comes back as text.
+//! Text is looked at from a cursor; text that has been accounted for is never seen again, and text that may still
+//! change its meaning (the beginning of a marker, a call that is not certain yet) stays in front of the cursor. A call
+//! is certain once its name is known; until then its tokens are kept in a log, and if it turns out to be none, the text
+//! comes back as text.
 
 mod call;
 mod doubt;
@@ -28,10 +28,10 @@ use crate::event::{BlockCompletion, CallKind, EventSink, NoticeCode};
 /// Deltas up to this length are looked at byte by byte.
 const SHORT: usize = 32;
 
-/// Whose text it is, and what the caller takes upon himself.
+/// The choice that the text belongs to, and the risks that the caller accepts.
 pub(super) struct ReadingMode {
     pub(super) choice: u32,
-    /// Whether where something stands does not matter.
+    /// Whether the position of a call does not matter.
     pub(super) is_trusting: bool,
     /// Whether calls behind a damaged one count.
     pub(super) accepts_after_damage: bool,
@@ -58,48 +58,49 @@ struct EngineRun {
     /// How much of the gap was seen to be white space.
     gap_seen: usize,
     has_text: bool,
-    /// Where the visible text has come to.
+    /// The position that the visible text has reached.
     position: TextPosition,
-    /// The visible text so far, as long as it may turn out to be a thought that the prompt opened.
+    /// The visible text so far, as long as it may turn out to be reasoning that the prompt opened.
     lead: Option<String>,
-    /// Whether the visible text speaks of the tag that opens a thought, and not yet of the one that ends it.
+    /// Whether the visible text mentions the tag that opens reasoning, and not yet the one that ends it.
     mentions_reasoning: bool,
     /// Where prose goes on in its block and its line, if it does.
     calm: Option<ProseKind>,
-    /// What the visible text is shown behind.
+    /// The end of the prompt that the visible text is shown behind.
     continues: String,
-    /// How many fences a body, or what is doubted, has opened.
+    /// How many fences a body, or a doubtful call, has opened.
     fences: usize,
     was_odd: bool,
     /// The form of the last call, if its closer has not come.
     owed: Option<usize>,
-    /// The tokens of a call that is not certain yet, and what was made of them.
+    /// The tokens of a call that is not certain yet, and the text made of them.
     log: Vec<(BodyToken, String)>,
     /// Whether the caller said which dialect it is.
     is_named: bool,
-    /// Whether where something stands does not matter, and how many bytes of openings were read in vain.
+    /// Whether the position of a call does not matter, and how many bytes of openings were read in vain.
     is_trusting: bool,
     vain: u64,
-    /// Whether this reads what is doubted, and whether that is no thought.
+    /// Whether this reads a doubtful call, and whether that is outside reasoning.
     is_doubted: bool,
     is_in_block: bool,
-    /// Whether the thought around what is doubted is still open.
+    /// Whether the reasoning around the doubtful call is still open.
     is_in_reasoning: bool,
-    /// Nothing before this offset is doubted again, and nothing before that opens a call.
+    /// Nothing before `settled` is doubted again, and nothing before `shown` opens a call.
     settled: u64,
     shown: u64,
-    /// Whether the answer was cut, and did not end by itself.
+    /// Whether the response was truncated, and did not end by itself.
     is_truncated: bool,
-    /// How many calls were told.
+    /// How many calls were emitted.
     calls: usize,
-    /// Whether a call was damaged so that its end is in doubt, and whether calls behind it count nevertheless.
+    /// Whether a call was damaged in a way that leaves its end in doubt, and whether calls behind it count
+    /// nevertheless.
     has_damage: bool,
     accepts_after_damage: bool,
-    /// The last run of calls that were taken for a thought.
+    /// The last run of calls that were taken for reasoning.
     thought_of: Vec<CollectedCall>,
 }
 
-/// What readers share and fill; see [`BodyContext`].
+/// The state that readers share and fill; see [`BodyContext`].
 #[derive(Debug, Default)]
 struct EngineContext {
     tools: Arc<Tools>,
@@ -158,7 +159,7 @@ impl Default for EngineState {
     }
 }
 
-/// What a step is given: the text that is not accounted for, and whether no more will come.
+/// The input of a step: the text that is not accounted for, and whether no more will come.
 #[derive(Clone, Copy)]
 struct PendingText<'a> {
     plan: &'a DialectPlan,
@@ -166,7 +167,7 @@ struct PendingText<'a> {
     is_last: bool,
 }
 
-/// What a step did.
+/// The outcome of a step.
 enum EngineStep {
     /// It accounted for this many bytes, or changed the state.
     Took(usize),
@@ -229,7 +230,7 @@ impl TextEngine {
         run.takes_as_is(&plan.live, text, sink)
     }
 
-    /// Takes what of `text` is prose beyond doubt, if nearly all is: see [`EngineRun::take_most`].
+    /// Takes the part of `text` that is prose beyond doubt, if nearly all is: see [`EngineRun::take_most`].
     pub(super) fn take_most(&mut self, text: &str, sink: &mut EventSink<'_>) -> Option<usize> {
         if text.is_empty() || text.len() > SHORT || matches!(self.run.state, EngineState::Call { .. }) {
             return None;
@@ -237,8 +238,8 @@ impl TextEngine {
         self.run.take_most(&self.plan.live, text, sink)
     }
 
-    /// Reads `text`, which begins where the last call stopped, and tells how much of it is accounted
-    /// for. With `is_last` no more will come, and all of it is.
+    /// Reads `text`, which begins where the last call stopped, and returns how much of it is accounted for. With
+    /// `is_last` no more will come, and all of it is.
     pub(super) fn read(&mut self, text: &str, is_last: bool, sink: &mut EventSink<'_>) -> usize {
         let mut at = 0;
         loop {
@@ -250,8 +251,8 @@ impl TextEngine {
         }
     }
 
-    /// Shows calls that matchers found in the whole text, and tells of those that failed; what stands between the
-    /// calls is read as usual.
+    /// Emits the calls that matchers found in the complete text, and reports the matchers that failed; the text between
+    /// the calls is read as usual.
     pub(super) fn read_around(
         &mut self,
         text: &str,
@@ -277,17 +278,17 @@ impl TextEngine {
         self.read(&text[at..], true, sink);
     }
 
-    /// Whether matchers are to be given the whole text, so that nothing is read before its end.
+    /// Whether matchers are to be given the complete text, so that nothing is read before its end.
     pub(super) fn waits_for_all(&self) -> bool {
         self.plan.waits_for_all
     }
 
-    /// The matchers that are to be given the whole text.
+    /// The matchers that are to be given the complete text.
     pub(super) fn whole_text_matchers(&self) -> impl Iterator<Item = &CallMatcher> {
         self.plan.forms.iter().filter_map(CompiledForm::whole_text_matcher)
     }
 
-    /// Says how the answer ends, before its last text is read.
+    /// Says how the response ends, before its last text is read.
     pub(super) fn ends(&mut self, answer: BlockCompletion) {
         self.run.is_truncated = answer == BlockCompletion::Truncated;
     }
@@ -315,14 +316,14 @@ impl EngineRun {
                 let form = *form;
                 let mut context = self.shared.context(&plan.forms[form], is_last);
                 let token = reader.next(text, &mut context);
-                // The common case of a long argument: no second look at what is exhausted.
+                // The common case of a long argument: no second look at an exhausted text.
                 let is_through = |len: usize| len == text.len() && !is_last && reader.is_in_string();
                 match token {
                     BodyToken::Argument(len) | BodyToken::Converted(len) if is_through(len) => {
                         self.show(token, form, text, sink);
                         EngineStep::Rest(len)
                     }
-                    // What is odd only because the input ends is not damaged but cut.
+                    // A body that is odd only because the input ends is not damaged but truncated.
                     BodyToken::Odd(_) if is_last => EngineStep::Took(0),
                     BodyToken::Fail if is_last => self.show(BodyToken::Done, form, text, sink),
                     token => self.show(token, form, text, sink),

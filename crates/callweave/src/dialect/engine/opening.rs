@@ -27,23 +27,23 @@ pub(super) struct OpeningCandidate {
     pub(super) opener: Option<(usize, usize)>,
     pub(super) form: usize,
     pub(super) reader: BodyReader,
-    /// Where it stands.
+    /// The kind of prose it stands in.
     pub(super) place: ProseKind,
     pub(super) standing: MarkerPosition,
     pub(super) follows_tag: bool,
     pub(super) has_name: bool,
-    /// What the arguments begin with.
+    /// The beginning of the arguments.
     pub(super) head: String,
     /// Whether the reader said that there are none.
     pub(super) has_none: bool,
-    /// What the reader found odd in them, and how the call ended nevertheless.
+    /// The damage that the reader found in them, and how the call ended nevertheless.
     pub(super) damage: Option<&'static str>,
     pub(super) ended: Option<BlockCompletion>,
     /// Which form read a name and then damage, and whether it is tried again because no other form fits.
     pub(super) damaged: Option<usize>,
     pub(super) is_last_try: bool,
     pub(super) fences: usize,
-    /// Why it was taken for text, where its name was known.
+    /// The reason why it was taken for text, where its name was known.
     pub(super) reason: Option<&'static str>,
 }
 
@@ -98,7 +98,7 @@ impl EngineRun {
                     );
                 }
                 BodyToken::Empty(_) if opening.opener.is_none() => {}
-                // What is cut after its name is a call that was cut.
+                // A call that is truncated after its name is a truncated call.
                 BodyToken::End(BlockCompletion::Truncated)
                     if opening.has_name && opening.damage.is_none() && is_last && opening.is_marked(plan) =>
                 {
@@ -109,13 +109,13 @@ impl EngineRun {
                     }
                     return self.give_up(ahead, sink);
                 }
-                // What is damaged was read to its end, to be mended.
+                // A damaged body was read to its end, to be repaired.
                 BodyToken::End(completion) if opening.damage.is_some() && opening.ended.is_none() => {
                     opening.ended = Some(completion);
                     opening.reader.ended = Some(completion);
                 }
                 BodyToken::Odd(detail) if opening.is_damage(plan) => {
-                    // What is odd only because the input ends is not damaged but cut.
+                    // A body that is odd only because the input ends is not damaged but truncated.
                     opening.damage = Some(detail).filter(|_| !is_last || opening.damaged.is_some());
                 }
                 BodyToken::End(_)
@@ -158,7 +158,7 @@ impl EngineRun {
                 ..self.evidence(strength, &self.position, place)
             };
             let (verdict, reason) = evidence.verdict();
-            // Whoever looks everywhere finds no call without its opener that nobody declared.
+            // A trusting reader finds no call without its opener that nobody declared.
             let is_lost =
                 strength == MarkerStrength::Missing && self.shared.tools.find(&self.shared.name).is_none();
             if verdict == CallVerdict::Text && may_go_on && evidence.is_worth_mending() {
@@ -182,7 +182,7 @@ impl EngineRun {
         }
     }
 
-    /// What looked like a call is none: the next form is tried, or the opener becomes text.
+    /// Gives up a candidate that is no call: the next form is tried, or the opener becomes text.
     fn give_up(&mut self, ahead: PendingText<'_>, sink: &mut EventSink<'_>) -> EngineStep {
         let PendingText { plan, text, is_last } = ahead;
         let EngineState::Opening(opening) = &mut self.state else { return EngineStep::Wait };
@@ -275,7 +275,7 @@ impl EngineRun {
             }
         }
         if len == 1 && !self.is_trusting {
-            // What it holds is no call either.
+            // The JSON value holds no call either.
             self.position.begin_json();
         }
         if let Some(reason) = reason {
@@ -293,7 +293,7 @@ impl EngineRun {
         EngineStep::Took(len)
     }
 
-    /// The call is certain: everything that was kept is shown.
+    /// Emits everything that was kept, once the call is certain.
     fn commit(&mut self, compiled: &CompiledForm, text: &str, sink: &mut EventSink<'_>) -> EngineStep {
         let EngineState::Opening(opening) =
             std::mem::replace(&mut self.state, EngineState::Prose(ProseKind::Text))
@@ -331,7 +331,7 @@ impl EngineRun {
                     }
                     None
                 }
-                // The id is told with the name.
+                // The id is emitted with the name.
                 _ => {
                     self.emitter.markup(&body[at..at + len], sink);
                     None
@@ -353,7 +353,7 @@ impl EngineRun {
         EngineStep::Took(opening.start + opening.at)
     }
 
-    /// A declared tool is called by the name under which it was declared.
+    /// Calls a declared tool by the name under which it was declared.
     fn settle_name(&mut self) {
         let EngineContext { tools, name, .. } = &mut self.shared;
         if let Some(declared) = tools.find(name).filter(|declared| declared != name) {
@@ -362,7 +362,7 @@ impl EngineRun {
     }
 }
 
-/// Which opener is a tag of any name.
+/// Returns the opener that is a tag of any name.
 fn live_element(plan: &DialectPlan) -> Option<usize> {
     plan.live.openers.iter().position(|opener| opener.text == table::ELEMENT)
 }
@@ -375,10 +375,10 @@ fn element_len(text: &str) -> Option<usize> {
     (rest[name..].starts_with('>') && !is_container(&rest[..name])).then_some(name + 2)
 }
 
-/// What the schema of a tool begins with, but for blanks.
+/// The beginning of a tool's schema, without blanks.
 const SCHEMA: &str = "{\"type\":\"object\"";
 
-/// Whether damaged arguments can be mended, and are the tool's own then.
+/// Whether damaged arguments can be repaired, and are the tool's own then.
 fn is_normalized(arguments: &str, shared: &EngineContext) -> bool {
     let (mended, mut tape) = (repair(arguments), Tape::new());
     let Ok(arguments) = tape.parse(&mended.text) else { return false };
@@ -391,7 +391,8 @@ fn is_normalized(arguments: &str, shared: &EngineContext) -> bool {
 }
 
 impl OpeningCandidate {
-    /// How much its marker says: a word that its body follows at once, as in `functools[{`, is none of a sentence.
+    /// Returns how much its marker says: a word that its body follows at once, as in `functools[{`, is none of a
+    /// sentence.
     fn strength(&self, strength: MarkerStrength, text: &str) -> MarkerStrength {
         let is_body = text[self.start..].starts_with(['{', '[']) && self.start > self.before.0;
         // Nor is one that a special token of its header follows.
@@ -424,7 +425,7 @@ impl OpeningCandidate {
         Self { before, start, opener: Some(opener), form, reader, place, ..Self::default() }
     }
 
-    /// Whether what is odd is damage: the name is known, and no other form fits better.
+    /// Whether an oddity is damage: the name is known, and no other form fits better.
     fn is_damage(&mut self, plan: &DialectPlan) -> bool {
         let is_only = |(opener, turn): (usize, usize)| plan.live.openers[opener].forms.len() == turn + 1;
         let is_known = self.has_name && !self.reader.is_tagged();
@@ -437,14 +438,14 @@ impl OpeningCandidate {
 
     /// Keeps the beginning of the arguments, and all of them if they are damaged.
     fn follow(&mut self, text: &str) {
-        // Longer than any key, which has to end before it can be looked up, whatever the cut.
+        // Longer than any key, which has to end before it can be looked up, however the text is split.
         const ENOUGH: usize = 8 << 10;
         if self.head.len() < ENOUGH || self.damage.is_some() {
             self.head.push_str(if self.head.is_empty() { text.trim_start() } else { text });
         }
     }
 
-    /// What the arguments say so far. Nothing: they have not begun.
+    /// Returns the evidence that the arguments give so far; none: they have not begun.
     fn arguments(&self, strength: MarkerStrength, name: &str, tools: &Tools) -> Option<ArgumentEvidence> {
         if self.has_none {
             // A call in a tag of its own, under an opener, says that it has none.
@@ -452,7 +453,7 @@ impl OpeningCandidate {
             return Some(if is_framed { ArgumentEvidence::Begun } else { ArgumentEvidence::Absent });
         }
         if self.damage.is_some() {
-            // What is damaged may be no argument at all.
+            // Damaged text may be no argument at all.
             return match self.head.bytes().next() {
                 None if self.ended.is_none() => None,
                 Some(first) if first.is_ascii_alphabetic() || first >= 0x80 => Some(ArgumentEvidence::Words),

@@ -1,4 +1,4 @@
-//! Prose: visible text, thoughts and messages, and the markers that stand in them.
+//! Prose: visible text, reasoning and messages, and the markers that stand in them.
 
 use super::super::bodies::{BodyReader, boundary};
 use super::super::channel::{LONGEST_HEADER, MessageRoute};
@@ -15,27 +15,27 @@ use super::opening::OpeningCandidate;
 use super::{EngineRun, EngineState, EngineStep, PendingText};
 use crate::event::{CallKind, DeltaKind, EventSink, NoticeCode};
 
-/// So much is looked at at once where a line may begin with a declared name.
+/// The number of bytes looked at at once where a line may begin with a declared name.
 const REACH: usize = 1024;
 
-/// How many times over a text may be read where what holds no call may hold one.
+/// The maximum number of times that a text is read in vain in search of calls.
 const MAX_VAIN: u64 = 64;
-/// So many bytes count as read before the text begins: a short one may be looked at as often as it likes.
+/// The number of bytes that count as read before the text begins: a short one may be looked at as often as it likes.
 const FREE: u64 = 1024;
 
-/// The counter of a header is not longer than this.
+/// The maximum length of the counter of a header.
 const SHORT_COUNTER: usize = 8;
 
-/// What prose is.
+/// The kind of prose.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum ProseKind {
     #[default]
     Text,
-    /// Which of the live thoughts.
+    /// Which of the live reasoning markers.
     Thought(usize),
     /// The visible text of a message.
     Message,
-    /// A message with thoughts.
+    /// A message with reasoning.
     MessageThought,
     /// A message with calls.
     MessageCalls,
@@ -71,8 +71,8 @@ impl EngineRun {
         true
     }
 
-    /// Takes what of `text` only goes on with a line of prose, if it is all but a last byte that may begin a marker. How
-    /// much that is; none if it must be looked at.
+    /// Takes the part of `text` that only goes on with a line of prose, if it is all but a last byte that may begin a
+    /// marker. Returns its length; none if it must be looked at.
     pub(super) fn take_most(
         &mut self,
         live: &LiveMarkers,
@@ -164,8 +164,8 @@ impl EngineRun {
         EngineStep::Rest(space + words)
     }
 
-    /// Which opener is missing before a declared name that `text` begins with. The outer nothing: more text is
-    /// needed.
+    /// Returns the opener that is missing before a declared name that `text` begins with. The outer `None`: more text
+    /// is needed.
     #[expect(clippy::option_option, reason = "what is not known yet and what is not there differ")]
     fn nameless(&self, live: &LiveMarkers, text: &str, is_last: bool) -> Option<Option<usize>> {
         let tools = &self.shared.tools;
@@ -201,13 +201,13 @@ impl EngineRun {
         Some(None)
     }
 
-    /// How many bytes of white space the gap goes on for.
+    /// Returns the number of bytes of white space with which the gap goes on.
     pub(super) fn gap(&self, text: &str) -> usize {
         let seen = self.gap_seen.min(text.len());
         seen + text[seen..].bytes().take_while(u8::is_ascii_whitespace).count()
     }
 
-    /// Prose, the first `space` bytes of which are the white space of a gap.
+    /// Emits prose, the first `space` bytes of which are the white space of a gap.
     pub(super) fn words(&mut self, text: &str, space: usize, place: ProseKind, sink: &mut EventSink<'_>) {
         let (space, words) = text.split_at(if self.is_frame || place.is_reasoning() { space } else { 0 });
         self.emitter.markup(space, sink);
@@ -232,7 +232,7 @@ impl EngineRun {
         }
     }
 
-    /// Syntax, and what stands behind it.
+    /// Passes syntax, and enters the state behind it.
     pub(super) fn enter(
         &mut self,
         text: &str,
@@ -347,8 +347,8 @@ impl EngineRun {
                 matches!(position.standing(), MarkerPosition::Quoted | MarkerPosition::Code)
             }
             _ if place.is_reasoning() => false,
-            // Reasoning opens where nothing was said yet, behind other markup, or with its first word or line: a sentence
-            // about the tag goes on behind it.
+            // Reasoning opens where nothing was said yet, behind other markup, or with its first word or line: a
+            // sentence about the tag goes on behind it.
             MarkerMeaning::Think(_)
                 if self.has_text
                     && !self.is_gap
@@ -434,7 +434,7 @@ impl EngineRun {
                 EngineStep::Took(space)
             }
             MarkerMeaning::Think(_) if place.is_reasoning() && !self.is_gap => {
-                // A thought inside a thought: the model quotes its own marker.
+                // Reasoning inside reasoning: the model quotes its own marker.
                 self.words(&text[..whole], 0, place, sink);
                 EngineStep::Took(whole)
             }
@@ -461,7 +461,7 @@ impl EngineRun {
         }
     }
 
-    /// What is known of a candidate at its opener.
+    /// Returns the evidence for a candidate at its opener.
     pub(super) fn evidence(
         &self,
         strength: MarkerStrength,
@@ -471,7 +471,7 @@ impl EngineRun {
         CallEvidence {
             strength,
             standing: position.standing(),
-            // Nobody begins a thought with what he only shows.
+            // Reasoning does not begin with a call that is only shown.
             is_in_reasoning: place.is_reasoning() && self.emitter.is_thinking(),
             is_doubted: self.is_doubted,
             is_in_block: self.is_in_block,
@@ -486,7 +486,7 @@ impl EngineRun {
         }
     }
 
-    /// A thought ends that did not begin here: the prompt began it, if nothing else has come yet.
+    /// Ends reasoning that did not begin here: the prompt began it, if nothing else has come yet.
     fn unthink(&mut self, sink: &mut EventSink<'_>) {
         if std::mem::take(&mut self.is_in_reasoning) {
             return;
@@ -501,7 +501,7 @@ impl EngineRun {
         }
     }
 
-    /// In the header of a message: it is read when it is whole.
+    /// Reads the header of a message, once it is complete.
     pub(super) fn header(
         &mut self,
         is_given: bool,
@@ -543,7 +543,7 @@ impl EngineRun {
                     matches!((grammar.route)(&text[..*len], &self.shared.tools), MessageRoute::Call { .. })
                 };
                 let Some(len) = begin[..upto].find('{').filter(is_call) else {
-                    // What began it is syntax, and so is a header that begins anew; what follows is text.
+                    // The beginning of the header is syntax, and so is a header that begins anew; text follows.
                     let is_header = breaks.is_some_and(|at| text[at..].starts_with(grammar.starts[0]));
                     let cut = if is_header { upto } else { first };
                     self.emitter.markup(&text[..cut], sink);

@@ -8,7 +8,7 @@ pub(super) fn dialect() -> Dialect {
         .models(["hermes-2", "hermes-3", "hermes-4", "qwen2.5", "qwen2-", "qwen3", "qwq", "mimo-vl", "trinity", "granite-4"])
         .thoughts("<think>", "</think>")
         .form(CallForm::json().between("<tool_call>", "</tool_call>"))
-        // What small models make of it: another tag, or another notation.
+        // Variants that small models write: another tag, or another notation.
         .form(CallForm::new(CallBody::Json(called)).between("<tools>", "</tools>"))
         .form(CallForm::json().between("<tool_use>", "</tool_use>"))
         // Other spellings of its tag.

@@ -5,7 +5,7 @@ pub(super) fn dialect() -> Dialect {
     Dialect::new("json_bare")
         .aliases(["json", "json_array", "generic_json"])
         .form(CallForm::json())
-        // In a tag that nobody knows.
+        // In an unknown tag.
         .form(CallForm::json().open(ELEMENT))
         .example("{\"name\": \"get_weather\", \"arguments\": {\"city\": \"Oslo\"}}")
 }

@@ -2,19 +2,19 @@
 //!
 //! To add one: a file with a function `dialect` (markers around a body of [`super::spec::CallBody`], model names, an
 //! example that asks `get_weather` about the city Oslo), a line in the table below, and a folder under
-//! `tests/data/dialect/` with a case or more (`input.txt`; `BLESS=1 cargo test --test dialects own_data` writes
-//! what is expected, to be read before it is committed). The laws, the latency and the allocation tests then
-//! run over it by themselves.
+//! `tests/data/dialect/` with a case or more (`input.txt`; `BLESS=1 cargo test --test dialects own_data` writes the
+//! expected result, to be read before it is committed). The laws, the latency and the allocation tests then run over it
+//! by themselves.
 
 mod models;
 mod notations;
 
 use super::spec::Dialect;
 
-/// What opens and closes code blocks.
+/// The markers that open and close code blocks.
 pub(super) const FENCES: [&str; 2] = ["```", "~~~"];
 
-/// What closes a thought that the prompt opened, in whatever dialect.
+/// The marker that closes reasoning that the prompt opened, in any dialect.
 pub(super) const UNTHINK: &str = "</think>";
 
 /// Parameters under which models put all arguments of a tool that has no such parameter.
@@ -29,11 +29,11 @@ pub(super) const NO_NAMES: [&str; 19] = [
     "the", "then", "to", "tokens", "with",
 ];
 
-/// What stands for a name where a notation is explained.
+/// Placeholders for a name where a notation is explained.
 pub(super) const PLACEHOLDERS: [&str; 6] =
     ["example_function_name", "function-name", "function_name", "name", "tool-name", "tool_name"];
 
-/// Tokens that end an answer or a turn, in whatever dialect: right after a call they are never text.
+/// Tokens that end a response or a turn, in any dialect: right after a call they are never text.
 pub(super) const ENDS: [&str; 18] = [
     "<tool_response>",
     "<|/tool_call|>",
@@ -59,7 +59,7 @@ pub(super) const ENDS: [&str; 18] = [
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct MarkerHole {
     pub(super) written: &'static str,
-    /// What the run begins with, if it is not empty.
+    /// The first byte of the run, if it is not empty.
     pub(super) lead: Option<u8>,
     pub(super) others: &'static [u8],
 }
@@ -86,7 +86,7 @@ macro_rules! table {
     };
 }
 
-// Those that others resemble come before them: what all of them would read is called by their names.
+// A dialect that others resemble comes before them: text that all of them would read is attributed to it.
 table! {
     hermes,
     anthropic,

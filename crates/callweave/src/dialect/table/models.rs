@@ -1,4 +1,4 @@
-//! Which dialect a model speaks: the parts of names that the dialects list, found in the name of a model.
+//! The dialect that a model speaks: the parts of names that the dialects list, found in the name of a model.
 
 use super::super::registry::DialectRegistry;
 use super::super::spec::Dialect;
@@ -8,7 +8,7 @@ impl DialectRegistry {
     ///
     /// The longest part that is found decides; of equally long ones that which begins a word, then that of the first
     /// dialect. Case does not count, nor do `-`, `_` and blanks: `llama3.1:8b` and `meta-llama/Llama-3.1-8B` are one.
-    /// A number is found only whole: `granite-3` is not in `granite-34b`.
+    /// A number is found only if it is complete: `granite-3` is not in `granite-34b`.
     ///
     /// ```
     /// use callweave::dialect::DialectRegistry;
@@ -35,7 +35,7 @@ impl DialectRegistry {
     }
 }
 
-/// What does not count in a name.
+/// Characters that do not count in a name.
 const SEPARATORS: [char; 3] = ['-', '_', ' '];
 
 fn letters(name: &str) -> impl Iterator<Item = char> {

@@ -7,7 +7,7 @@ pub(super) fn dialect() -> Dialect {
         .models(["qwen3-coder", "qwen3.6", "qwen3.8", "mimo-v2", "holo2"])
         .thoughts("<think>", "</think>")
         .form(wrapped(CallBody::Tagged(strict)));
-    // What models make of its tags: other words and places for the names, and parameters as elements.
+    // Variants that models write of its tags: other words and positions for the names, and parameters as elements.
     for (call, close) in calls() {
         let call_close = vec![close.to_owned()];
         let tagged = TaggedBody { call: call.clone(), call_close, spellings: parameters().to_vec(), ..TaggedBody::function() };
@@ -23,7 +23,7 @@ pub(super) fn dialect() -> Dialect {
         .declaration("<tools>\n{tools}\n</tools>")
 }
 
-/// The ways to spell the tag of a call, and what ends it.
+/// The ways to spell the tag of a call, and its closer.
 fn calls() -> [(NamedTag, &'static str); 7] {
     [
         (NamedTag::direct("<function=", ">"), "</function>"),

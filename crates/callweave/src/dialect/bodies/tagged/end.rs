@@ -1,7 +1,7 @@
-//! Where a value ends: at a closer that is followed by what the grammar has there, and not at what is quoted in it.
+//! Finds where a value ends: at a closer that is followed by what the grammar has there, and not at a quoted one.
 //!
-//! A tag that may end the value and does not fit is looked behind: if a closer that fits comes later, what stands
-//! before that is data, and so are examples whose tags balance. If none comes, the value ended there, and what
+//! A tag that may end the value and does not fit is looked behind: if a closer that fits comes later, the text before
+//! that is data, and so are examples whose tags balance. If none comes, the value ended there, and the text that
 //! follows is in doubt.
 
 use super::super::super::markers::MarkerMatch;
@@ -41,13 +41,13 @@ impl TagMarkers {
 #[derive(Clone, Copy)]
 enum EndVerdict {
     Yes,
-    /// No, nor does anything before this place.
+    /// No, nor does anything before this position.
     NotBefore(usize),
     /// More text is needed.
     More,
 }
 
-/// What was seen behind a tag that may end a value and does not fit.
+/// The findings behind a tag that may end a value and does not fit.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Lookahead {
     /// How many bytes from the tag on; none: it was not looked at yet.
@@ -64,11 +64,11 @@ pub(super) struct Lookahead {
 /// How often the rest of a text may be looked through from such tags: else many would cost as many times its length.
 const MAX_LOOKS: u32 = 64;
 
-/// How far is looked behind such a tag.
+/// The maximum distance looked behind such a tag.
 const LONGEST_LOOK: usize = 1 << 18;
 
 impl TaggedReader {
-    /// Where the value ends that `text` goes on with; its first `from` bytes are known to be data.
+    /// Returns where the value ends that `text` goes on with; its first `from` bytes are known to be data.
     #[inline]
     pub(super) fn find_end(&mut self, text: &str, from: usize, context: &mut BodyContext<'_>) -> ValueEnd {
         let Some(frame) = &context.form.frame else { return ValueEnd::Beyond(text.len()) };
@@ -116,7 +116,7 @@ impl TaggedReader {
         let is_placed = frame.is_special || before == b'\n';
         let rest = &text[at + len..];
         let is_data = EndVerdict::NotBefore(at + 1);
-        // What is quoted in a value names other tools and parameters, as a rule.
+        // Markup quoted in a value names other tools and parameters, as a rule.
         let is_known = match what {
             TagRole::Cdata => return EndVerdict::Yes,
             TagRole::ValueClose => {
@@ -256,7 +256,7 @@ impl TaggedReader {
                     looked.counts |= is_placed;
                     looked.has_closed = false;
                 }
-                // What is quoted ends with its call.
+                // A quotation ends with its call.
                 TagRole::CallClose => (looked.counts, looked.has_closed) = (looked.open > 0, false),
                 TagRole::Outside | TagRole::Cdata | TagRole::Spelled(_) => {}
             }

@@ -16,21 +16,21 @@ pub(in super::super::super) struct TagMarkers {
     pub(super) call_open: MarkerSet<()>,
     pub(super) call_end: MarkerSet<bool>,
     pub(super) parameter_end: MarkerSet<()>,
-    /// What ends the tags of other spellings, and whether they count for any parameter.
+    /// The ends of the tags of other spellings, and whether they count for any parameter.
     spelled_ends: Vec<MarkerSet<()>>,
     is_spelled: bool,
     pub(super) value_open: MarkerSet<()>,
     pub(in super::super) inside: MarkerSet<TagRole>,
-    /// What may follow the closer of a value that is quoted.
+    /// The markers that may follow the closer of a quoted value.
     follows: MarkerSet<()>,
-    /// Whether something closes what stands around calls.
+    /// Whether a marker closes the frame around calls.
     has_outside: bool,
 }
 
-/// Names of parameters are not longer than this where their opener is wrong.
+/// The maximum length of a parameter's name where its opener is wrong.
 const LONGEST_NAME: usize = 128;
 
-/// What may stand inside a call, or end a value.
+/// The role of a tag that may stand inside a call, or end a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in super::super) enum TagRole {
     Parameter,
@@ -87,7 +87,7 @@ impl TagMarkers {
         }
     }
 
-    /// Whether a tag of the frame, or the end of the text, follows the closer of a value. Nothing: more text is needed.
+    /// Whether a tag of the frame, or the end of the text, follows the closer of a value. `None`: more text is needed.
     pub(super) fn is_followed(&self, rest: &str, is_last: bool) -> Option<bool> {
         let rest = after_space(rest);
         match self.follows.starting(rest, false) {
@@ -98,8 +98,8 @@ impl TagMarkers {
         }
     }
 
-    /// Whether what follows a closer, of the value of `key` or of the call, is what the grammar has there. Nothing: more text is
-    /// needed.
+    /// Whether the text behind a closer, of the value of `key` or of the call, is what the grammar has there. `None`:
+    /// more text is needed.
     pub(super) fn fits(
         &self,
         closer: TagRole,
@@ -142,7 +142,7 @@ impl TagMarkers {
         }
     }
 
-    /// The name of the parameter whose tag begins before `rest`; empty if it has none. Nothing: more text is needed.
+    /// The name of the parameter whose tag begins before `rest`; empty if it has none. `None`: more text is needed.
     pub(super) fn parameter_name<'t>(&self, rest: &'t str, is_last: bool) -> Option<&'t str> {
         let name = name_in(rest, &self.body.parameter, &self.parameter_end, is_last)?;
         Some(if name.contains(['<', '>', '\n']) { "" } else { name })
@@ -161,7 +161,7 @@ impl TagMarkers {
     }
 
     /// Whether a tag in another spelling, which begins before `rest`, is that of a parameter: the tool has it, or the
-    /// call is spelled otherwise, too; `key` came before it. Nothing: more text is needed.
+    /// call is spelled otherwise, too; `key` came before it. `None`: more text is needed.
     pub(super) fn is_spelled_parameter(
         &self,
         which: usize,
@@ -180,7 +180,8 @@ impl TagMarkers {
         })
     }
 
-    /// Whether the opener of a call stands where that of a parameter should, before `rest`. Nothing: more text is needed.
+    /// Whether the opener of a call stands where that of a parameter should, before `rest`. `None`: more text is
+    /// needed.
     pub(super) fn is_parameter(&self, rest: &str, is_last: bool) -> Option<bool> {
         let end = &self.body.parameter.end;
         if !end.starts_with("</") {
@@ -197,7 +198,7 @@ impl TagMarkers {
         }
     }
 
-    /// Whether the tool whose tag begins before `rest` may be called. Nothing: more text is needed.
+    /// Whether the tool whose tag begins before `rest` may be called. `None`: more text is needed.
     pub(super) fn may_call(&self, rest: &str, context: &BodyContext<'_>) -> Option<bool> {
         if context.tools.is_empty() {
             return Some(true);
@@ -207,7 +208,7 @@ impl TagMarkers {
     }
 
     /// Whether the tag of a call, which begins before `rest`, is followed by anything but a closer of something else.
-    /// Nothing: more text is needed.
+    /// `None`: more text is needed.
     fn begins_call(&self, rest: &str, is_last: bool) -> Option<bool> {
         let len = match tag_len(rest, &self.call_end, self.body.call.attribute.is_some(), is_last) {
             TagLen::Known(len) => len,
@@ -228,7 +229,7 @@ impl TagMarkers {
     }
 }
 
-/// What stands behind the white space between tags.
+/// Returns the text behind the white space between tags.
 fn after_space(text: &str) -> &str {
     let rest = &text[leading_space(text)..];
     match rest.strip_prefix(WRITTEN_BREAK) {
@@ -255,7 +256,7 @@ pub(super) fn direct_name(header: &str) -> &str {
     }
 }
 
-/// The name in a tag, the beginning of which stands before `rest`. Nothing: more text is needed.
+/// The name in a tag, the beginning of which stands before `rest`. `None`: more text is needed.
 pub(super) fn name_in<'t, M: Copy>(
     rest: &'t str,
     tag: &NamedTag,

@@ -47,7 +47,7 @@ pub(in super::super) struct TaggedReader {
     trims: bool,
     /// Whether the parameter may hold all arguments as one object.
     wraps: bool,
-    /// What a held value may still become.
+    /// Finds the types that a held value may still have.
     prober: typed::TypeProber,
     /// The byte before the text in front, where that is part of a value; a line break at its start.
     last: u8,
@@ -258,7 +258,7 @@ impl TaggedReader {
                 BodyToken::Markup(len)
             }
             MarkerMatch::Marker { meaning, .. } => {
-                // What follows a value, in place of the end of its call, may be a part of it.
+                // A call that follows a value, in place of the end of the value's call, may be a part of the value.
                 *context.in_doubt |= meaning == TagRole::CallOpen && self.count > 0;
                 self.finish(context, 0, BlockCompletion::Complete)
             }
@@ -292,7 +292,7 @@ impl TaggedReader {
             TagLen::Known(len) => len,
             TagLen::More => return BodyToken::More,
             TagLen::Never => {
-                // Whatever follows is no parameter.
+                // No parameter follows.
                 self.at = TaggedState::Inside;
                 self.was_odd = true;
                 return BodyToken::Odd("a parameter has no name");

@@ -150,7 +150,7 @@ impl TaggedReader {
         }
     }
 
-    /// A value of a type that is told when it is complete, or when it cannot be anything but a string.
+    /// Reads a value whose type is decided when it is complete, or when it cannot be anything but a string.
     fn held(&mut self, text: &str, context: &mut BodyContext<'_>) -> BodyToken {
         let types = self.types.unwrap_or(TypeSet::ANY);
         let end = self.find_end(text, self.seen, context);
@@ -206,7 +206,7 @@ impl TaggedReader {
         ) {
             LiteralProgress::Took(len) => BodyToken::Converted(len),
             LiteralProgress::Done(len) => {
-                // What stands between the value and its closer is left out.
+                // Text between the value and its closer is left out.
                 self.literal = None;
                 self.at = TaggedState::ValueEnd;
                 BodyToken::Converted(len)

@@ -12,10 +12,10 @@ use crate::event::BlockCompletion;
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct BracesBody {
-    /// What may stand before the name.
+    /// The markers that may stand before the name.
     #[serde(deserialize_with = "one_or_many")]
     pub before: Vec<String>,
-    /// What stands on both sides of a string.
+    /// The token on both sides of a string.
     pub quote: String,
 }
 
@@ -112,7 +112,7 @@ impl BracesReader {
             context.ended = ended;
         }
         if token == BodyToken::Fail {
-            // Whatever this is, the closer ends it.
+            // The closer ends an unreadable body.
             literal.close(context.scratch);
             self.at = BracesState::Done;
             context.ended = Some(BlockCompletion::Truncated);
@@ -122,8 +122,8 @@ impl BracesReader {
     }
 }
 
-/// How a string between tokens of the dialect's own goes on: so much of `text` is data, or what is that long ends
-/// it.
+/// Reads on in a string between tokens of the dialect's own: this much of `text` is data, or a token of that length
+/// ends it.
 pub(in crate::dialect) fn string_piece(text: &str, syntax: LiteralSyntax<'_>) -> LiteralProgress {
     let bytes = text.as_bytes();
     // A brace may be the call's, and the token forgotten.
@@ -143,7 +143,7 @@ pub(in crate::dialect) fn string_piece(text: &str, syntax: LiteralSyntax<'_>) ->
     }
 }
 
-/// Whether `text` begins with a bare key and its colon. Nothing: more text is needed.
+/// Whether `text` begins with a bare key and its colon. `None`: more text is needed.
 pub(in crate::dialect) fn begins_key(text: &str) -> Option<bool> {
     let bytes = text.as_bytes();
     let rest = bytes[..bytes.len().min(LOOK_AHEAD)].trim_ascii_start();

@@ -6,7 +6,7 @@ use crate::json::escape_into;
 pub(in crate::dialect) const CDATA: &str = "<![CDATA[";
 pub(in crate::dialect) const CDATA_END: &str = "]]>";
 
-/// Entities are not longer than this.
+/// The maximum length of an entity.
 const LONGEST: usize = 10;
 
 /// Reads the entity at `at` in a string, or what stands before it. `is_ended`: nothing more of the string comes.

@@ -3,7 +3,7 @@ pub(in crate::dialect) mod entities;
 use crate::dialect::spec::{CallBody, Dialect, CallForm, NamedTag, TaggedBody};
 
 pub(super) fn dialect() -> Dialect {
-    // The longer word is what other models have taught it.
+    // The model learned the longer word from other models.
     let form = |word: &str| {
         CallForm::new(CallBody::Tagged(TaggedBody {
             call: NamedTag::with_attribute("<function", "name", ">"),

@@ -17,11 +17,11 @@ use crate::json::schema::TypeSet;
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ElementsBody {
-    /// What stands before every tag of the frame.
+    /// The token before every tag of the frame.
     pub prefix: String,
     /// The tag that holds the name, without the prefix.
     pub call: NamedTag,
-    /// What ends a call, without the prefix.
+    /// The closing tag of a call, without the prefix.
     pub call_close: String,
     /// The name of the elements of a list.
     pub item: String,
@@ -29,7 +29,7 @@ pub struct ElementsBody {
 
 
 impl ElementsBody {
-    /// Whether a tag of that inside begins a call.
+    /// Whether a tag with that inside begins a call.
     fn opens_call(&self, name: &str) -> bool {
         name.starts_with(self.call.open.trim_start_matches('<'))
     }
@@ -47,8 +47,8 @@ impl ElementsBody {
 }
 
 const LONGEST_TAG: usize = 512;
-/// Elements lie in each other only so deep, since the way down to one is gone again for its type and its end.
-/// An opener further down is data; few readers of JSON would follow it.
+/// The maximum depth of elements, since the way down to one is walked again for its type and its end. An opener further
+/// down is data; few readers of JSON would follow it.
 const DEEPEST: usize = 128;
 
 /// Reads one call.
@@ -56,19 +56,19 @@ const DEEPEST: usize = 128;
 pub(in crate::dialect) struct ElementsReader {
     at: ElementsState,
     stack: Vec<ElementLevel>,
-    /// What the value that is open may still become.
+    /// Finds the types that the open value may still have.
     prober: TypeProber,
     /// How much of a held value is white space at its start, and how much holds no tag.
     seen: (usize, usize),
     was_odd: bool,
-    /// How many bytes in front are known to be data of the value, and what was seen behind a tag that may end it.
+    /// How many bytes in front are known to be data of the value, and the findings behind a tag that may end it.
     clear: usize,
     looked: ElementLookahead,
     /// Whether a value ended where its closer does not fit, or without one.
     has_unfit_end: bool,
 }
 
-/// What was seen behind a tag that may end a value: how many bytes from it on, and how many elements of the value's name
+/// The findings behind a tag that may end a value: how many bytes from it on, and how many elements of the value's name
 /// are open there.
 #[derive(Clone, Copy, Debug, Default)]
 struct ElementLookahead {
@@ -78,7 +78,7 @@ struct ElementLookahead {
     counts: bool,
 }
 
-/// How far is looked behind such a tag.
+/// The maximum distance looked behind such a tag.
 const LONGEST_LOOK: usize = 1 << 18;
 /// How often the rest of a text may be looked through.
 const MAX_LOOKS: u32 = 64;
@@ -404,7 +404,8 @@ impl ElementsReader {
         self.stack.last().is_some_and(|level| level.name == name)
     }
 
-    /// Whether what follows the closer of the open element is what the grammar has there. Nothing: more text is needed.
+    /// Whether the text behind the closer of the open element is what the grammar has there. `None`: more text is
+    /// needed.
     fn fits(&self, rest: &str, body: &ElementsBody, context: &BodyContext<'_>) -> Option<bool> {
         let is_last = context.is_last;
         let rest = rest.trim_ascii_start();
@@ -442,8 +443,8 @@ impl ElementsReader {
         }
     }
 
-    /// Looks for a closer that fits behind the tag at `at`, after as many closers as openers of what is quoted before it:
-    /// where it stands, if there is one. The outer nothing: more text is needed.
+    /// Looks for a closer that fits behind the tag at `at`, after as many closers as openers of quoted elements before
+    /// it. Returns its position, if there is one. The outer `None`: more text is needed.
     #[expect(clippy::option_option, reason = "what is not known yet and what is not there differ")]
     fn look_on(
         &mut self,
@@ -490,7 +491,7 @@ impl ElementsReader {
     }
 }
 
-/// How many bytes come before the next prefix, or before what may become one.
+/// Returns how many bytes come before the next prefix, or before the possible beginning of one.
 #[inline]
 fn run_len(text: &str, prefix: &str, is_last: bool) -> usize {
     let bytes = text.as_bytes();

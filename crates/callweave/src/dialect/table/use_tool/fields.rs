@@ -46,7 +46,7 @@ pub(in crate::dialect) struct FieldsReader {
     /// The closing tag of the field.
     closer: String,
     value: ValueReader,
-    /// What the field that is open may still become.
+    /// Finds the types that the open field may still have.
     prober: TypeProber,
     has_name: bool,
     /// How many fields have become arguments.

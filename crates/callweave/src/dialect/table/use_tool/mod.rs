@@ -9,7 +9,8 @@ pub(super) fn dialect() -> Dialect {
         arguments: ["args", "arguments", "parameters", "input"].map(str::to_owned).to_vec(),
         close: "</use_tool>".to_owned(),
     };
-    // The tool's own name as the tag, as Cline and Roo have it, alone or in what other dialects have around calls.
+    // The tool's own name as the tag, as Cline and Roo have it, alone or in the markers that other dialects have around
+    // calls.
     let children = || CallForm::new(CallBody::Children(ChildrenBody::default()));
     Dialect::new("use_tool")
         .form(CallForm::new(CallBody::Fields(body)).between("<use_tool", "</use_tool>"))
