@@ -36,15 +36,15 @@ use crate::json::{Inspected, JsonKind, Str, TapeLeaf, TapeNode};
 use crate::protocol::ProtocolFrame;
 use crate::weave::{BlockRun, GrowingBlock, Weave};
 
-/// So many shapes are kept: of text, of thoughts, of arguments, of what begins and ends them, and one to spare.
+/// The maximum number of shapes kept: of text, of reasoning, of arguments, of their starts and ends, and one to spare.
 const MAX_TEMPLATES: usize = 6;
 /// Longer frames say something new each time.
 const LONGEST: usize = 2048;
-/// So many holes a shape may have, and [`PinnedHoles`] name.
+/// The maximum number of holes of a shape, all of which [`PinnedHoles`] can name.
 const MAX_HOLES: usize = 8;
-/// So many values that nobody looked at may stand in a frame.
+/// The maximum number of uninspected values in a frame.
 const MAX_LEAVES: usize = 32;
-/// What is written around the data of most frames, beside their name, and by how much the next may be longer.
+/// The length written around the data of most frames, beside their name, and by how much the next may be longer.
 const FRAMING: usize = "event: \ndata: \n\n".len() + 24;
 /// After so many frames that were compared and taught nothing, most are not compared any more.
 const PATIENCE: u32 = 8;
@@ -66,7 +66,7 @@ pub(crate) struct FrameTemplates {
     stride: Option<FastRun>,
     /// The last frame that was read in full.
     before: Option<PreviousFrame>,
-    /// What the frame that is being read resembles.
+    /// The shapes that the frame being read resembles.
     likes: TemplateCandidates,
     /// How many frames in a row were compared and taught nothing.
     vain: u32,
@@ -83,7 +83,7 @@ struct FastRun {
     alone: Option<(usize, usize)>,
 }
 
-/// What a frame may be compared with.
+/// The shapes and frame that a frame may be compared with.
 #[derive(Clone, Copy, Default)]
 struct TemplateCandidates {
     /// A bit for each shape.
@@ -105,7 +105,7 @@ struct PreviousFrame {
 
 /// A frame that is known but for what stands in its holes.
 struct FrameTemplate {
-    /// What the framing calls such frames.
+    /// The event name of such frames in the framing.
     event: Option<String>,
     /// The frame that it was learned from, within what the framing writes around the data, once that is known.
     text: Vec<u8>,
@@ -123,7 +123,7 @@ struct FrameTemplate {
     place: Option<u8>,
 }
 
-/// What all frames of a shape have in common, as far as it is looked at before they are read. They are short.
+/// The features that all frames of a shape share, as far as they are looked at before reading. They are short.
 #[derive(Clone, Copy, Default)]
 struct TemplateSkeleton {
     /// How many values and keys there are in the data.
@@ -295,8 +295,8 @@ impl FrameTemplate {
         }
     }
 
-    /// Takes all frames of this shape that these bytes begin with: see [`FrameTemplates::run`]. Apart, for those with several holes,
-    /// so that the others have the registers.
+    /// Takes all frames of this shape that these bytes begin with: see [`FrameTemplates::run`]. It stands apart for
+    /// shapes with several holes, which leaves the registers to the others.
     #[inline(never)]
     fn run(
         &self,
@@ -650,7 +650,7 @@ impl FrameTemplates {
         }
         let Some(casts) = recorder.finish(&holes, place) else { return false };
         let growth = AppendPattern::of(&casts, &holes, place.map(|(hole, _)| hole));
-        // What is no longer compared has memory for it.
+        // A frame that is no longer compared lends its memory.
         let before = self.before.take_if(|_| at.is_none()).unwrap_or_default();
         let (mut text, mut event) = (before.text.into_bytes(), before.event);
         text.clear();
@@ -778,8 +778,8 @@ fn possible_holes<'r>(
     Some(&room[..count])
 }
 
-/// The one text or number that nobody looked at in which a frame differs from another, if it differs in nothing else:
-/// what most shapes are made of, found without a look at the others.
+/// The one uninspected text or number in which a frame differs from another, if it differs in nothing else: most shapes
+/// are made of that, and it is found without a look at the others.
 fn only_hole(value: TapeNode<'_>, data: &str, other: &str) -> Option<FrameHole> {
     let (own, other) = (data.as_bytes(), other.as_bytes());
     let most = own.len().min(other.len());
@@ -788,7 +788,7 @@ fn only_hole(value: TapeNode<'_>, data: &str, other: &str) -> Option<FrameHole> 
     let TapeLeaf { note, kind, start, end, seen } = value.leaf_around(before, own.len() - after)?;
     let kind = if kind == JsonKind::Number { HoleKind::Number } else { HoleKind::Text };
     let hole = FrameHole::new(start, end, kind);
-    // What is the same as another cannot change alone.
+    // A value that equals another cannot change alone.
     let is_alone = seen == Inspected::Kind && !value.has_same(note);
     let is_apt = is_alone && start < end && before + after < own.len().max(other.len());
     let length = fit(own, 0, &[hole], other, &mut [HoleSpan::default(); 1])?;
@@ -804,8 +804,8 @@ struct FrameDifference {
 }
 
 impl FrameDifference {
-    /// Those of `all` holes of a frame in which another frame differs, or which that one's shape has already. None if the
-    /// other differs elsewhere or in too much.
+    /// The ones of `all` holes of a frame in which another frame differs, or which that one's shape has already. None
+    /// if the other differs elsewhere or in too much.
     fn of(all: &[FrameHole], data: &str, other: &[u8], shape: Option<&FrameTemplate>) -> Option<Self> {
         let mut pieces = [HoleSpan::default(); MAX_LEAVES];
         let length = fit(data.as_bytes(), 0, all, other, &mut pieces)?;
@@ -822,7 +822,7 @@ impl FrameDifference {
             has_more |= differs && !is_known;
             is_hole[at] = is_known || differs;
         }
-        // What is the same as a hole is a hole, too.
+        // A value that equals a hole is a hole, too.
         let mut renamed = [0; MAX_LEAVES];
         let mut holes: Vec<FrameHole> = Vec::with_capacity(2);
         for (at, hole) in all.iter().enumerate() {

@@ -34,7 +34,7 @@ pub(super) struct FragmentTemplates {
     fixed: String,
 }
 
-/// Those parts of which frames of a shape may consist.
+/// The kinds of fragments that frames of a shape may consist of.
 enum TemplateKind {
     Start {
         id: Option<TemplateText>,
@@ -135,13 +135,13 @@ pub(super) struct AppendPattern {
 }
 
 impl AppendPattern {
-    /// What all of the casts amount to where the quiet ones are no news, if it is that. The number of a place, if there is a
-    /// hole for it, stands in that one.
+    /// The growth that all of the casts amount to where the steady ones change nothing, if it is that. The number of a
+    /// block key, if there is a hole for it, stands in that one.
     pub(super) fn of(casts: &FragmentTemplates, holes: &[FrameHole], place: Option<usize>) -> Option<Self> {
         let casts = &casts.list;
         let mut loud = casts.iter().enumerate().filter(|(_, cast)| !cast.is_steady);
         let (Some((own, cast)), None) = (loud.next(), loud.next()) else { return None };
-        // What is said of a block must be said of this one, and not of the next.
+        // A field of a block must belong to this block, and not to the next.
         let is_of_it = |(at, other): (usize, &FragmentTemplate)| match other.level() {
             Some(ExtraScope::Next) => other.choice == cast.choice && at < own,
             Some(ExtraScope::Block) => {
@@ -169,7 +169,7 @@ impl AppendPattern {
         // Another place is another block.
         let ties = place.filter(|_| cast.is_placed()).map_or(ties, |hole| ties.and(hole));
         let is_text = |at: usize| hole.is_some_and(|hole| usize::from(hole) == at);
-        // What is the same as another, or the text itself, cannot stay while that changes.
+        // A hole that equals another, or the text itself, cannot stay while that changes.
         let is_free = |(at, own): (usize, &FrameHole)| match own.kind {
             HoleKind::SameAs(other) => !ties.has(at) && !ties.has(other.into()),
             _ => !ties.has(at) || !is_text(at),
@@ -195,7 +195,7 @@ impl AppendPattern {
 enum TemplateText {
     /// The same in every frame: where it stands in [`FragmentTemplates::fixed`].
     Fixed { start: u16, end: u16, is_escaped: bool },
-    /// What stands in that hole.
+    /// The text of that hole.
     Hole(u8),
     /// A piece of the frame with holes in it: where it stood in the data that the shape was learned from.
     Around { start: u16, end: u16, is_escaped: bool },
@@ -265,14 +265,14 @@ fn keep(text: &str, is_escaped: bool, fixed: &mut String) -> Option<TemplateText
 }
 
 impl<'f> KnownFrame<'f, 'f> {
-    /// What stands where that range of the data stood in the frame that the shape was learned from.
+    /// The text at the position of that range in the frame that the shape was learned from.
     fn around(&self, range: Range<usize>) -> &'f str {
         let moved = |at: usize, is_before: fn(&FrameHole, usize) -> bool| {
             let holes = self.shape.holes.iter().zip(self.pieces);
             let before = holes.take_while(|(hole, _)| is_before(hole, at));
             before.fold(self.from + at, |at, (hole, own)| at + own.len() - (hole.end() - hole.start()))
         };
-        // What comes to stand right behind the piece is no part of it.
+        // A hole that begins right behind the piece is no part of it.
         let start = moved(range.start, |hole, at| hole.end() <= at);
         let end = moved(range.end, |hole, at| hole.start() < at);
         // Checked when it was fitted: neither bound stands inside a character.
@@ -394,7 +394,7 @@ impl FragmentTemplate {
         matches!(self.level(), Some(ExtraScope::Block | ExtraScope::Next))
     }
 
-    /// What it is about that only the protocol knows.
+    /// The scope of an extra field.
     fn level(&self) -> Option<ExtraScope> {
         match &self.part {
             TemplateKind::Foreign { level, .. } => Some(*level),
@@ -479,7 +479,7 @@ impl<'d> TemplateRecorder<'d> {
         Some(casts)
     }
 
-    /// What stands in the frame is settled when its holes are known.
+    /// Texts of the frame are resolved when its holes are known.
     fn str(&mut self, text: Str<'_>) -> Option<TemplateText> {
         let written = text.written();
         let is_escaped = matches!(text, Str::Escaped(_));

@@ -64,16 +64,16 @@ impl PinnedHoles {
     }
 }
 
-/// What may stand in a hole.
+/// The text that may stand in a hole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum HoleKind {
     /// The contents of a string, which are not empty.
     Text,
     /// A number.
     Number,
-    /// The number of a place.
+    /// A number of a block key.
     Place,
-    /// What stands in the hole of that number, which comes before.
+    /// The same text as in the hole of that number, which comes before.
     SameAs(u8),
     /// Spaces, or nothing.
     Blank,

@@ -1,14 +1,14 @@
-//! Which framing a stream has, told from its first bytes.
+//! Detection of a stream's framing from its first bytes.
 //!
 //! A byte order mark and white space are passed over; then the first bytes decide:
 //! - a field name of SSE with its colon, or the colon of a comment: SSE;
-//! - `{`: lines if the first line is one whole value and ends, else values (a whole body, laid out or
-//!   not, or values in a row);
-//! - zero, with which no text begins: an AWS event stream, whose splitter tells any damage;
-//! - anything else, `[` too: values, whose splitter also takes plain text. But text that is not HTML may be
-//!   what a proxy put before an event stream: it is a frame of its own if a line soon begins with a field of SSE.
+//! - `{`: lines if the first line is one complete value and ends, else values (a complete body, laid out or not, or
+//!   values in a row);
+//! - zero, with which no text begins: an AWS event stream, whose splitter reports any damage;
+//! - anything else, `[` too: values, whose splitter also takes plain text. But text that is not HTML may have been put
+//!   before an event stream by a proxy: it is a frame of its own if a line soon begins with a field of SSE.
 //!
-//! Only what has not decided yet is held.
+//! Only bytes that have not decided yet are held.
 
 use std::mem;
 
@@ -24,7 +24,7 @@ const FIELDS: [&[u8]; 2] = [b"data:", b"event:"];
 
 #[derive(Debug, Default)]
 pub(super) struct FramingDetector {
-    /// What has come since the white space and has not decided.
+    /// The bytes since the white space, which have not decided the framing.
     held: Vec<u8>,
     /// Where in the stream `held` begins.
     offset: u64,
@@ -34,10 +34,10 @@ pub(super) struct FramingDetector {
     line: usize,
 }
 
-/// So much text may stand before an event stream.
+/// The maximum length of text before an event stream.
 const MAX_TEXT: usize = 16 << 10;
 
-/// What was read of an object that begins a stream, all of it in one line.
+/// The part read of an object that begins a stream, all of it in one line.
 #[derive(Debug)]
 pub(super) struct FirstObject {
     /// How many of its bytes.
@@ -69,7 +69,7 @@ impl FramingDetector {
         framing.map(|framing| (framing, &[][..]))
     }
 
-    /// What is held, and where in the stream it or what comes next begins.
+    /// The held bytes, and the offset in the stream of them or of the next bytes.
     pub(super) fn take_held(&mut self) -> (Vec<u8>, u64) {
         (mem::take(&mut self.held), self.offset)
     }

@@ -64,7 +64,7 @@ enum LineInFrame {
 
 #[derive(Clone, Copy, Debug)]
 enum ValueState {
-    /// So many bytes of a byte order mark have come.
+    /// The number of bytes of a byte order mark that have come.
     Mark(usize),
     /// Between frames.
     Between,

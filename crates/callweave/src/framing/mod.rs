@@ -66,7 +66,7 @@ pub struct Frame<'a> {
     pub is_lossy: bool,
 }
 
-/// What the framing itself says about a frame.
+/// The kind of a frame, by the framing itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum FrameKind {
     /// An ordinary frame.
@@ -545,7 +545,7 @@ mod tests {
                 }
             }
         }
-        // What is no character however it goes on is damage.
+        // Bytes that no continuation makes a character are damage.
         assert_eq!(without_cut_character(b"a\xff"), b"a\xff");
         assert_eq!(without_cut_character(b"a\xa9\xa9\xa9\xa9"), b"a\xa9\xa9\xa9\xa9");
         assert_eq!(without_cut_character("aé".as_bytes()), "aé".as_bytes());

@@ -19,7 +19,7 @@ pub(super) struct BracketNesting {
     is_escaped: bool,
 }
 
-/// What stands where the reading stopped, after so many bytes.
+/// The reason why reading stopped, with the number of bytes read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NestingStop {
     /// The end of the value.
@@ -40,7 +40,7 @@ enum NestingStep<'b> {
     Few(&'b [u8]),
 }
 
-/// So many lanes of a string are looked at before the rest of it is searched: only there does a search pay.
+/// The maximum number of lanes of a string looked at before the rest is searched: a search pays only in long strings.
 const SHORT: usize = 8;
 
 impl BracketNesting {
@@ -220,7 +220,7 @@ fn is_begin_of_line(bytes: &[u8], place: usize) -> bool {
 mod tests {
     use super::*;
 
-    /// What is looked for, what comes close to it, and what fills the words between.
+    /// The texts searched for, near misses, and filler between them.
     const PIECES: [&str; 20] = [
         "{",
         "}",

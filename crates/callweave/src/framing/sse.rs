@@ -57,7 +57,7 @@ pub struct SseFramer {
     data: KeptField,
     name: KeptField,
     id: KeptField,
-    /// What came after the data: of this event if a blank line follows, of the next if more data does.
+    /// The fields that came after the data: of this event if a blank line follows, of the next if more data does.
     later_name: KeptField,
     later_id: KeptField,
     later_offset: Option<u64>,
@@ -67,15 +67,15 @@ pub struct SseFramer {
     stray_offset: u64,
 }
 
-/// So much is kept of lines without a field.
+/// The maximum number of bytes kept of lines without a field.
 const MAX_STRAY: usize = 16 << 10;
 
-/// Whether the data of the open event is one whole object; looked at only when more data comes.
+/// Whether the data of the open event is one complete object; looked at only when more data comes.
 #[derive(Debug, Default)]
 enum ObjectProbe {
     #[default]
     Unread,
-    /// So much was read, and it was not the end.
+    /// The number of bytes read, without reaching the end.
     Open(BracketNesting, usize),
     Other,
 }
@@ -407,7 +407,7 @@ impl SseFramer {
         self.dispatch(fresh, sink);
     }
 
-    /// What came after the data belongs to the event that is open now.
+    /// Moves the fields that came after the data to the event that is open now.
     fn promote_later(&mut self, fresh: &mut BorrowedFields<'_>) {
         for (later, kept_later, own, kept) in [
             (&mut fresh.later_name, &mut self.later_name, &mut fresh.name, &mut self.name),

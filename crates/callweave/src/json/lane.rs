@@ -1,7 +1,7 @@
 //! Looking at text sixteen bytes at a time.
 //!
-//! What is asked of a [`ByteLane`] is answered by a mask with one bit for each byte, the first lowest: a vector of the
-//! processor, where it has such, answers in a few instructions.
+//! A question to a [`ByteLane`] is answered by a mask with one bit for each byte, the first lowest: a vector unit of
+//! the processor, if there is one, answers in a few instructions.
 
 use wide::u8x16;
 

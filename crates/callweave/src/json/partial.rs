@@ -1,8 +1,8 @@
 //! The best value so far of a growing JSON text.
 //!
-//! In goes argument text as it comes, in any cut; at any moment [`PartialValue::value`] is the value of what
-//! has come, built in place: a delta costs what is new in it, however much there was before. A member
-//! whose value has not begun is not shown; what else of the unfinished is shown, [`UnfinishedValues`] says.
+//! Argument text is pushed as it comes, in pieces of any size; at any moment [`PartialValue::value`] is the value of
+//! the text so far, built in place: the cost of a delta depends on its own length, however much text came before. A
+//! member is shown once its value has begun; [`UnfinishedValues`] says which other unfinished parts are shown.
 //!
 //! ```
 //! use callweave::json::partial::{Growing, Partial};
@@ -68,14 +68,14 @@ pub enum UnfinishedValues {
 /// Something happened to the value at a path.
 #[derive(Clone, Copy, Debug)]
 pub struct ValueChange<'p> {
-    /// Where.
+    /// The path of the changed value.
     pub path: ValuePath<'p>,
-    /// What.
+    /// The change itself.
     pub change: ValueChangeKind<'p>,
 }
 
-/// What can happen to a value. Each is started once, may grow if it is a string or a number, and is
-/// completed once unless the text ends before.
+/// A change of a value. Each value is started once, may grow if it is a string or a number, and is completed once
+/// unless the text ends before.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum ValueChangeKind<'p> {
     /// It began.

@@ -32,11 +32,11 @@ pub enum ScanStatus {
     Open,
     /// The value is complete.
     Complete,
-    /// What came cannot be continued to a JSON value.
+    /// The text cannot be continued to a JSON value.
     Broken,
 }
 
-/// What can be open inside a JSON text besides containers.
+/// The tokens that can be open inside a JSON text, besides containers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ScanToken {
     /// The key of a member.
@@ -69,7 +69,7 @@ pub enum JsonContainer {
     Array,
 }
 
-/// Who is told what [`JsonScanner::push_to`] meets.
+/// The visitor of everything that [`JsonScanner::push_to`] meets.
 ///
 /// Offsets count in the text of the current push. Containers and tokens balance in a complete value,
 /// and nothing but [`text`](ScanVisitor::text) and [`escape`](ScanVisitor::escape) comes inside a token. Deeper than
@@ -119,10 +119,10 @@ pub struct JsonScanner {
     is_strict: bool,
 }
 
-/// What a step of the scan took, or where the text stopped it and what is to come then.
+/// The result of a step of the scan, or the place where the text stopped it and the state there.
 type ScanResult<T> = Result<T, (usize, ScanState)>;
 
-/// What comes next.
+/// The state of the scanner: the token expected next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ScanState {
     Start,
@@ -671,7 +671,7 @@ fn emit_text<V: ScanVisitor>(text: &str, from: usize, to: usize, visit: &mut V) 
     }
 }
 
-/// What the escapes of one letter stand for.
+/// The character that a one-letter escape stands for.
 #[inline]
 fn short_escape(letter: u8) -> Option<u16> {
     const UNITS: [u8; 256] = {

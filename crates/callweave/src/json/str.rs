@@ -142,7 +142,7 @@ fn unescape(text: &str, out: &mut String, surrogate: &mut PendingSurrogate) {
     let bytes = text.as_bytes();
     // Decoded, no text is longer.
     out.reserve(text.len());
-    // What is not copied yet begins at `from`, and has no backslash that counts before `at`.
+    // The text that is not copied yet begins at `from`, and has no backslash that counts before `at`.
     let (mut from, mut at) = (0, 0);
     loop {
         at = backslash_end(bytes, at);
@@ -151,7 +151,7 @@ fn unescape(text: &str, out: &mut String, surrogate: &mut PendingSurrogate) {
             out.push_str(&text[from..at]);
         }
         let plain = match bytes.get(at + 1) {
-            // What stands for itself is copied with what follows it.
+            // An escaped character that stands for itself is copied with the text behind it.
             Some(b'"' | b'\\' | b'/') => {
                 (from, at) = (at + 1, at + 2);
                 continue;
@@ -195,7 +195,7 @@ fn unescape(text: &str, out: &mut String, surrogate: &mut PendingSurrogate) {
     }
 }
 
-/// What the letter of a short escape stands for; zero for all others.
+/// The byte that the letter of a short escape stands for; zero for all others.
 const SHORT: [u8; 256] = {
     let mut table = [0; 256];
     let escapes = *b"\"\"\\\\//b\x08f\x0Cn\nr\rt\t";
@@ -405,7 +405,7 @@ mod tests {
                             .iter()
                             .all(|escape| escapes[..5].contains(escape) || !escape.contains('\\'));
                         assert!(!are_short || text.len() > 64 || short.is_some(), "{text}");
-                        // What is written by its number may be half of a pair, whose other half is yet to come.
+                        // A `\u` escape may be half of a pair, whose other half is yet to come.
                         assert!(!one.contains("\\u") || short.is_none(), "{text}");
                     }
                 }

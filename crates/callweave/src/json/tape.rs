@@ -33,7 +33,7 @@ use crate::error::{Error, ErrorKind, Result};
 /// Reusable notes about one JSON text.
 #[derive(Clone, Debug, Default)]
 pub struct Tape {
-    /// Those about the last text come first; what stands behind them is left of longer ones.
+    /// The entries of the last text come first; entries behind them are left over from longer texts.
     notes: Vec<TapeEntry>,
     /// The text of a value that was laid out.
     text: String,
@@ -111,7 +111,7 @@ impl CheckedText {
     }
 }
 
-/// What kind of value it is.
+/// The kind of a JSON value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum JsonKind {
     /// `{…}`
@@ -142,7 +142,7 @@ struct TapeEntry {
     sight: InspectionMark,
 }
 
-/// What a reader has looked at of a value: see [`Inspected`]. Atomic only so that nodes stay `Sync`.
+/// The part of a value that a reader has looked at: see [`Inspected`]. Atomic only so that nodes stay `Sync`.
 #[derive(Debug)]
 struct InspectionMark(AtomicU16);
 
@@ -279,22 +279,22 @@ fn too_many(values: usize) -> Error {
 
 const TOO_LONG: &str = "a JSON text is limited to 4 GiB";
 
-/// What a walk gives, or where it failed and why. Places are half words: then nothing that is added to them can
-/// overflow, and need not be checked for it.
+/// The result of a walk, or the place and reason of its failure. Places are half words: then nothing that is added to
+/// them can overflow, and need not be checked for it.
 type WalkResult<T> = std::result::Result<T, (u32, &'static str)>;
 
-/// Writes the notes about a text as it reads it, over those that are left of another one.
+/// Writes the entries of a text as it reads it, over the entries that are left of another one.
 ///
-/// What is mostly there is looked for first: white space is found where something else is missed, and room is made when
-/// there is none.
+/// The likely case is tested first: white space is looked for where another byte was expected and missed, and room is
+/// made when there is none.
 struct TapeWalker {
-    /// How far it got: to a value, or to the key of one.
+    /// The current position: at a value, or at the key of one.
     at: u32,
     /// How many notes are written.
     count: u32,
     /// The innermost open container.
     open: u32,
-    /// What closes it, or [`NO_CLOSER`].
+    /// The byte that closes it, or [`NO_CLOSER`].
     closer: u8,
     /// Whether some key has escapes.
     has_odd_keys: bool,
@@ -373,7 +373,7 @@ impl TapeWalker {
                 first = byte(bytes, at);
             }
             count += 1;
-            // What stands behind the value.
+            // The byte behind the value.
             let mut next;
             loop {
                 if first == b'"' {
@@ -461,7 +461,7 @@ impl TapeWalker {
     }
 }
 
-/// What is looked at at once: a quote, two lanes behind it, and what may follow their end.
+/// The bytes looked at in one step: a quote, two lanes behind it, and what may follow their end.
 #[derive(Clone, Copy)]
 struct LaneWindow<'t>(&'t [u8; WINDOW]);
 
@@ -622,7 +622,7 @@ const FIRST: usize = 2 << 10;
 /// And of a text with a limit.
 const LIKELY: usize = 16 << 10;
 
-/// What stands at `at` does not go on: fine if it is the end and nothing is open.
+/// Ends the walk at `at`, where the text does not go on: fine if it is the end and nothing is open.
 #[cold]
 fn end(bytes: &[u8], at: u32, open: u32) -> WalkResult<TapeStop> {
     match (open, (at as usize) < bytes.len()) {
@@ -728,7 +728,7 @@ fn contents(bytes: &[u8], mut at: usize) -> std::result::Result<(usize, bool), (
             }
             let length = escape(bytes, at + place)?;
             has_escapes = true;
-            // What is escaped is no mark; it may stand in the next lane.
+            // An escaped byte is no mark; it may stand in the next lane.
             width = width.max(place + length);
             found &= u32::MAX << (place + length);
         }

@@ -1,10 +1,9 @@
 //! Looking at text eight bytes at a time.
 //!
-//! What is looked for is ASCII, so the high bit of each byte is free to mark it: subtracting sets the bit
-//! in those bytes that are found, exactly so up to the first, which is the only one that is asked for.
-//! Behind the end of the text stand zeros, which every search finds. What is mostly short is looked at
-//! without a loop, which stands apart for the rest: loops in the middle of the scanners would cost them
-//! their registers.
+//! The bytes searched for are ASCII, and the high bit of each byte is free to mark a hit: subtracting sets the bit in
+//! the bytes that are found. The marks are exact up to the first, which is the only one that is asked for.
+//! Behind the end of the text stand zeros, which every search finds. Short texts are searched without a loop; the loop
+//! for the rest stands apart, because loops in the middle of the scanners would cost them their registers.
 
 use super::lane::{self, ByteLane, WIDTH};
 
@@ -14,7 +13,7 @@ const HIGHS: u64 = ONES << 7;
 /// The first quote, backslash or control character from `from` on, or the end.
 #[inline]
 pub(super) fn plain_end(bytes: &[u8], from: usize) -> usize {
-    // What follows an escape is often the end, or another escape.
+    // An escape is often followed by the end, or by another escape.
     if let None | Some(b'"' | b'\\') = bytes.get(from) {
         return from;
     }
@@ -72,7 +71,7 @@ fn long_ascii_end(bytes: &[u8], from: usize) -> Option<(usize, bool)> {
             match (bytes.get(at + place), bytes.get(at + place + 1)) {
                 (Some(b'"'), _) => return (at + place > from).then_some((at + place, has_escapes)),
                 (Some(b'\\'), Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't')) => {
-                    // What is escaped is no mark; it may stand in the next lane.
+                    // An escaped byte is no mark; it may stand in the next lane.
                     has_escapes = true;
                     width = width.max(place + 2);
                     found &= u32::MAX << (place + 2);
@@ -92,7 +91,7 @@ fn specials_and_wide(bytes: &[u8], from: usize) -> (u32, u32) {
     if let Some(lane) = ByteLane::at(bytes, from) {
         return (lane.specials(), lane.wide());
     }
-    // What stands before them is looked at, too, and left out.
+    // The bytes before them are looked at, too, and left out.
     match (ByteLane::last(bytes), (from + WIDTH).checked_sub(bytes.len())) {
         (Some(lane), Some(before @ 0..WIDTH)) => (lane.specials() >> before, lane.wide() >> before),
         _ => {

@@ -80,7 +80,7 @@ impl JsonWriter<'_> {
 /// [`CallBody::Foreign`](crate::event::CallBody::Foreign).
 #[derive(Clone, Debug, Default)]
 pub(crate) struct MemberPaths {
-    /// What was cleared stands last, for the memory it has: some are filled and cleared with every delta.
+    /// Cleared entries stand last and keep their memory: some are filled and cleared with every delta.
     entries: Vec<(String, String)>,
     count: usize,
 }

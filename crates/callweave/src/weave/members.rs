@@ -26,7 +26,7 @@ struct ExtraEntry {
     start: usize,
     path: &'static str,
     key: ExtraKey,
-    /// What the key was.
+    /// The hash of the key.
     digest: u64,
     value: Range<usize>,
 }

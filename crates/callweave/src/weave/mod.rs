@@ -51,13 +51,13 @@ pub struct Weave {
 /// A choice, what in it was annotated, the word and the annotation.
 type AnnotationKey = (u32, EventScope, [u64; 2]);
 
-/// What is known of the answer as a whole.
+/// The state of the response as a whole.
 #[derive(Clone, Default)]
 struct ResponseState {
     id: Option<NameState>,
     model: Option<NameState>,
     wire_type: SmolStr,
-    /// What came before the start was told.
+    /// The extra fields that came before the start was emitted.
     extra: PendingExtra,
     has_begun: bool,
     /// The turn whose steps are counted, and their sum. Few wires count so.
@@ -87,11 +87,11 @@ pub struct PendingCall<'a> {
     pub name: &'a str,
     /// The argument text so far, where that came before the name.
     pub arguments: &'a str,
-    /// Who runs it.
+    /// The kind of the call: it says who runs the tool.
     pub kind: CallKind,
 }
 
-/// What all choices share.
+/// The state that all choices share.
 #[derive(Clone, Default)]
 struct WeaveContext {
     /// The tools that were declared, whose names are known in full.
@@ -103,16 +103,16 @@ struct WeaveContext {
     items: u32,
     scratch: String,
     seen: SeenValues,
-    /// What the next fragment's item or block takes with it.
+    /// The extra fields for the item or block of the next fragment.
     next: PendingExtra,
-    /// What the next step says: an object that is not closed yet.
+    /// The details of the next step: an object that is not closed yet.
     details: String,
-    /// What hangs on the block that the next fragment tells whole.
+    /// The attachments of the block that the next fragment brings complete.
     hanging: Vec<(AttachmentKind, String, String)>,
 }
 
-/// What something is about, and what that is told of: of a block that is over nothing more is told, so late news
-/// of it has the scope of its item or choice.
+/// The target of an extra field, and the scope of its event: no more events are emitted for a block that is over, so
+/// late fields of it have the scope of its item or choice.
 #[derive(Clone, Copy)]
 struct ExtraTarget {
     owner: EventScope,
@@ -128,7 +128,7 @@ impl From<EventScope> for ExtraTarget {
 /// A longer delta is decoded in memory of its own, which else would be held as long as the stream is.
 const LONGEST_SCRATCH: usize = 1 << 14;
 
-/// So much memory is kept for the details of steps to come.
+/// The maximum capacity kept for the details of later steps.
 const LONGEST_DETAILS: usize = 512;
 
 impl WeaveContext {
@@ -203,7 +203,7 @@ impl WeaveContext {
 
     /// Where a member stands whose key was that.
     fn spot(&self, scope: EventScope, path: &'static str, key: u64) -> ValueSpot {
-        // What concerns the answer concerns it from every choice.
+        // A field of the response is the same from every choice.
         let choice = if scope == EventScope::Response { 0 } else { self.choice };
         ValueSpot { choice, scope, of: 0, path, key }
     }
@@ -256,7 +256,7 @@ impl WeaveContext {
         json
     }
 
-    /// What came next was known already, and so is what belongs to it.
+    /// Drops the pending fields and attachments: the next block was known already, and so are its fields.
     fn forget_next(&mut self) {
         self.next.clear();
         self.hanging.clear();
@@ -472,7 +472,7 @@ impl Weave {
             return self.late(&fragment.part, sink);
         }
         match fragment.part {
-            // What speaks of the answer, not of a choice, must not make one.
+            // A fragment about the response, not about a choice, must not make one.
             FragmentKind::Start { id, model, wire_type } => return self.start(id, model, wire_type, sink),
             FragmentKind::Rerouted { model } => return self.start(None, Some(model), "", sink),
             FragmentKind::Step { turn, counters, raw } => {
@@ -748,12 +748,12 @@ impl ResponseState {
             return !next.has_error && (has_other_id || next.has_content());
         }
         if self.ending.is_done {
-            // The same answer may be told once more, whole.
+            // The same response may come once more, complete.
             let is_retold = next.is_complete && (self.id.is_some() || next.id.is_some());
             return has_other_id || next.is_fresh || (next.has_content() && !is_retold) || next.has_error;
         }
-        // Content may follow a finish; under another id it is another's. Many answers begin with a choice that says only
-        // whose turn it is; the counts that follow an answer may speak of a choice, too.
+        // Content may follow a finish; under another id it belongs to another response. Many responses begin with a
+        // choice that holds only the role; the counts that follow a response may name a choice, too.
         let begins = next.has_content() || next.has_finish || next.has_choice && !next.has_usage;
         self.id.is_some() && has_other_id && !self.has_changing_id && begins
     }

@@ -1,4 +1,4 @@
-//! What stands without quotes: literals, numbers, names, patterns, calls, plain text.
+//! Values without quotes: literals, numbers, names, patterns, calls, plain text.
 
 use super::ahead::is_key_byte;
 use super::parser::{ContainerKind, ParseStep, ParserFrame, RepairParser};
@@ -391,8 +391,8 @@ fn literal_beginning_with(text: &str) -> Option<&'static str> {
     NAMES.iter().find(|(name, _)| name.starts_with(text)).map(|&(_, literal)| literal)
 }
 
-/// What makes `text` a number as JSON writes it, as (place, length, replacement); `None` if it is no
-/// number. Leading zeros are not taken away: such a text is a name, not a quantity.
+/// The changes that make `text` a number as JSON writes it, as (place, length, replacement); `None` if it is no number.
+/// Leading zeros are not taken away: such a text is a name, not a quantity.
 pub(super) fn number(text: &str) -> Option<Vec<(usize, usize, &'static str)>> {
     let bytes = text.as_bytes();
     let mut edits = Vec::new();

@@ -79,7 +79,7 @@ impl<'t> UnescapedText<'t> {
         let mut all = Vec::with_capacity(self.changes.len() + inner.len());
         let mut next = 0;
         for change in inner {
-            // What was decoded before the change stays; what lies inside it is replaced by it.
+            // Decoding changes before this change stay; the ones inside it are replaced by it.
             while next < self.changes.len() && self.places[next] <= change.at {
                 all.push(self.changes[next]);
                 next += 1;

@@ -61,7 +61,7 @@ pub fn repair(text: &str) -> RepairedJson<'_> {
     RepairOptions::new().repair(text)
 }
 
-/// What a repair may do.
+/// The changes that a repair may make.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RepairOptions {
     is_prefix: bool,
@@ -185,15 +185,15 @@ impl RepairOptions {
     }
 }
 
-/// What became of a text. See the [module](self).
+/// The outcome of repairing a text. See the [module](self).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RepairedJson<'a> {
-    /// What can be said about the document.
+    /// The verdict on the document.
     pub verdict: RepairVerdict,
-    /// Valid JSON: the input itself if it was valid, else the mended text. Empty if the verdict is
+    /// Valid JSON: the input itself if it was valid, else the repaired text. Empty if the verdict is
     /// [`RepairVerdict::Hopeless`], or [`RepairVerdict::Incomplete`] and closing was not asked for.
     pub text: Cow<'a, str>,
-    /// What was changed, in the order of the input. [`apply`] replays it.
+    /// The changes, in the order of the input. [`apply`] replays them.
     pub changes: Vec<RepairChange>,
     closed: Option<String>,
 }
@@ -223,7 +223,7 @@ impl RepairedJson<'_> {
     }
 }
 
-/// What can be said about a document.
+/// The verdict on a document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RepairVerdict {
     /// It is valid and untouched.
@@ -279,9 +279,9 @@ pub struct RepairChange {
     pub at: usize,
     /// The byte of the input before which it ends; equal to `at` where something was only added.
     pub end: usize,
-    /// What stands there instead.
+    /// The text that replaces it.
     pub replacement: &'static str,
-    /// What was done.
+    /// The kind of change.
     pub kind: RepairChangeKind,
 }
 
@@ -298,7 +298,7 @@ pub enum ChangeClass {
 
 macro_rules! change_kinds {
     ($($(#[doc = $doc:literal])+ $kind:ident $class:ident $label:literal,)+) => {
-        /// What a [`RepairChange`] did.
+        /// The kind of a [`RepairChange`].
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #[non_exhaustive]
         pub enum RepairChangeKind {
@@ -382,7 +382,7 @@ change_kinds! {
     Junk Guess "junk",
     /// Half a surrogate pair was replaced.
     Surrogate Guess "lone surrogate",
-    /// What was cut off in the middle was completed or left out.
+    /// A value truncated in the middle was completed or left out.
     Cut Guess "cut off",
 }
 

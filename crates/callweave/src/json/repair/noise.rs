@@ -1,4 +1,4 @@
-//! What stands between the tokens: white space of all sorts, comments, special tokens of models.
+//! Text between the tokens: white space of all sorts, comments, special tokens of models.
 
 use std::cell::Cell;
 
@@ -20,7 +20,7 @@ pub(super) struct NoisySource<'t> {
     matching_left: Cell<usize>,
 }
 
-/// What follows after white space and comments.
+/// The position behind white space and comments.
 #[derive(Clone, Copy)]
 pub(super) struct TextGap {
     pub(super) next: usize,
@@ -74,7 +74,7 @@ impl QuoteKind {
     }
 }
 
-/// What to do after a look at a byte.
+/// The next step after a look at a byte.
 enum SearchStep {
     Found,
     Nothing,

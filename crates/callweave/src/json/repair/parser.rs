@@ -1,7 +1,7 @@
 //! The tolerant parser: containers, and what may stand between their items.
 //!
-//! The parser never writes text. It walks over the input with an explicit stack and notes changes;
-//! whatever it does not mention stays as it was written.
+//! The parser never writes text. It walks over the input with an explicit stack and notes changes; the rest of the
+//! input stays as it was written.
 
 use super::noise::{NoisySource, may_be_noise};
 use super::{HopelessReason, RepairChange, RepairChangeKind, RepairOptions, encoded, strict};

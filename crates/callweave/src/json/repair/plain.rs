@@ -36,9 +36,9 @@ enum ScalarKind {
     Literal(&'static str),
 }
 
-/// What reading a value came to.
+/// The result of reading a value.
 enum ReadOutcome {
-    /// It takes a careful look.
+    /// The value needs the full parser.
     Nothing,
     /// It was read, and what follows is not here.
     Value,

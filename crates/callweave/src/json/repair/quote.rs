@@ -1,4 +1,4 @@
-//! What a quote inside a string is.
+//! The role of a quote inside a string.
 //!
 //! It ends the string only if what follows can follow a string in that place; else it belongs to the text
 //! and is escaped.
@@ -9,7 +9,7 @@ use super::noise::QuoteKind;
 use super::parser::{ContainerKind, RepairParser};
 use super::string::StringContext;
 
-/// What a quote inside a string is.
+/// The role of a quote inside a string.
 pub(super) enum QuoteRole {
     End,
     /// The end, together with the quote right after it, up to this place.
@@ -19,7 +19,7 @@ pub(super) enum QuoteRole {
     EndedAt(usize),
 }
 
-/// What is known about the string so far.
+/// The state of reading a string.
 pub(super) struct StringReading {
     pub(super) open: QuoteKind,
     pub(super) start: usize,
@@ -96,7 +96,7 @@ impl RepairParser<'_> {
         !reading.is_quoting && is_after_space
     }
 
-    /// What the quote from `at` to `end` is for the string that is being read.
+    /// Returns the role of the quote from `at` to `end` in the string that is being read.
     pub(super) fn role(
         &mut self,
         context: StringContext,

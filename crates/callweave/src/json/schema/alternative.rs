@@ -1,7 +1,7 @@
 //! The ways in which the schemas of one place can hold together, and which of them an object is.
 //!
-//! Whatever fits an object, as a value or as growing text, asks here: which alternatives there are, what each says of a
-//! member, and which are out. So there is one answer.
+//! All code that coerces an object, as a value or as growing text, asks here which alternatives there are, what each
+//! says of a member, and which are ruled out; there is one source for that.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
@@ -11,13 +11,13 @@ use super::budget::{BudgetSpent, StepBudget};
 use super::graph::{SchemaGraph, SchemaNode, SchemaNodeId};
 use super::scalar;
 
-/// So many alternatives are told apart. What groups say that would make more of them is left to validation.
+/// The maximum number of alternatives that are told apart. Groups that would make more of them are left to validation.
 const MAX_ALTERNATIVES: usize = 256;
-/// So many schemas hold together; what more of them say is left to validation.
+/// The maximum number of schemas that hold together; the rest of them are left to validation.
 const MAX_TOGETHER: usize = 128;
-/// So many schemas are looked at for the keys that they know; where there are more, every key may be known.
+/// The maximum number of schemas searched for the keys that they know; where there are more, every key may be known.
 const MAX_KNOWN: usize = 64;
-/// Alternatives of which more schemas are listed in all are not remembered.
+/// Alternatives that list more schemas than this in all are not remembered.
 const MAX_REMEMBERED: usize = 64;
 
 /// Schemas that hold together for an object, with one of each group of which one holds.
@@ -26,7 +26,7 @@ pub(super) struct ObjectAlternative {
     pub(super) ids: Vec<SchemaNodeId>,
     /// Schemas that may hold as well: they say which keys are known, and nothing else.
     known: Vec<SchemaNodeId>,
-    /// Those that are a choice of values.
+    /// The schemas that are a choice of values.
     pub(super) choices: Vec<SchemaNodeId>,
     /// Groups of which one holds, whichever, without any change: by the schema that has them, and their number there.
     pub(super) checks: Vec<(SchemaNodeId, usize)>,
@@ -34,7 +34,7 @@ pub(super) struct ObjectAlternative {
     open: VecDeque<(SchemaNodeId, usize)>,
 }
 
-/// What one alternative says of a member, by its key.
+/// The rules of one alternative for a member, by its key.
 #[derive(Clone, Debug)]
 pub(super) struct MemberRules {
     pub(super) schemas: Vec<SchemaNodeId>,
@@ -103,7 +103,7 @@ impl SchemaGraph {
             }
             _ => self.expanded(ids, fills),
         };
-        // What was looked at to find them.
+        // The number of schemas looked at to find them.
         let groups = |&id: &SchemaNodeId| 1 + self.node(id).any.iter().map(Vec::len).sum::<usize>();
         let listed =
             |it: &Arc<ObjectAlternative>| 1 + it.known.len() + it.ids.iter().map(groups).sum::<usize>();
@@ -192,7 +192,7 @@ impl SchemaGraph {
     }
 }
 
-/// What an alternative says about the members of an object.
+/// The rules of an alternative for the members of an object.
 #[derive(Clone, Copy)]
 pub(super) struct ObjectShape<'s> {
     graph: &'s SchemaGraph,
@@ -237,7 +237,7 @@ impl<'s> ObjectShape<'s> {
         schemas.iter().all(|&id| self.graph.node(id).types.allows_null())
     }
 
-    /// What is said of the member `key`.
+    /// Returns the rules for the member `key`.
     pub(super) fn rules(&self, key: &str, budget: &mut StepBudget) -> Result<MemberRules, BudgetSpent> {
         // Each key is looked for among the names, and one that is none of them in all spellings.
         let names = self.alternative.ids.len() + self.properties().count() / 8;

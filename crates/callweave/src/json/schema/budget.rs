@@ -27,12 +27,11 @@ pub struct StepBudget {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct BudgetSpent;
 
-/// So much text is one step.
+/// The number of bytes of text that count as one step.
 const TEXT_PER_STEP: usize = 64;
 
 impl StepBudget {
-    /// What one value gets where nobody says otherwise: a thousand times what calls of tools take, and a few hundredths
-    /// of a second.
+    /// The default budget of one value: a thousand times what tool calls take, and a few hundredths of a second.
     pub const STEPS: u64 = 250_000;
 
     /// A budget of so many steps.

@@ -16,16 +16,16 @@ use super::scalar::{self, SearchReach};
 use super::{CoerceOptions, CoercionChange, CoercionKind, MissingMembers, SchemaProblem, TypeSet};
 use crate::json::{Array, Number, Object, Value};
 
-/// What is deeper than this, in the value and in the schema together, is left as it is.
+/// The maximum depth of value and schema together; deeper values stay unchanged.
 const MAX_DEPTH: usize = 256;
-/// What it takes to try a schema on a value, in steps, for each schema that holds with it.
+/// The steps that trying a schema on a value takes, for each schema that holds with it.
 const TRY: usize = 4;
-/// How often a value is put into a container that was not written, one inside the other.
+/// The maximum number of containers that were not written and are put around a value, one inside the other.
 const MAX_ENCLOSED: usize = 4;
-/// What one problem costs: more than all changes that could avoid it.
+/// The cost of one problem: more than all changes that could avoid it.
 const PROBLEM: u32 = 10_000;
 
-/// One way to fit a value.
+/// One way to coerce a value.
 #[derive(Debug, Default)]
 pub(super) struct CoercionTrial {
     /// The value; nothing if it is as it was.
@@ -157,7 +157,7 @@ impl<'s> ValueCoercer<'s> {
     fn fit_best(&mut self, branches: &[SchemaNodeId], value: &Value) -> TrialResult {
         self.budget.spend_on(branches.len())?;
         let mut best: Option<CoercionTrial> = None;
-        // What takes the value as it is comes first, because it ends the search.
+        // Branches that take the value as it is come first, because they end the search.
         let takes = |branch: &&SchemaNodeId| self.graph.node(**branch).types.contains(TypeSet::of(value));
         let (likely, others): (Vec<&SchemaNodeId>, Vec<&SchemaNodeId>) = branches.iter().partition(takes);
         // Nothing else is made of an array that one of them takes, so that its parts need not wait for its end.
@@ -226,7 +226,7 @@ impl<'s> ValueCoercer<'s> {
             return self.convert(id, types, value);
         }
         match value {
-            // What a text turned out to be, since objects have come to their alternatives before.
+            // Only an object read from a text comes here: objects have come to their alternatives before.
             Value::Object(members) => self.fit_object(&[id], members, value),
             Value::Array(elements) => self.fit_elements(id, elements),
             _ => Ok(CoercionTrial::default()),
@@ -605,7 +605,7 @@ impl<'s> ValueCoercer<'s> {
         Ok(added)
     }
 
-    /// What stands in for a missing member, as the options allow.
+    /// The substitute for a missing member, as the options allow.
     fn stand_in(
         &mut self,
         schema: Option<SchemaNodeId>,
@@ -634,7 +634,7 @@ impl<'s> ValueCoercer<'s> {
         schema.is_some_and(|id| self.graph.together(id).any(|node| !node.properties.is_empty()))
     }
 
-    /// What the schema itself offers for a member: its default, its first choice, an empty container.
+    /// The value that the schema itself offers for a member: its default, its first choice, an empty container.
     fn inferred(&mut self, schema: SchemaNodeId, types: TypeSet) -> Result<Option<Value>, BudgetSpent> {
         let graph = self.graph;
         if let Some(default) = graph.together(schema).find_map(|node| node.default.as_ref()) {

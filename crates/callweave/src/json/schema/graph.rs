@@ -24,10 +24,10 @@ pub(super) struct SchemaGraph {
 /// One schema object, with its sub-schemas as edges.
 #[derive(Clone, Debug)]
 pub(super) struct SchemaNode {
-    /// What the node's own words allow.
+    /// The types that the node's own keywords allow.
     own: TypeSet,
     is_nullable: bool,
-    /// What the node allows all in all.
+    /// The types that the node allows in total.
     pub(super) types: TypeSet,
     /// The types whose values it takes as they are, whatever is in them.
     pub(super) takes: TypeSet,
@@ -46,8 +46,8 @@ pub(super) struct SchemaNode {
     pub(super) together: Vec<SchemaNodeId>,
     /// Groups of which one schema holds: `anyOf` and `oneOf`.
     pub(super) any: Vec<Vec<SchemaNodeId>>,
-    /// The ways in which it holds for objects, found when they are first needed: for those who fill in nothing, and for
-    /// those who do. See [`SchemaGraph::alternatives`].
+    /// The ways in which it holds for objects, found when they are first needed: without filling in missing members,
+    /// and with it. See [`SchemaGraph::alternatives`].
     pub(super) alternatives: [OnceLock<Vec<Arc<ObjectAlternative>>>; 2],
     pub(super) properties: Vec<(String, SchemaNodeId)>,
     pub(super) patterns: Vec<(KeyPattern, SchemaNodeId)>,
@@ -134,11 +134,11 @@ impl SchemaGraph {
     /// other way round.
     fn settle_kept(&mut self) {
         const PASSES: usize = 8;
-        // What each schema says with those that hold with it, alternatives aside.
+        // The types of each schema together with the schemas that hold with it, without alternatives.
         let own: Vec<(TypeSet, TypeSet)> = (0..self.nodes.len()).map(|id| self.own_kept(id)).collect();
         for _ in 0..PASSES {
             let mut has_changed = false;
-            // What the alternatives of each node say.
+            // The types that the alternatives of each node allow.
             let any: Vec<(TypeSet, TypeSet)> = self.nodes.iter().map(|node| self.any_kept(node)).collect();
             for id in (0..self.nodes.len()).rev() {
                 let node = &self.nodes[id];
@@ -426,8 +426,8 @@ impl<'v> GraphBuilder<'v> {
     }
 }
 
-/// What `type`, `enum` and `const` allow; without them, what the shape words are about: the standard
-/// lets `properties` alone allow a string, but nobody who writes them means that.
+/// The types that `type`, `enum` and `const` allow; without them, the types that the shape keywords are about: the
+/// standard lets `properties` alone allow a string, but nobody who writes them means that.
 fn own_types(words: &Object, values: Option<&[Value]>) -> TypeSet {
     let named = match words.get("type") {
         Some(Value::String(word)) => TypeSet::named(word),

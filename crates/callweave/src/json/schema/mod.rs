@@ -81,27 +81,27 @@ pub struct Schema {
     validator: validate::LazyCheck,
 }
 
-/// What became of a value.
+/// The outcome of coercing a value.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CoercedValue {
-    /// The value, as far as it could be fitted.
+    /// The value, coerced as far as possible.
     pub value: Value,
     /// Every change that was made, in the order of the outcome.
     pub changes: Vec<CoercionChange>,
-    /// What could not be fitted and stays as it was.
+    /// The problems that could not be coerced away; the values stay as they were.
     pub problems: Vec<SchemaProblem>,
 }
 
 /// One change of a value.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CoercionChange {
-    /// Where in the value as it was, like `$.items[2].name`.
+    /// The path in the value as it was, like `$.items[2].name`.
     pub path: String,
-    /// What was done.
+    /// The kind of change.
     pub kind: CoercionKind,
-    /// What stood there.
+    /// The value before the change.
     pub from: Value,
-    /// What stands there now.
+    /// The value after the change.
     pub to: Value,
 }
 
@@ -172,9 +172,9 @@ impl CoercionKind {
 /// Something that does not fit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SchemaProblem {
-    /// Where, like `$.items[2].name`.
+    /// The path of the value, like `$.items[2].name`.
     pub path: String,
-    /// What, in words, without the value itself.
+    /// The problem in words, without the value itself.
     pub detail: String,
 }
 
@@ -194,13 +194,13 @@ impl SchemaProblem {
 /// How to fit a value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CoerceOptions {
-    /// What becomes of members that are not there.
+    /// The treatment of members that are missing.
     pub missing: MissingMembers,
-    /// Whether a text is whole.
+    /// Whether a text is complete.
     pub extent: TextCompleteness,
 }
 
-/// What becomes of members that are not there.
+/// The treatment of members that are missing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum MissingMembers {
     /// They stay away; a required one is a problem.
@@ -324,7 +324,7 @@ impl Schema {
         read::read(&self.graph, text, options)
     }
 
-    /// What the schema says about the whole value.
+    /// The part of the schema that applies to the whole value.
     pub fn root(&self) -> SchemaPlace<'_> {
         let id = SchemaGraph::ROOT;
         SchemaPlace { graph: &self.graph, ids: vec![id], types: self.graph.node(id).types }
@@ -376,7 +376,7 @@ impl<'s> SchemaPlace<'s> {
     /// Where `next` leads from any schema that describes this place: what the schemas of one
     /// alternative say holds together, what alternatives say is allowed side by side.
     fn step(&self, next: impl Fn(&SchemaGraph, SchemaNodeId) -> Option<SchemaNodeId>) -> Option<Self> {
-        /// So many schemas and names are looked at; more of them only leave a type open.
+        /// The maximum number of schemas and names that are looked at; more of them only leave a type open.
         const MAX: usize = 4096;
         let mut looks = 0;
         let mut ids = Vec::new();

@@ -131,7 +131,7 @@ impl PatternReader<'_> {
         self.sequence()?;
         let mut ends = Vec::new();
         while self.rest.next_if_eq(&'|').is_some() {
-            // What is there already is moved behind a fork.
+            // The steps compiled so far move behind a fork.
             self.insert(start, PatternStep::Fork(start + 1, self.steps.len() + 2))?;
             ends.iter_mut().for_each(|end| *end += 1);
             ends.push(self.steps.len());
@@ -313,7 +313,7 @@ impl PatternReader<'_> {
         }
     }
 
-    /// What stands behind a backslash.
+    /// Reads the character class behind a backslash.
     fn escape(&mut self) -> Option<CharClass> {
         let letter = self.rest.next()?;
         let one = match letter {

@@ -8,9 +8,9 @@ use crate::json::partial::{PartialValue, UnfinishedValues};
 use crate::json::repair::{self, RepairVerdict};
 use crate::json::{ScanStatus, Value};
 
-/// How many pieces of a text are tried.
+/// The maximum number of pieces of a text that are tried.
 const MAX_PIECES: usize = 64;
-/// What it costs to take a text with JSON in it for the value; it has to fit, then.
+/// The cost of taking the JSON inside a text for the value; that JSON has to fit the schema.
 const TEXT_AROUND: u32 = 1000;
 
 pub(super) fn read(graph: &SchemaGraph, text: &str, options: CoerceOptions) -> CoercedValue {
@@ -55,7 +55,7 @@ fn begun(text: &str) -> Option<Value> {
     repair::RepairOptions::new().prefix().repair(text).closed()?.parse().ok()
 }
 
-/// What could be meant by a text, likeliest first, each with what it costs to believe so.
+/// The values that a text could mean, likeliest first, each with the cost of that reading.
 fn candidates(text: &str, extent: TextCompleteness) -> Vec<(Value, u32)> {
     let as_text = Value::String(text.to_owned());
     if let Ok(value) = text.parse::<Value>() {

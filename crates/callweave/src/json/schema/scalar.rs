@@ -41,7 +41,7 @@ pub(super) fn boolean(text: &str, reach: SearchReach) -> Option<bool> {
     said.all(|other| other == first).then_some(first)
 }
 
-/// What `number` says about truth: one and zero do, however many decimals they are written with.
+/// The boolean that `number` stands for: one and zero, however many decimals they are written with.
 pub(super) fn truth(number: &Number) -> Option<bool> {
     let written = number.as_str();
     let whole = match written.split_once('.') {
@@ -190,7 +190,7 @@ pub(super) fn choose<'g>(
 }
 
 impl NamedChoice<'_> {
-    /// What the choice may be called.
+    /// The names by which the choice may be written.
     fn names(&self) -> Vec<String> {
         let own = match self.value {
             Value::String(text) => Some(text.clone()),

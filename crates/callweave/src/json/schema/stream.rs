@@ -38,8 +38,9 @@ use crate::json::{JsonContainer, JsonLiteral, JsonScanner, ScanStatus, ScanToken
 /// - members whose key is no declared name but may mean one: they come at the end of their object, and so do members
 ///   that are filled in.
 ///
-/// What needs no change is given on byte for byte. Where the text is no JSON any more, where it ends early and where
-/// the [`StepBudget`] is spent, the rest is given on as it is. The result depends on the text alone, not on its pieces.
+/// Text that needs no change is passed on byte for byte. Where the text is no JSON any more, where it ends early and
+/// where the [`StepBudget`] is spent, the rest is passed on as it is. The result depends on the text alone, not on its
+/// pieces.
 ///
 /// ```
 /// use callweave::json::schema::{Budget, FitOptions, Schema, StreamCoercer};
@@ -87,9 +88,9 @@ struct CoercerState {
     is_late: bool,
     /// Whether several alternatives have schemas of their own for it.
     is_shared: bool,
-    /// What is known of an object of which no more can be given on before it is known which alternative it is.
+    /// The state of an object whose text waits until its alternative is known.
     undecided: UndecidedObject,
-    /// How often text that waited is gone through once more, one inside the other.
+    /// How many times text that waited is read again, one inside the other.
     again: usize,
     /// Whether the text that waited is no value, so that it passes as it is.
     is_unreadable: bool,
@@ -101,11 +102,11 @@ struct CoercerState {
     /// Whether something was told otherwise than it came.
     has_diverged: bool,
     changes: Vec<CoercionChange>,
-    /// What does not fit, for those who want to know.
+    /// The problems, if they are asked for.
     problems: Option<Vec<SchemaProblem>>,
 }
 
-/// What becomes of text.
+/// The treatment of a piece of text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum TextFate {
     /// It stands between values.
@@ -131,7 +132,7 @@ enum ValueKind {
     Literal(JsonLiteral),
 }
 
-/// What is done with a value that begins.
+/// The treatment of a value that begins.
 enum ValueDecision {
     Pass,
     /// Its members are looked at one by one, by these alternatives.
@@ -160,9 +161,9 @@ enum ContainerParts {
 
 #[derive(Clone, Debug, Default)]
 struct FlowingMembers {
-    /// Those that it may still be; all of them make the same of the members that came.
+    /// The alternatives that the object may still be; all of them coerce the members so far alike.
     alternatives: Vec<Arc<ObjectAlternative>>,
-    /// At which byte the object began.
+    /// The byte at which the object began.
     start: usize,
     /// The last key.
     key: String,
@@ -182,7 +183,7 @@ struct DelayedMember {
     text: String,
 }
 
-/// What stands before the value of a member: the comma, the key and the colon.
+/// The text before the value of a member: the comma, the key and the colon.
 #[derive(Clone, Debug, Default)]
 struct MemberLead {
     text: String,
@@ -190,9 +191,9 @@ struct MemberLead {
     key: Range<usize>,
 }
 
-/// So many containers flow one inside the other; the scanner tells keys as such a little longer.
+/// The maximum number of containers that are streamed one inside the other; the scanner reports keys a little deeper.
 const MAX_OPEN: usize = 96;
-/// So often is text that waited gone through once more, one inside the other; alternatives inside are held then.
+/// How many times text that waited is read again, one inside the other; alternatives deeper than that are held.
 const MAX_AGAIN: usize = 8;
 
 impl StreamCoercer {
@@ -274,7 +275,7 @@ impl StreamCoercer {
         walk.give_up();
     }
 
-    /// What was changed so far.
+    /// The changes made so far.
     pub fn changes(&self) -> &[CoercionChange] {
         &self.state.changes
     }
@@ -289,7 +290,7 @@ impl StreamCoercer {
         self.state.has_diverged
     }
 
-    /// What is left of the budget.
+    /// The remaining budget.
     pub(crate) fn budget(&self) -> &StepBudget {
         &self.state.budget
     }
@@ -412,7 +413,7 @@ impl CoercerWalk<'_> {
         open.push(FlowingContainer { depth, parts });
     }
 
-    /// What is done with the value that begins.
+    /// Decides on the value that begins.
     fn decide(&mut self) -> Result<ValueDecision, BudgetSpent> {
         let graph = self.graph;
         let CoercerState { open, ids, .. } = &mut *self.state;
@@ -440,7 +441,7 @@ impl CoercerWalk<'_> {
         Ok(decision)
     }
 
-    /// What the schemas of the value say of it.
+    /// Decides on the value by its schemas.
     fn by_schemas(&mut self) -> Result<ValueDecision, BudgetSpent> {
         let CoercerState { ids, budget, open, kind, options, problems, again, .. } = &mut *self.state;
         let graph = self.graph;
@@ -850,7 +851,7 @@ impl ScanVisitor for CoercerWalk<'_> {
     }
 }
 
-/// What a key says that is written so.
+/// Returns the decoded key of its written form.
 fn read_key(written: &str) -> String {
     let plain = written.get(1..written.len().saturating_sub(1)).unwrap_or_default();
     if !plain.contains('\\') {

@@ -9,7 +9,7 @@ use super::{CoerceOptions, CoercionChange, Schema, SchemaProblem, StepBudget};
 use crate::error::{Error, ErrorKind, Result};
 use crate::json::{AsValue, Value, bounded};
 
-/// What to do with arguments that come with a schema.
+/// The treatment of arguments that come with a schema.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum SchemaPolicy {
     /// Nothing: they pass unseen.
@@ -23,14 +23,14 @@ pub enum SchemaPolicy {
     Reject,
 }
 
-/// What became of arguments under a [`SchemaPolicy`].
+/// The outcome of applying a [`SchemaPolicy`] to arguments.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ValidationOutcome {
     /// The arguments: as they were written, unless there are changes.
     pub value: Value,
     /// Every change that was made.
     pub changes: Vec<CoercionChange>,
-    /// What is wrong with the value.
+    /// The problems of the value.
     pub problems: Vec<SchemaProblem>,
     /// Whether it was too much work to look: nothing is known of the value, and it is as it was written.
     pub is_unchecked: bool,
@@ -79,7 +79,7 @@ fn standard(schema: &Value) -> Value {
                 {
                     choices.push(Value::Null);
                 }
-                // What stands under these words is data.
+                // The values of these keywords are data.
                 let is_data =
                     |word: &str| matches!(word, "enum" | "const" | "default" | "examples" | "example");
                 open.extend(words.iter_mut().filter(|(word, _)| !is_data(word)).map(|(_, value)| value));
@@ -97,7 +97,7 @@ impl std::fmt::Debug for LazyCheck {
 }
 
 impl Schema {
-    /// What is wrong with a value by the whole of JSON Schema; nothing if it is valid. At most 64 problems are told.
+    /// Returns the problems of a value by all of JSON Schema; none if it is valid. At most 64 problems are reported.
     ///
     /// Fails with [`ErrorKind::Invalid`] where the schema itself is not valid, and with [`ErrorKind::Limit`] where it
     /// is [too large](Schema::MAX_VALUES), or more work than a [`StepBudget`] allows: then nothing is known of the value.

@@ -17,7 +17,7 @@ pub(crate) enum Inspected {
     SameAs(u32),
     /// Besides that it is a number that fits an `i64`, and was passed on as the number of a place.
     Place,
-    /// What it says.
+    /// The value itself.
     All,
 }
 
@@ -97,7 +97,7 @@ impl<'t> TapeNode<'t> {
         &self.notes[self.at as usize]
     }
 
-    /// What finds it again: see [`TapeNode::marked`].
+    /// The mark that finds it again: see [`TapeNode::marked`].
     #[inline]
     pub(crate) fn mark(self) -> NodeMark {
         NodeMark(self.at)
@@ -109,7 +109,7 @@ impl<'t> TapeNode<'t> {
         mark.is_set().then_some(Self { at: mark.0, ..self })
     }
 
-    /// What kind of value it is.
+    /// The kind of the value.
     #[inline]
     pub fn kind(self) -> JsonKind {
         self.note().kind
@@ -202,7 +202,7 @@ impl<'t> TapeNode<'t> {
         let is_same = self.pass().is_some() && self.pass() == other.pass();
         if is_same {
             let (first, later) = if self.at < other.at { (self, other) } else { (other, self) };
-            // Who has looked at either has looked at both, and a third that is the same is so by the first.
+            // A reader that looked at either has looked at both, and a third that is the same is so by the first.
             match (first.note().sight.get(), later.note().sight.get(), u16::try_from(first.at)) {
                 (InspectionMark::UNSEEN, InspectionMark::UNSEEN, Ok(at)) if at < InspectionMark::PASSED => {
                     later.note().sight.set(at)
@@ -250,7 +250,7 @@ impl<'t> TapeNode<'t> {
         (0..self.notes.len() as u32).zip(self.notes).filter_map(move |(at, note)| {
             let own = note.sight.get();
             if own == InspectionMark::SEEN {
-                // Who looks at a list or an object looks at all that is in it.
+                // A reader that looks at a list or an object looks at all that is in it.
                 seen_until = seen_until.max(note.next);
             }
             let (start, end) = (note.start as usize, note.end as usize);

@@ -304,7 +304,7 @@ mod tests {
         assert_eq!(flat.inner.value, value);
         let untagged: UntaggedForm = serde_json::from_str(text).expect("untagged");
         assert_eq!(untagged, UntaggedForm::A { value });
-        // What was written survives the way out, whatever is around it.
+        // The written form survives serialization, whatever is around it.
         let spelled: Value = "1.50".parse().expect("JSON");
         for text in [
             serde_json::to_string(&TaggedForm::A { value: spelled.clone() }),

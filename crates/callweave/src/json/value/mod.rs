@@ -76,7 +76,7 @@ pub enum Value {
 #[derive(Default)]
 pub struct Array(Vec<Value>);
 
-/// What finds a value inside another: a key or an index. Not to be named elsewhere.
+/// A key or an index, which finds a value inside another. Not to be named elsewhere.
 pub trait ValueIndex: private::SealedIndex {
     /// The value there.
     fn of(self, value: &Value) -> Option<&Value>;
@@ -182,7 +182,7 @@ impl Value {
         })
     }
 
-    /// What a value of another type is in JSON.
+    /// Converts a value of another type to JSON.
     ///
     /// ```
     /// # use callweave::json::Value;
@@ -477,7 +477,7 @@ impl From<Number> for Value {
     }
 }
 
-/// What is no number is null.
+/// NaN and the infinities become null.
 impl From<f64> for Value {
     fn from(number: f64) -> Self {
         Number::from_f64(number).into()
@@ -511,7 +511,7 @@ impl From<&[Self]> for Value {
     }
 }
 
-/// What is missing is null.
+/// `None` becomes null.
 impl<V: Into<Self>> From<Option<V>> for Value {
     fn from(value: Option<V>) -> Self {
         value.map_or(Self::Null, Into::into)

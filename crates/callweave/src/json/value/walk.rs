@@ -1,4 +1,4 @@
-//! What goes through a whole value, without recursion: a hostile answer nests a hundred thousand lists.
+//! Walks through a whole value without recursion: a hostile response nests a hundred thousand lists.
 
 use std::fmt::{self, Write};
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher, Hash, Hasher};
@@ -130,7 +130,7 @@ impl Clone for Object {
     }
 }
 
-/// What the last step means for the next.
+/// The effect of the last step on the next.
 #[derive(Clone, Copy, PartialEq)]
 enum StepEffect {
     Nothing,
@@ -240,7 +240,7 @@ impl Value {
     }
 }
 
-/// What is still to be written of a value.
+/// The part of a value that is still to be written.
 enum UnwrittenRest {
     Array(vec::IntoIter<Value>),
     Object(vec::IntoIter<(String, Value)>),

@@ -50,7 +50,7 @@ impl SchemaCheck {
         CompiledSchema::new(schema).map(Self)
     }
 
-    /// What is wrong with a value that is no deeper than [`Value::MAX_DEPTH`].
+    /// Returns the problems of a value that is no deeper than [`Value::MAX_DEPTH`].
     pub(super) fn problems(
         &self,
         value: &Value,
@@ -247,7 +247,7 @@ impl<'c> CheckWalk<'c> {
         false
     }
 
-    /// What is wrong with a value itself by one word; in which words, only if they are told.
+    /// Returns the problem of a value itself by one keyword; its description only if problems are reported.
     fn problem(
         &mut self,
         word: &Keyword,
@@ -667,7 +667,7 @@ impl<'c> CheckWalk<'c> {
         let hasher = RandomState::new();
         let mut known: HashMap<u64, Vec<&Value>> = HashMap::new();
         for element in elements {
-            // What is known takes memory.
+            // The set of known elements takes memory.
             self.budget.spend(4)?;
             let hash = self.hash(&hasher, element)?;
             let alike = known.entry(hash).or_default();

@@ -36,7 +36,7 @@ pub(super) struct CheckNode {
     pub(super) resource: usize,
 }
 
-/// What a schema says, a word at a time.
+/// One keyword of a schema, as it is checked.
 #[derive(Debug)]
 pub(super) enum Keyword {
     /// `false`: nothing is valid.
@@ -98,7 +98,7 @@ pub(super) enum NumberBound {
     BelowMaximum,
 }
 
-/// What is counted, and whether it may be less or more.
+/// The number that a keyword limits, and whether it is a minimum or a maximum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CountKeyword {
     MinLength,
@@ -145,7 +145,7 @@ impl CompiledSchema {
         &self.nodes[id]
     }
 
-    /// What a name means in a document.
+    /// The schema that a dynamic name refers to in a document.
     pub(super) fn dynamic(&self, resource: usize, name: &str) -> Option<CheckNodeId> {
         // Few schemas have any.
         if self.dynamic.is_empty() { None } else { self.dynamic.get(&(resource, name.to_owned())).copied() }
@@ -197,10 +197,10 @@ impl<'v> CheckBuilder<'v> {
                 let node = self.node(schema, resource)?;
                 self.nodes.push(node);
             }
-            // What references lead to may not have been read yet.
+            // The targets of references may not have been read yet.
             let Some((id, at, reference)) = self.pending.pop() else { return Ok(()) };
             let resource = self.nodes[id].resource;
-            // One that leads nowhere does no harm where nobody follows it.
+            // A reference that leads nowhere does no harm where nobody follows it.
             let target = self.resolve(&reference, resource).unwrap_or(NOWHERE);
             match &mut self.nodes[id].words[at] {
                 Keyword::Reference(id) | Keyword::Dynamic { nearest: id, .. } => *id = target,
@@ -330,7 +330,7 @@ impl<'v> CheckBuilder<'v> {
         Ok(resource)
     }
 
-    /// What is said about a value itself.
+    /// Reads the keywords about a value itself.
     fn assertions(&self, words: &'v Object, found: &mut Vec<Keyword>) -> KeywordResult<()> {
         if let Some(written) = words.get("type") {
             let names: Vec<&str> = match written {
@@ -425,7 +425,7 @@ impl<'v> CheckBuilder<'v> {
         Ok(())
     }
 
-    /// What is said about the parts of a value.
+    /// Reads the keywords about the parts of a value.
     fn shape(&mut self, words: &'v Object, resource: usize, found: &mut Vec<Keyword>) -> KeywordResult<()> {
         let named = self.named(words, "properties", resource)?;
         let patterns = self.named(words, "patternProperties", resource)?;
@@ -462,7 +462,7 @@ impl<'v> CheckBuilder<'v> {
         Ok(())
     }
 
-    /// What other schemas say about the same value.
+    /// Reads the keywords that apply other schemas to the same value.
     fn alternatives(
         &mut self,
         words: &'v Object,

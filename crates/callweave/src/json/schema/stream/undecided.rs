@@ -50,7 +50,7 @@ impl CoercerState {
 }
 
 impl CoercerWalk<'_> {
-    /// What is done with a member because of its key, and by which schemas else.
+    /// Decides on a member by its key, or leaves the decision to the schemas found for it.
     pub(super) fn by_key(&mut self) -> Result<Option<ValueDecision>, BudgetSpent> {
         let is_null = self.state.kind == ValueKind::Literal(JsonLiteral::Null);
         let mut rules = self.rules()?;
@@ -70,7 +70,7 @@ impl CoercerWalk<'_> {
         Ok((rules.is_late || rules.is_excluded).then_some(ValueDecision::Hold))
     }
 
-    /// What every alternative says of the last key.
+    /// The rules of every alternative for the last key.
     fn rules(&mut self) -> Result<Vec<MemberRules>, BudgetSpent> {
         let CoercerState { open, budget, .. } = &mut *self.state;
         let Some(FlowingContainer { parts: ContainerParts::Members(members), .. }) = open.last() else {
@@ -80,7 +80,7 @@ impl CoercerWalk<'_> {
         members.alternatives.iter().map(Arc::as_ref).map(of).collect()
     }
 
-    /// What is done with a member of which several alternatives say something else.
+    /// Decides on a member for which several alternatives have different rules.
     fn by_several(&mut self, rules: &[MemberRules]) -> Result<ValueDecision, BudgetSpent> {
         let CoercerState { ids, budget, kind, is_shared, .. } = &mut *self.state;
         ids.extend(rules.iter().flat_map(|rules| &rules.schemas));
@@ -128,8 +128,8 @@ impl CoercerWalk<'_> {
         Ok(members.alternatives.len() < before)
     }
 
-    /// Nothing more of the innermost object is given on before it is known which alternative it is, from the member on
-    /// whose value begins with that byte; the text up to `at` was dealt with.
+    /// Holds back the innermost object until its alternative is known, from the member with the value that begins at
+    /// byte `value_from` on; the text up to `at` was dealt with.
     pub(super) fn wait(&mut self, value_from: usize, at: usize) {
         self.from = at;
         let from = value_from - self.state.lead.text.len();
