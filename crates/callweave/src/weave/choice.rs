@@ -45,7 +45,7 @@ pub(super) struct ChoiceState {
     running: Option<usize>,
     /// The call whose arguments are complete and that ends when something else arrives.
     complete: Option<usize>,
-    /// The block state that a fragment named last.
+    /// The block state of the latest fragment.
     last: Option<usize>,
     last_call: Option<usize>,
     items: ItemTable,

@@ -20,7 +20,7 @@ pub(super) struct IdentityEvidence<'e> {
     pub(super) by_id: Option<usize>,
     /// The call at the block key.
     pub(super) by_place: Option<usize>,
-    /// The last call that a fragment named, if it is open.
+    /// The call of the latest fragment, if it is open.
     pub(super) last_open: Option<usize>,
     /// Whether the call at the block key belongs to the item there, which is still open.
     pub(super) is_in_item: bool,
@@ -33,7 +33,7 @@ enum IdentityVerdict {
     ById,
     /// The call at the block key.
     ByPlace,
-    /// The last call that a fragment named.
+    /// The call of the latest fragment.
     Last,
     /// A call of its own.
     New,
@@ -41,7 +41,7 @@ enum IdentityVerdict {
 
 struct IdentityRule {
     verdict: IdentityVerdict,
-    /// Named by the tests.
+    /// The rule's name, for the tests.
     #[cfg_attr(not(test), expect(dead_code, reason = "documents the rule, and names it in the tests"))]
     reason: &'static str,
     applies: fn(&IdentityEvidence<'_>) -> bool,
@@ -232,19 +232,19 @@ impl IdentityEvidence<'_> {
         }
     }
 
-    /// Whether a complete call of the id is named again, and not at its own place.
+    /// Whether a complete call of the id is named again, and not at its own block key.
     fn names_complete_call(&self) -> bool {
         self.name.is_some()
             && self.by_place != self.by_id
             && self.known().is_some_and(BlockState::is_complete_call)
     }
 
-    /// Whether it is arguments alone, at a place where no call is.
+    /// Whether it is arguments alone, at a block key without a call.
     fn is_unannounced(&self) -> bool {
         self.piece.place.is_some() && self.id.is_none() && self.name.is_none()
     }
 
-    /// Whether the arguments go on with those of the call, or tell them again.
+    /// Whether the arguments continue the arguments of the call, or restate them.
     fn extends(&self, call: &BlockState) -> bool {
         match self.piece.arguments {
             None | Some(FragmentArguments::Leaf { .. } | FragmentArguments::Opening { .. }) => true,
@@ -272,7 +272,7 @@ mod tests {
     use crate::{Accumulator, Decoder, Message, Protocol};
 
     thread_local! {
-        /// The rule that is left out.
+        /// The removed rule.
         pub(super) static REMOVED: Cell<Option<&'static str>> = const { Cell::new(None) };
     }
 
@@ -303,7 +303,7 @@ mod tests {
         messages.take_all()
     }
 
-    /// A case, and who reads it; without a protocol it is loose fragments.
+    /// A case, and the protocol that reads it; without a protocol it is loose fragments.
     struct IdentityCase {
         folder: PathBuf,
         protocol: Option<&'static Protocol>,

@@ -26,19 +26,19 @@ pub(super) struct SeenValues {
 }
 
 impl SeenValues {
-    /// Makes room for so many more values at once.
+    /// Makes room for that number of further values at once.
     pub(super) fn reserve(&mut self, count: usize) {
         self.told.reserve(count);
     }
 
-    /// Remembers the value at a spot where nothing has been told.
+    /// Remembers the value at a position at which none has been emitted.
     pub(super) fn note(&mut self, spot: ValueSpot, value: &str) {
         let spot = spot.digest();
         debug_assert!(!self.told.contains(&spot), "something has been told there");
         self.told.append(spot, keyed_digest(value));
     }
 
-    /// Whether `value` is news at that spot; it is remembered.
+    /// Whether `value` is new at that position; it is remembered.
     pub(super) fn is_news(&mut self, spot: ValueSpot, value: &str) -> bool {
         let (spot, value) = (spot.digest(), keyed_digest(value));
         let at = match self.told.all().get(self.cursor) {
