@@ -77,7 +77,7 @@ impl JsonWriter<'_> {
 }
 
 /// Values by path, to be written as members of one object: keys joined by dots, a dot inside a key escaped, as in
-/// [`CallBody::Foreign`](crate::event::CallBody::Foreign).
+/// [`EventKind::Extra`](crate::event::EventKind::Extra).
 #[derive(Clone, Debug, Default)]
 pub(crate) struct MemberPaths {
     /// Cleared entries stand last and keep their memory: some are filled and cleared with every delta.

@@ -9,10 +9,10 @@ use super::bare::{literal, number};
 use super::encoded::UnescapedText;
 use super::noise::NoisySource;
 
-/// The longest words that are looked back at.
+/// The maximum length of words that are looked back at.
 const LONGEST_WORDS: usize = 64;
 
-/// The token before a place.
+/// The token before a position.
 #[derive(Clone, Copy)]
 enum TextBefore {
     /// Nothing, or text that is no token.

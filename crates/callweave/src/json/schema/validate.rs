@@ -1,4 +1,4 @@
-//! Full validation, and what follows from it.
+//! Full validation, and its consequences.
 
 use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
@@ -12,14 +12,14 @@ use crate::json::{AsValue, Value, bounded};
 /// The treatment of arguments that come with a schema.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum SchemaPolicy {
-    /// Nothing: they pass unseen.
+    /// None: they pass unchecked.
     Off,
-    /// Say what is wrong with them and let them pass.
+    /// Report the problems and let them pass.
     Validate,
-    /// Fit them, and say what is wrong with the result.
+    /// Coerce them, and report the problems of the result.
     #[default]
     Coerce,
-    /// Refuse them if anything is wrong with them as written.
+    /// Refuse them if they have any problem as written.
     Reject,
 }
 
@@ -32,11 +32,11 @@ pub struct ValidationOutcome {
     pub changes: Vec<CoercionChange>,
     /// The problems of the value.
     pub problems: Vec<SchemaProblem>,
-    /// Whether it was too much work to look: nothing is known of the value, and it is as it was written.
+    /// Whether the check took too much work: nothing is known of the value, and it is as it was written.
     pub is_unchecked: bool,
 }
 
-/// The schema as values are checked by it, read when it is first needed.
+/// The schema compiled for validation, read when it is first needed.
 #[derive(Clone)]
 pub(super) struct LazyCheck {
     schema: Arc<Value>,
@@ -56,8 +56,7 @@ impl LazyCheck {
     }
 }
 
-/// The schema in the words of JSON Schema: `nullable` of OpenAPI becomes a type, and types that are
-/// written in capitals are not.
+/// The schema in the keywords of JSON Schema: `nullable` of OpenAPI becomes a type, and types in capitals are lowered.
 fn standard(schema: &Value) -> Value {
     let mut schema = schema.clone();
     let mut open = vec![&mut schema];
@@ -101,7 +100,7 @@ impl Schema {
     ///
     /// Fails with [`ErrorKind::Invalid`] where the schema itself is not valid, and with [`ErrorKind::Limit`] where it
     /// is [too large](Schema::MAX_VALUES), or more work than a [`StepBudget`] allows: then nothing is known of the value.
-    /// Fractions, and what is compared with them, are judged by the float that is nearest.
+    /// Fractions, and numbers compared with them, are judged by the nearest float.
     pub fn validate(&self, value: &(impl AsValue + ?Sized)) -> Result<Vec<SchemaProblem>> {
         self.validate_within(value, &mut StepBudget::default())
     }

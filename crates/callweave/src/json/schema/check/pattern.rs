@@ -10,9 +10,9 @@ use serde_json::{Map, Value, json};
 use super::CheckStop;
 use crate::json::schema::StepBudget;
 
-/// A pattern that weighs more is not compiled.
+/// The maximum weight of a pattern: a heavier one is not compiled.
 const MAX_WEIGHT: u64 = 50_000;
-/// How many bytes a compiled pattern may take.
+/// The maximum number of bytes of a compiled pattern.
 const MAX_SIZE: usize = 4 << 20;
 /// The maximum number of backtracks in a text for a pattern with lookaround.
 const MAX_BACKTRACKS: usize = 2_000;
@@ -33,7 +33,7 @@ pub(super) struct LazyPattern {
 enum PatternState {
     /// Takes time by its weight and the length of the text.
     Linear(Validator),
-    /// Looks around or back, and gives up when it has gone back too often.
+    /// Has lookaround or back references, and gives up when it has backtracked too often.
     Backtracking(Validator),
 }
 
@@ -149,7 +149,7 @@ fn weight(pattern: &str) -> u64 {
     open.into_iter().fold(1, u64::saturating_add)
 }
 
-/// Words about the form of a text that drafts before 2019-09 demand: `format`, and how it encodes what it holds.
+/// Keywords about the form of a text that drafts before 2019-09 require: `format`, and the encoding of its content.
 #[derive(Debug)]
 pub(super) struct StringFormat {
     schema: Value,
