@@ -52,7 +52,7 @@ pub struct JsonValues {
 /// The beginning of a line inside a frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum LineInFrame {
-    /// It begins otherwise, or nobody asks.
+    /// It begins otherwise, or the beginning does not matter.
     #[default]
     Other,
     /// Its first byte is to come.

@@ -498,8 +498,8 @@ impl<'t> LaneWindow<'t> {
     }
 }
 
-/// The end of the whole number of a few digits that begins with `first`, and the byte behind it; none if it may be
-/// something else.
+/// The end of the integer of a few digits that begins with `first`, and the byte behind it; none if it may be something
+/// else.
 #[inline(always)]
 fn short_number(bytes: &[u8], at: u32, first: u8) -> Option<(u32, u8)> {
     if !first.is_ascii_digit() {

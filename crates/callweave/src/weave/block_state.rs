@@ -70,7 +70,7 @@ pub(super) struct CallState {
     is_cumulative: bool,
     /// The arguments as leaves, which few wires send.
     leaves: Option<Box<ArgumentLeaves>>,
-    /// How the call was announced, where the wire announces calls.
+    /// The announcement of the call, where the wire announces calls.
     pub(super) opening: Option<CallOpening>,
     pub(super) completion: BlockCompletion,
 }
@@ -291,7 +291,7 @@ impl BlockState {
         self.as_call().is_some_and(|call| call.id.as_deref() == id)
     }
 
-    /// Whether the arguments so far only hold the place of the real ones.
+    /// Whether the arguments so far are only a placeholder of the real ones.
     pub(super) fn is_placeholder(&self) -> bool {
         is_placeholder(self.told)
     }
@@ -702,7 +702,7 @@ fn is_placeholder(told: TextFingerprint) -> bool {
 /// The reason why a block ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum BlockCut {
-    /// The provider said so, or the next thing began.
+    /// The provider said so, or the next block or item began.
     No,
     /// The stream ended.
     ByEnd,

@@ -51,7 +51,7 @@ pub(super) struct ChoiceState {
     items: ItemTable,
     /// Calls that got the first piece of their name in this frame.
     named: Vec<usize>,
-    /// How many of the first of them have begun.
+    /// The number of the first of them that have begun.
     begun: usize,
     /// Calls that had it before: their name is settled if it does not grow in this frame.
     ripe: Vec<usize>,
@@ -441,7 +441,7 @@ impl ChoiceState {
         let is_equal = |at: &usize| self.states[*at].told() == print;
         let known = own().find(is_equal).or_else(|| own().find(goes_on));
         let known = known.or(exact.filter(|&at| self.states[at].has_text()));
-        // Of the parts of one sort, the next.
+        // The next of the parts of one sort.
         let next = || own().find(|&at| self.states[at].group == Some(place.group()));
         known
             .or_else(next)

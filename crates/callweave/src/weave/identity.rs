@@ -1,4 +1,4 @@
-//! Which call a fragment continues: the rules of identity, as one table for all protocols.
+//! The call that a fragment continues: the rules of identity, as one table for all protocols.
 //!
 //! A fragment is described by [`IdentityEvidence`]; the first of [`RULES`] that applies decides. Ids and block keys are
 //! aliases of each other once they were seen together. Each rule has a case under `tests/data/protocol` whose response

@@ -304,7 +304,7 @@ macro_rules! change_kinds {
         }
 
         impl RepairChangeKind {
-            /// The class of its risk.
+            /// The class of the change.
             pub fn class(self) -> ChangeClass {
                 match self {
                     $(Self::$kind => ChangeClass::$class,)+

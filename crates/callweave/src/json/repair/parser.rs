@@ -86,7 +86,7 @@ pub(super) struct ParserFrame {
 /// A comma between two items.
 #[derive(Clone, Copy, Debug)]
 enum CommaState {
-    /// It stands at this position of the text.
+    /// It is at this position of the text.
     Written(usize),
     /// It was added by the change of this number.
     Added(usize),

@@ -40,7 +40,7 @@ enum ScalarKind {
 enum ReadOutcome {
     /// The value needs the careful parser.
     Nothing,
-    /// It was read, and no plain key follows.
+    /// It was read, but no key behind it.
     Value,
     /// It was read, and a key follows.
     ValueBefore(PlainKey),

@@ -344,7 +344,7 @@ impl RepairParser<'_> {
         last.is_some_and(|(last, _)| matches!(self.source.bytes[last], b'}' | b']' | b')' | b'`'))
     }
 
-    /// The role of a typographic quote in a string that began with a plain one, where the string may end.
+    /// The position and length of a typographic quote that may end a string that began with a plain one.
     fn quote_of_another_kind(
         &self,
         context: StringContext,

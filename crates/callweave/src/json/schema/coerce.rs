@@ -160,7 +160,7 @@ impl<'s> ValueCoercer<'s> {
         // Branches that take the value as it is come first, because they end the search.
         let takes = |branch: &&SchemaNodeId| self.graph.node(**branch).types.contains(TypeSet::of(value));
         let (likely, others): (Vec<&SchemaNodeId>, Vec<&SchemaNodeId>) = branches.iter().partition(takes);
-        // An array that one of them takes is not converted, so that its elements need not wait for its end.
+        // An array that only one of them takes is coerced to that one, so that its elements need not wait for its end.
         if let ([only], true) = (&likely[..], value.is_array()) {
             return self.fit(**only, value);
         }

@@ -91,7 +91,7 @@ struct CoercerState {
     is_shared: bool,
     /// The state of an object whose text waits until its alternative is known.
     undecided: UndecidedObject,
-    /// How many times text that waited is read again, one inside the other.
+    /// The number of nested re-reads of text that waited.
     again: usize,
     /// Whether the text that waited is no value, so that it passes as it is.
     is_unreadable: bool,
@@ -110,7 +110,7 @@ struct CoercerState {
 /// The treatment of a piece of text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum TextFate {
-    /// It stands between values.
+    /// It is between values.
     Between,
     /// It is a key.
     Key,
@@ -194,7 +194,7 @@ struct MemberLead {
 
 /// The maximum number of containers that are streamed one inside the other; the scanner reports keys a little deeper.
 const MAX_OPEN: usize = 96;
-/// How many times text that waited is read again, one inside the other; alternatives deeper than that are held.
+/// The maximum number of nested re-reads of text that waited; alternatives deeper than that are held.
 const MAX_AGAIN: usize = 8;
 
 impl StreamCoercer {

@@ -56,7 +56,7 @@ impl LazyCheck {
     }
 }
 
-/// The schema in the keywords of JSON Schema: `nullable` of OpenAPI becomes a type, and types in capitals are lowered.
+/// The schema in the keywords of JSON Schema: `nullable` of OpenAPI becomes a type, and types in capitals become lower case.
 fn standard(schema: &Value) -> Value {
     let mut schema = schema.clone();
     let mut open = vec![&mut schema];

@@ -326,7 +326,7 @@ impl FromStr for Value {
     }
 }
 
-/// As a [`Value`] that must be an object.
+/// Reads a [`Value`] that must be an object.
 impl FromStr for Object {
     type Err = Error;
 
@@ -500,7 +500,7 @@ impl From<Object> for Value {
 impl<V: Into<Self>> From<Vec<V>> for Value {
     fn from(elements: Vec<V>) -> Self {
         let mut elements: Array = elements.into_iter().collect();
-        // They may stand in memory of the collection they were made of, which is larger.
+        // They may be in the memory of the collection they were made of, which is larger.
         elements.shrink_to_fit();
         Self::Array(elements)
     }

@@ -116,7 +116,7 @@ impl<'c> CheckWalk<'c> {
         })
     }
 
-    /// Works inside a schema. A schema that refers to itself for the same value restricts nothing.
+    /// Works inside a schema. A schema that leads back to itself for the same value is invalid.
     fn inside<T>(
         &mut self,
         id: CheckNodeId,
