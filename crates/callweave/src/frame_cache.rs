@@ -748,8 +748,8 @@ fn is_alike(other: &[u8], value: TapeNode<'_>, data: &[u8]) -> bool {
     value.leaf_at(after).is_some() || data.get(after..).is_some_and(|rest| rest.trim_ascii() == b"}")
 }
 
-/// The uninspected values of a frame, if there is room for them. Frames that are compared in vain mostly are so many
-/// times, and should cost no memory.
+/// The uninspected values of a frame, if there is room for them. Frames are often compared in vain, which should cost
+/// no memory.
 fn possible_holes<'r>(
     value: TapeNode<'_>,
     data: &str,
