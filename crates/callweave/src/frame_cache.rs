@@ -1,21 +1,21 @@
-//! The shape that frames of a stream share: what was read once need not be read again.
+//! Templates of the frames of a stream: parts that were read once need not be read again.
 //!
 //! Consecutive frames are the same bytes but for a few strings and numbers: the text of a delta, a sequence number,
 //! padding. Reading a frame is pure, and the [tape](crate::json::Tape) knows which values the protocol has looked at
 //! and which it only passed on or skipped. A [`FrameTemplate`] is a frame with *holes* in place of such values, and the
 //! fragments that it gave. A frame with the same bytes around the holes, and in each hole a value of the same kind,
-//! gives the same fragments with what stands in its holes: that follows from purity, nothing is guessed. The fold
-//! runs on the fragments either way.
+//! gives the same fragments with the contents of its holes: that follows from purity, nothing is guessed. The fold runs
+//! on the fragments either way.
 //!
-//! Which of the values that nobody looked at become holes is learned from two frames: those in which they differ.
-//! Where a frame does not fit, it is read in full, and the shape gets more holes if it can. The number of a block, which
-//! is passed on as its [place](crate::fragment::BlockKey::of), is a hole from the start: sooner or later it changes. Counts
-//! of tokens are looked at, but by nobody who looks at anything else: the object they stand in is [read
-//! again](crate::fragment::UsageReader), and no more.
+//! Two frames show which of the uninspected values become holes: the values in which they differ. Where a frame does
+//! not match, it is read in full, and the template gets more holes if it can. The number of a block, which is passed on
+//! as its [block key](crate::fragment::BlockKey::of), is a hole from the start: sooner or later it changes. Counts of
+//! tokens are inspected, but separately from everything else: only the object that holds them is [read
+//! again](crate::fragment::UsageReader).
 //!
-//! A shape also holds what the framing wrote around such a frame. So a run of frames that only grow one block is a
-//! loop over the bytes: compare, find the end of what stands in the holes, hand it to the block. Holes of which something
-//! else is told are [tied](AppendPattern::ties) in it: once they change, the run is over.
+//! A template also holds the bytes that the framing wrote around such a frame. A run of frames that only grow one block
+//! is therefore a loop over the bytes: compare, find the ends of the holes, hand the text to the block. Holes that
+//! other fragments use are [tied](AppendPattern::ties) in it: once they change, the run is over.
 
 mod cast;
 mod fit;
@@ -36,107 +36,108 @@ use crate::json::{Inspected, JsonKind, Str, TapeLeaf, TapeNode};
 use crate::protocol::ProtocolFrame;
 use crate::weave::{BlockRun, GrowingBlock, Weave};
 
-/// So many shapes are kept: of text, of thoughts, of arguments, of what begins and ends them, and one to spare.
+/// The maximum number of templates: of text, of reasoning, of arguments, of their starts and ends, and one to spare.
 const MAX_TEMPLATES: usize = 6;
-/// Longer frames say something new each time.
+/// The maximum length of a frame. Longer frames bring something new each time.
 const LONGEST: usize = 2048;
-/// So many holes a shape may have, and [`PinnedHoles`] name.
+/// The maximum number of holes of a template, all of which [`PinnedHoles`] can name.
 const MAX_HOLES: usize = 8;
-/// So many values that nobody looked at may stand in a frame.
+/// The maximum number of uninspected values in a frame.
 const MAX_LEAVES: usize = 32;
-/// What is written around the data of most frames, beside their name, and by how much the next may be longer.
+/// The length written around the data of most frames, beside their name, and by how much the next may be longer.
 const FRAMING: usize = "event: \ndata: \n\n".len() + 24;
-/// After so many frames that were compared and taught nothing, most are not compared any more.
+/// The number of frames compared in vain after which most are not compared any more.
 const PATIENCE: u32 = 8;
 
-/// The shapes of the frames of one stream. See the [module](self).
+/// The templates of the frames of one stream. See the [module](self).
 #[derive(Default)]
 pub(crate) struct FrameTemplates {
     known: Vec<FrameTemplate>,
-    /// The shape that the last frame had, if it had one.
+    /// The template of the last frame, if it had one.
     latest: Option<usize>,
-    /// Whether the one before it had the same, and held the same in the holes that are tied.
+    /// Whether the frame before it had the same template, and the same contents in the tied holes.
     is_again: bool,
-    /// Whether the last frame held what the one before held in the holes that are tied. Where they change with every
+    /// Whether the last frame had the same contents in the tied holes as the frame before. Where they change with every
     /// frame, there is no run.
     is_tied: bool,
-    /// The shape of the frame that the framing has just brought.
+    /// The template of the frame that the framing has just brought.
     brought: Option<usize>,
-    /// The run of frames that goes on, as long as nothing else has come.
+    /// The run of frames that continues, as long as nothing else has come.
     stride: Option<FastRun>,
     /// The last frame that was read in full.
     before: Option<PreviousFrame>,
-    /// What the frame that is being read resembles.
+    /// The templates that the frame being read resembles.
     likes: TemplateCandidates,
-    /// How many frames in a row were compared and taught nothing.
+    /// The number of frames in a row that were compared in vain.
     vain: u32,
-    /// How many more frames are not compared.
+    /// The number of further frames that are not compared.
     rest: u32,
 }
 
-/// Frames of one shape that only grow one block: see [`FrameTemplates::run`].
+/// Frames of one template that only grow one block: see [`FrameTemplates::run`].
 #[derive(Clone, Copy)]
 struct FastRun {
     shape: usize,
     block: GrowingBlock,
-    /// Where in the shape's text its only hole begins and ends, if it has but one and that is a text.
+    /// The start and end of the only hole in the template's text, if there is only one and it is a text.
     alone: Option<(usize, usize)>,
 }
 
-/// What a frame may be compared with.
+/// The templates and the frame that a frame may be compared with.
 #[derive(Clone, Copy, Default)]
 struct TemplateCandidates {
-    /// A bit for each shape.
+    /// A bit for each template.
     shapes: u8,
     /// Whether the frame before is like it.
     before: bool,
 }
 
-/// A frame that may turn out to have a shape.
+/// A frame that may become a template.
 #[derive(Default)]
 struct PreviousFrame {
-    /// How many values and keys there were in it.
+    /// The number of values and keys in it.
     size: usize,
-    /// The frame itself, if the one before it had as many: not before the third is anything recorded. Of what comes
-    /// twice only, nothing is known in time, and short streams would pay for it.
+    /// The frame itself, if the one before it had as many: nothing is recorded before the third. For frames that come
+    /// only twice a template would come too late, and short streams would pay for it.
     text: String,
     event: Option<String>,
 }
 
-/// A frame that is known but for what stands in its holes.
+/// A frame that is known but for the contents of its holes.
 struct FrameTemplate {
-    /// What the framing calls such frames.
+    /// The event name of such frames in the framing.
     event: Option<String>,
-    /// The frame that it was learned from, within what the framing writes around the data, once that is known.
+    /// The frame that it was learned from, within the bytes that the framing writes around the data, once they are
+    /// known.
     text: Vec<u8>,
-    /// Where the data stand in it.
+    /// The range of the data in it.
     data: Range<usize>,
     skeleton: TemplateSkeleton,
     is_placed: bool,
-    /// How many bytes the framing counts before it says that the frame begins.
+    /// The number of bytes from the first byte of the frame to the offset that the framing gives it.
     before: u64,
     holes: Vec<FrameHole>,
     casts: FragmentTemplates,
-    /// The only one of them that is news where the frame before had the same shape, if it is a piece of a text.
+    /// The only fragment that is new where the frame before had the same template, if it is a piece of a text.
     growth: Option<AppendPattern>,
-    /// The hole in which the number of a place stands, if it has one.
+    /// The hole of the number of a block key, if there is one.
     place: Option<u8>,
 }
 
-/// What all frames of a shape have in common, as far as it is looked at before they are read. They are short.
+/// The features that all frames of a template share, as far as they are looked at before reading. They are short.
 #[derive(Clone, Copy, Default)]
 struct TemplateSkeleton {
-    /// How many values and keys there are in the data.
+    /// The number of values and keys in the data.
     size: u16,
-    /// Where in the data the first value begins and ends that the reader has not looked at, and where the next begins;
-    /// the beginning, if there is none.
+    /// The start and end of the first uninspected value in the data, and the start of the next; the start of the data,
+    /// if there is none.
     lead: u16,
     first_end: u16,
     second: u16,
 }
 
 impl TemplateSkeleton {
-    /// That of a frame, and the number in it that was passed on as that of a place, if it is the only one.
+    /// The skeleton of a frame, and the number in it that was passed on as that of a block key, if it is the only one.
     fn of(value: TapeNode<'_>) -> (Self, Option<TapeLeaf>) {
         let (mut bounds, mut count) = ([0; 3], 0);
         let (mut place, mut places) = (None, 0);
@@ -156,14 +157,14 @@ impl TemplateSkeleton {
         (Self { size: value.size() as u16, lead, first_end, second }, place.filter(|_| places == 1))
     }
 
-    /// Whether data that begin as those of the shape do, which are `own`, go on so behind the first value.
+    /// Whether data that begin as the template's data `own` do also continue like them behind the first value.
     fn goes_on(self, own: &[u8], value: TapeNode<'_>, data: &[u8]) -> bool {
         let lead = self.lead.into();
         let between = &own[self.first_end.into()..self.second.into()];
         value.leaf_around(lead, lead).is_none_or(|leaf| data[leaf.end..].starts_with(between))
     }
 
-    /// Takes over that the first value, if it is the one that ends there, has another length.
+    /// Adjusts the skeleton to another length of the first value, if that is the one that ends there.
     fn stretch(&mut self, end: usize, moved: impl Fn(usize) -> usize) {
         if usize::from(self.first_end) == end {
             [self.first_end, self.second] = [self.first_end, self.second].map(|at| moved(at.into()) as u16);
@@ -171,38 +172,38 @@ impl TemplateSkeleton {
     }
 }
 
-/// Where the contents of the holes of a frame stand.
+/// The positions of the contents of a frame's holes.
 pub(crate) type HolePieces = [HoleSpan; MAX_HOLES];
 
-/// A frame that has a known shape.
+/// A frame with a known template.
 #[derive(Clone, Copy)]
 pub(crate) struct KnownFrame<'s, 'd> {
     shape: &'s FrameTemplate,
     /// The frame as it was written, or its data.
     frame: &'d [u8],
-    /// Where in it the data begin.
+    /// The offset in it at which the data begin.
     from: usize,
     pieces: &'s HolePieces,
-    /// Whether the frame before had the same shape: then much of it is no news.
+    /// Whether the frame before had the same template: then much of it is not new.
     is_repeat: bool,
     /// Whether the one before that had it, too.
     is_again: bool,
-    /// Which shape it is: see [`FrameTemplates::follow`].
+    /// The number of its template: see [`FrameTemplates::follow`].
     pub(crate) number: usize,
 }
 
 impl KnownFrame<'_, '_> {
-    /// How many bytes it has.
+    /// The number of its bytes.
     pub(crate) fn length(&self) -> usize {
         self.frame.len()
     }
 
-    /// Where it begins for the framing, if its first byte stands at that offset.
+    /// The offset that the framing gives it, if its first byte stands at that offset.
     pub(crate) fn offset(&self, first: u64) -> u64 {
         first + self.shape.before
     }
 
-    /// Has the fold take what the frame contains.
+    /// Pushes the contents of the frame to the fold.
     pub(crate) fn push_to(&self, weave: &mut Weave, offset: u64, sink: &mut EventSink<'_>) {
         if self.is_repeat
             && let Some(growth) = &self.shape.growth
@@ -216,7 +217,7 @@ impl KnownFrame<'_, '_> {
         weave.push(offset, |fragments| self.tell(fragments), sink);
     }
 
-    /// Whether it holds what is tied.
+    /// Whether the tied holes have the template's contents.
     fn holds(&self, ties: PinnedHoles) -> bool {
         self.shape.holes.iter().enumerate().filter(|(at, _)| ties.has(*at)).all(|(at, hole)| {
             let start = self.shape.data.start;
@@ -224,7 +225,7 @@ impl KnownFrame<'_, '_> {
         })
     }
 
-    /// Says what the frame contains.
+    /// Emits the fragments of the frame.
     fn tell(&self, sink: &mut FragmentSink<'_>) {
         let number = self.shape.place.map(|hole| self.pieces[usize::from(hole)].index(self.frame));
         for cast in self.shape.casts.iter() {
@@ -236,14 +237,14 @@ impl KnownFrame<'_, '_> {
 }
 
 impl FrameTemplate {
-    /// The length of the frame that these bytes begin with, if it has this shape and holds what is tied.
+    /// The length of the frame that these bytes begin with, if it matches this template and its tied holes.
     #[inline(always)]
     fn fit(&self, bytes: &[u8], ties: PinnedHoles, pieces: &mut HolePieces) -> Option<usize> {
         fit_tied(&self.text, self.data.start, &self.holes, ties, bytes, pieces)
     }
 
-    /// Has the tied holes hold what they hold in a frame that was told: with that, the next one is compared. Whether they
-    /// held it before.
+    /// Sets the contents of the tied holes to those of an emitted frame: the next one is compared with that. Returns
+    /// whether they had these contents before.
     fn tie(&mut self, frame: &[u8], pieces: &HolePieces) -> bool {
         let ties = self.growth.as_ref().map_or(PinnedHoles::NONE, |growth| growth.ties);
         let mut is_same = true;
@@ -257,14 +258,15 @@ impl FrameTemplate {
             match hole.kind {
                 HoleKind::Place => self.go_to(at, written, piece.index(frame)),
                 _ if own.len() == written.len() => own.copy_from_slice(written),
-                // All behind it would stand elsewhere. What grows so, such as a count, seldom stays the same.
+                // Everything behind it would move. A value that grows like this, such as a count, seldom stays the
+                // same.
                 _ => self.growth = None,
             }
         }
         is_same
     }
 
-    /// Takes over another number of the place: the next frames go on there.
+    /// Adopts another number of the block key: the next frames continue there.
     #[inline(never)]
     fn go_to(&mut self, hole: usize, written: &[u8], index: i64) {
         let (start, end) = (self.holes[hole].start(), self.holes[hole].end());
@@ -286,7 +288,7 @@ impl FrameTemplate {
         self.casts.stretch(moved);
     }
 
-    /// The text by which a frame of this shape grows a block.
+    /// The text by which a frame of this template grows a block.
     #[inline(always)]
     fn grown<'f>(&'f self, growth: &AppendPattern, frame: &'f [u8], pieces: &HolePieces) -> Str<'f> {
         match growth.hole {
@@ -295,8 +297,8 @@ impl FrameTemplate {
         }
     }
 
-    /// Takes all frames of this shape that these bytes begin with: see [`FrameTemplates::run`]. Apart, for those with several holes,
-    /// so that the others have the registers.
+    /// Takes all frames of this template that these bytes begin with: see [`FrameTemplates::run`]. It stands apart for
+    /// templates with several holes, which leaves the registers to the others.
     #[inline(never)]
     fn run(
         &self,
@@ -327,14 +329,14 @@ impl FrameTemplate {
         (frames, at)
     }
 
-    /// Itself, if its frames have but one text in them, and blanks behind it.
+    /// The padded form of the template, if its frames have only one text in them, and blanks behind it.
     fn padded(&self, growth: &AppendPattern) -> Option<PaddedTemplate<'_>> {
         let (text, padding) = (growth.hole?, growth.padding?);
         let [text, padding] = [text, padding].map(|hole| self.holes[usize::from(hole)]);
         PaddedTemplate::of(&self.text, self.data.start, text, padding)
     }
 
-    /// Takes over what the framing writes around the data of such frames.
+    /// Adopts the bytes that the framing writes around the data of such frames.
     fn place(&mut self, lead: &[u8], trail: &[u8], before: u64) {
         let is_same = self.is_placed
             && self.before == before
@@ -372,14 +374,14 @@ impl FrameTemplates {
         self.stride.is_some()
     }
 
-    /// Something else may come than what goes on with the run, and what is written around it is not what is written around
-    /// the frame that came before.
+    /// Ends the run: the next bytes may be something else, and the bytes around them need not be those around the frame
+    /// before.
     pub(crate) fn pause(&mut self) {
         self.stride = None;
         self.brought = None;
     }
 
-    /// A frame of that shape was told. Not before: what looks like one may not be all there yet.
+    /// Notes that a frame of that template was emitted. Not before: a frame that looks like one may be incomplete.
     pub(crate) fn follow(&mut self, number: usize, frame: &[u8], pieces: &HolePieces) {
         self.is_tied = self.known.get_mut(number).is_some_and(|shape| shape.tie(frame, pieces));
         self.is_again = self.latest == Some(number) && self.is_tied;
@@ -387,19 +389,19 @@ impl FrameTemplates {
         self.stride = None;
     }
 
-    /// A frame of that shape, which the framing brought, was told.
+    /// Notes that a frame of that template, which the framing brought, was emitted.
     pub(crate) fn follow_brought(&mut self, number: usize, data: &[u8], pieces: &HolePieces) {
         self.follow(number, data, pieces);
         self.brought = Some(number);
     }
 
-    /// Whether the framing has just brought a frame whose shape is known.
+    /// Whether the framing has just brought a frame with a known template.
     #[inline]
     pub(crate) fn have_brought(&self) -> bool {
         self.brought.is_some()
     }
 
-    /// A frame came that was read in full.
+    /// Notes that a frame was read in full.
     #[inline]
     pub(crate) fn interrupt(&mut self) {
         self.latest = None;
@@ -407,8 +409,8 @@ impl FrameTemplates {
         self.stride = None;
     }
 
-    /// The framing read nothing but these bytes to bring the latest frame, whose data stand there, and which began
-    /// `before` bytes after the first of them: the next one of its shape need not be framed.
+    /// Notes that the framing read only these bytes to bring the latest frame, with its data in that range, and that
+    /// the frame began `before` bytes after the first of them: the next frame of its template need not be framed.
     #[inline]
     pub(crate) fn place(&mut self, written: &[u8], data: Range<usize>, before: u64) {
         if let Some(shape) = self.brought.take().and_then(|number| self.known.get_mut(number)) {
@@ -416,8 +418,8 @@ impl FrameTemplates {
         }
     }
 
-    /// Takes all frames that these bytes, which begin at that offset, begin with, as long as they are no longer than
-    /// `most` and only go on with what the latest frame brought. How many frames and bytes that were.
+    /// Takes all frames at the start of these bytes, which begin at that offset, as long as they are no longer than
+    /// `most` and only continue the latest frame. Returns the number of frames and bytes.
     #[inline(always)]
     pub(crate) fn run(
         &mut self,
@@ -454,7 +456,7 @@ impl FrameTemplates {
         Some(FastRun { shape: number, block: weave.running(growth.choice, growth.at)?, alone })
     }
 
-    /// Whether some shape begins as these bytes do: mostly that tells apart what is known and what is not.
+    /// Whether some template begins as these bytes do: mostly that distinguishes known frames from others.
     pub(crate) fn may_begin(&self, bytes: &[u8]) -> bool {
         self.known.iter().any(|shape| {
             let end = shape.data.start + usize::from(shape.skeleton.lead);
@@ -462,7 +464,7 @@ impl FrameTemplates {
         })
     }
 
-    /// Whether data of that name begin as those of some shape do.
+    /// Whether data of that event name begin as those of some template do.
     pub(crate) fn may_be(&self, event: Option<&str>, data: &[u8]) -> bool {
         self.known.iter().any(|shape| shape.may_be(event, data))
     }
@@ -499,7 +501,7 @@ impl FrameTemplates {
         Some(self.known(number, &bytes[..length], pieces))
     }
 
-    /// The first shape that fits, and the length of its frame; the latest is tried first.
+    /// The first template that matches, and the length of its frame; the latest is tried first.
     fn first(
         &self,
         fits: impl Fn(&FrameTemplate, &mut HolePieces) -> Option<usize>,
@@ -520,8 +522,9 @@ impl FrameTemplates {
         KnownFrame { shape, frame, from, pieces, is_repeat, is_again, number }
     }
 
-    /// Whether something may be learned from a frame of so many values and keys. Not where nothing is known and the one
-    /// before had more or less, as in answers that are too short for shapes: they should not pay for them.
+    /// Whether a template may be learned from a frame of that number of values and keys. Not where no template is known
+    /// and the frame before had another number, as in responses that are too short for templates: they should not pay
+    /// for them.
     #[inline]
     pub(crate) fn may_learn(&self, size: usize) -> bool {
         !self.known.is_empty()
@@ -529,7 +532,7 @@ impl FrameTemplates {
             || self.before.as_ref().is_some_and(|before| before.size == size)
     }
 
-    /// A frame of so many values and keys, and of so many bytes, was read from which nothing may be learned.
+    /// Notes a frame of that number of values and keys, and of bytes, from which no template may be learned.
     #[inline]
     pub(crate) fn pass(&mut self, size: usize, length: usize) {
         self.interrupt();
@@ -541,7 +544,7 @@ impl FrameTemplates {
         before.text.clear();
     }
 
-    /// Records a frame while it is read, if something may be learned from it: if there is one like it.
+    /// Records a frame while it is read, if a template may be learned from it: if there is a similar one.
     #[inline]
     pub(crate) fn recorder<'d>(
         &mut self,
@@ -581,7 +584,7 @@ impl FrameTemplates {
             }
             self.vain += 1;
             if self.vain >= PATIENCE {
-                // Each time for twice as long: what is learned in vain must not grow with the stream.
+                // The pause doubles each time: the cost of comparing in vain must not grow with the stream.
                 self.rest = 1 << (self.vain - PATIENCE).min(16);
             }
         }
@@ -589,14 +592,14 @@ impl FrameTemplates {
         let size = input.value.size();
         before.text.clear();
         if std::mem::replace(&mut before.size, size) == size {
-            // With room for what most framings write around it, since it may become that of a shape.
+            // With room for the bytes that most framings write around it, since it may become a template's text.
             before.text.reserve(data.len() + FRAMING + input.event.map_or(0, str::len));
             before.text.push_str(data);
             replace(&mut before.event, input.event);
         }
     }
 
-    /// Compares the frame with the shapes and with the frame before; whether that taught something.
+    /// Compares the frame with the templates and with the frame before; returns whether a template was learned.
     fn compare(
         &mut self,
         input: &ProtocolFrame<'_>,
@@ -625,7 +628,7 @@ impl FrameTemplates {
         self.keep(input, data, recorder, at, holes)
     }
 
-    /// Keeps the shape of a frame that has those holes, instead of one that is known, or besides all of them.
+    /// Keeps the template of a frame with those holes, instead of a known one, or besides all of them.
     fn keep(
         &mut self,
         input: &ProtocolFrame<'_>,
@@ -635,7 +638,7 @@ impl FrameTemplates {
         mut holes: Vec<FrameHole>,
     ) -> bool {
         let (skeleton, place) = TemplateSkeleton::of(input.value);
-        // The number of a place changes seldom, but it may. Where there are too many others, it is no hole.
+        // The number of a block key changes seldom, but it may. Where there are too many other holes, it is none.
         let place =
             place.filter(|leaf| holes.len() < MAX_HOLES && is_place(data.as_bytes(), leaf.start, leaf.end));
         let place = place.map(|TapeLeaf { note, start, end, .. }| {
@@ -650,7 +653,7 @@ impl FrameTemplates {
         }
         let Some(casts) = recorder.finish(&holes, place) else { return false };
         let growth = AppendPattern::of(&casts, &holes, place.map(|(hole, _)| hole));
-        // What is no longer compared has memory for it.
+        // A frame that is no longer compared lends its memory.
         let before = self.before.take_if(|_| at.is_none()).unwrap_or_default();
         let (mut text, mut event) = (before.text.into_bytes(), before.event);
         text.clear();
@@ -684,7 +687,7 @@ impl FrameTemplates {
             }
         };
         self.brought = Some(number);
-        // The frame was told in full: one that follows it goes on with it.
+        // The frame was emitted in full: one that follows it continues it.
         self.latest = Some(number);
         (self.is_again, self.is_tied) = (false, false);
         true
@@ -704,7 +707,7 @@ fn replace(own: &mut Option<String>, event: Option<&str>) {
 impl PreviousFrame {
     #[inline(always)]
     fn is_like(&self, input: &ProtocolFrame<'_>, data: &str) -> bool {
-        // Of most frames there is no text yet.
+        // Most frames have no text yet.
         let is_such = !self.text.is_empty() && self.size == input.value.size();
         is_such
             && self.event.as_deref() == input.event
@@ -713,14 +716,14 @@ impl PreviousFrame {
 }
 
 impl FrameTemplate {
-    /// Whether a frame may have this shape, by its name and by how it begins.
+    /// Whether a frame may have this template, by its event name and its beginning.
     #[inline]
     fn may_be(&self, event: Option<&str>, data: &[u8]) -> bool {
         let lead = &self.text[self.data.start..][..self.skeleton.lead.into()];
         data.starts_with(lead) && self.event.as_deref() == event
     }
 
-    /// Whether a frame may have this shape, or one that is made of it.
+    /// Whether a frame may have this template, or one that is made of it.
     fn is_like(&self, input: &ProtocolFrame<'_>, data: &str) -> bool {
         let is_such = usize::from(self.skeleton.size) == input.value.size()
             && self.may_be(input.event, data.as_bytes())
@@ -729,14 +732,14 @@ impl FrameTemplate {
     }
 }
 
-/// Whether it is worth while to compare a frame with another: what they have in common at the start, or else at the end,
-/// ends in a value, not in a key or between values. It ends in the blanks that some put before the last brace, too.
+/// Whether it is worthwhile to compare a frame with another: their common start, or else their common end, ends in a
+/// value, not in a key or between values. It may also end in the blanks that some put before the last brace.
 fn is_alike(other: &[u8], value: TapeNode<'_>, data: &[u8]) -> bool {
     if data == other {
         return true;
     }
     let before = common_start(data, other);
-    // No text that is not empty has the shape of one that is.
+    // A text that is not empty does not match an empty one.
     let is_apt = |start: usize| start < before || other.get(before) != Some(&b'"');
     if !value.leaf_at(before).is_some_and(is_apt) {
         return false;
@@ -745,8 +748,8 @@ fn is_alike(other: &[u8], value: TapeNode<'_>, data: &[u8]) -> bool {
     value.leaf_at(after).is_some() || data.get(after..).is_some_and(|rest| rest.trim_ascii() == b"}")
 }
 
-/// The values of a frame that nobody looked at, if there is room for them. Most frames that are compared in vain are so
-/// often, and should cost no memory.
+/// The uninspected values of a frame, if there is room for them. Frames are often compared in vain, which should cost
+/// no memory.
 fn possible_holes<'r>(
     value: TapeNode<'_>,
     data: &str,
@@ -778,8 +781,8 @@ fn possible_holes<'r>(
     Some(&room[..count])
 }
 
-/// The one text or number that nobody looked at in which a frame differs from another, if it differs in nothing else:
-/// what most shapes are made of, found without a look at the others.
+/// The one uninspected text or number in which a frame differs from another, if it differs in nothing else: most
+/// templates are made of that, and it is found without a look at the others.
 fn only_hole(value: TapeNode<'_>, data: &str, other: &str) -> Option<FrameHole> {
     let (own, other) = (data.as_bytes(), other.as_bytes());
     let most = own.len().min(other.len());
@@ -788,24 +791,24 @@ fn only_hole(value: TapeNode<'_>, data: &str, other: &str) -> Option<FrameHole> 
     let TapeLeaf { note, kind, start, end, seen } = value.leaf_around(before, own.len() - after)?;
     let kind = if kind == JsonKind::Number { HoleKind::Number } else { HoleKind::Text };
     let hole = FrameHole::new(start, end, kind);
-    // What is the same as another cannot change alone.
+    // A value that equals another cannot change alone.
     let is_alone = seen == Inspected::Kind && !value.has_same(note);
     let is_apt = is_alone && start < end && before + after < own.len().max(other.len());
     let length = fit(own, 0, &[hole], other, &mut [HoleSpan::default(); 1])?;
     (is_apt && length == other.len()).then_some(hole)
 }
 
-/// In what a frame differs from another.
+/// The difference of a frame from another.
 struct FrameDifference {
-    /// The holes of both, but for that of a place.
+    /// The holes of both, but for the one of a block key.
     holes: Vec<FrameHole>,
-    /// Whether it differs in what the other's shape has no hole for.
+    /// Whether it differs where the other's template has no hole.
     has_more: bool,
 }
 
 impl FrameDifference {
-    /// Those of `all` holes of a frame in which another frame differs, or which that one's shape has already. None if the
-    /// other differs elsewhere or in too much.
+    /// The ones of `all` holes of a frame in which another frame differs, or which that one's template has already.
+    /// None if the other differs elsewhere or in too much.
     fn of(all: &[FrameHole], data: &str, other: &[u8], shape: Option<&FrameTemplate>) -> Option<Self> {
         let mut pieces = [HoleSpan::default(); MAX_LEAVES];
         let length = fit(data.as_bytes(), 0, all, other, &mut pieces)?;
@@ -822,7 +825,7 @@ impl FrameDifference {
             has_more |= differs && !is_known;
             is_hole[at] = is_known || differs;
         }
-        // What is the same as a hole is a hole, too.
+        // A value that equals a hole is a hole, too.
         let mut renamed = [0; MAX_LEAVES];
         let mut holes: Vec<FrameHole> = Vec::with_capacity(2);
         for (at, hole) in all.iter().enumerate() {
@@ -838,7 +841,7 @@ impl FrameDifference {
             renamed[at] = holes.len() as u8;
             holes.push(FrameHole::new(hole.start(), hole.end(), kind));
         }
-        // Of several places, none is a hole.
+        // Of several block keys, none is a hole.
         let is_such = length == other.len() && (!is_elsewhere || places == 1);
         is_such.then_some(Self { holes, has_more })
     }

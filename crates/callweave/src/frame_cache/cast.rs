@@ -1,4 +1,4 @@
-//! Fragments of a frame, with its holes in place of what stood there.
+//! Templates of a frame's fragments, with holes in place of the values that change.
 
 use std::cell::Cell;
 use std::ops::Range;
@@ -11,22 +11,23 @@ use crate::fragment::{
 };
 use crate::json::{Str, with_spare_tape};
 
-/// A fragment that can be told of every frame of the shape. There are many shapes where many streams are open, and so
-/// texts stand together in one, [`FragmentTemplates::fixed`].
+/// A fragment that every frame of the template gives. There are many templates where many streams are open, so the
+/// texts of all fragments share one string, [`FragmentTemplates::fixed`].
 pub(super) struct FragmentTemplate {
     choice: u32,
     place: Option<BlockKey>,
     part: TemplateKind,
-    /// The holes that it has in it.
+    /// The holes in it.
     ties: PinnedHoles,
-    /// Whether it is no news in a frame that follows another of the same shape, even at another place: so it is about no
-    /// place whose number stands in the frame, and about no block.
+    /// Whether it is not new in a frame that follows another of the same template, even at another block key: then it
+    /// concerns no block key whose number stands in the frame, and no block.
     pub(super) is_quiet: bool,
-    /// Whether it is no news in one that goes on with the same block either, if its holes hold what they held before.
+    /// Whether it is also not new in a frame that continues the same block, if its holes have the same contents as
+    /// before.
     is_steady: bool,
 }
 
-/// The fragments of a frame.
+/// The fragment templates of a frame.
 #[derive(Default)]
 pub(super) struct FragmentTemplates {
     list: Vec<FragmentTemplate>,
@@ -34,7 +35,7 @@ pub(super) struct FragmentTemplates {
     fixed: String,
 }
 
-/// Those parts of which frames of a shape may consist.
+/// The kinds of fragments that frames of a template may consist of.
 enum TemplateKind {
     Start {
         id: Option<TemplateText>,
@@ -117,35 +118,36 @@ impl TemplateKind {
 /// A piece of a text, or of the arguments of a call.
 pub(super) struct AppendPattern {
     pub(super) choice: u32,
-    /// Where the text stands; none for the arguments of a call.
+    /// The block key of the text; none for the arguments of a call.
     pub(super) at: Option<Option<BlockKey>>,
-    /// Which of the casts tells it.
+    /// The number of its fragment template.
     pub(super) cast: u16,
-    /// The hole in which the text stands, if it is not always the same.
+    /// The hole of the text, if it is not always the same.
     pub(super) hole: Option<u8>,
-    /// Whether that is the only hole but for those that are tied, and a text.
+    /// Whether that is the only hole that is not tied, and a text.
     pub(super) is_alone: bool,
-    /// The hole behind it, if there is but one more, and that for blanks.
+    /// The hole behind it, if there is only one more, and it is for blanks.
     pub(super) padding: Option<u8>,
-    /// Whether something is said of the block, too: that is no news only after a frame that found the block begun.
+    /// Whether the frame has extra fields of the block, too: they are not new only after a frame that found the block
+    /// begun.
     pub(super) has_members: bool,
-    /// The holes of which something else is told: only as long as they hold the same as in the frame before, the text is
-    /// all there is to tell. Servers count the seconds in every chunk.
+    /// The holes that other fragments use: only as long as they have the same contents as in the frame before, the text
+    /// is all there is to emit. Servers count the seconds in every chunk.
     pub(super) ties: PinnedHoles,
 }
 
 impl AppendPattern {
-    /// What all of the casts amount to where the quiet ones are no news, if it is that. The number of a place, if there is a
-    /// hole for it, stands in that one.
+    /// The append pattern of all fragment templates where the steady ones change nothing, if there is one. The number
+    /// of a block key, if there is a hole for it, stands in that one.
     pub(super) fn of(casts: &FragmentTemplates, holes: &[FrameHole], place: Option<usize>) -> Option<Self> {
         let casts = &casts.list;
         let mut loud = casts.iter().enumerate().filter(|(_, cast)| !cast.is_steady);
         let (Some((own, cast)), None) = (loud.next(), loud.next()) else { return None };
-        // What is said of a block must be said of this one, and not of the next.
+        // A field of a block must belong to this block, and not to the next.
         let is_of_it = |(at, other): (usize, &FragmentTemplate)| match other.level() {
             Some(ExtraScope::Next) => other.choice == cast.choice && at < own,
             Some(ExtraScope::Block) => {
-                // Places are the same whether or not their numbers stand in the frame, but not for long.
+                // Block keys are equal whether or not their numbers stand in the frame, but not for long.
                 let is_there = other.is_placed() == cast.is_placed() && other.place == cast.place;
                 is_there && other.choice == cast.choice
             }
@@ -166,10 +168,10 @@ impl AppendPattern {
         };
         let steady = casts.iter().filter(|cast| cast.is_steady);
         let ties = steady.fold(PinnedHoles::NONE, |ties, cast| ties.and_all(cast.ties));
-        // Another place is another block.
+        // Another block key is another block.
         let ties = place.filter(|_| cast.is_placed()).map_or(ties, |hole| ties.and(hole));
         let is_text = |at: usize| hole.is_some_and(|hole| usize::from(hole) == at);
-        // What is the same as another, or the text itself, cannot stay while that changes.
+        // A hole that equals another, or the text itself, cannot stay while that changes.
         let is_free = |(at, own): (usize, &FrameHole)| match own.kind {
             HoleKind::SameAs(other) => !ties.has(at) && !ties.has(other.into()),
             _ => !ties.has(at) || !is_text(at),
@@ -190,14 +192,14 @@ impl AppendPattern {
     }
 }
 
-/// A piece of text in a fragment. Frames that have shapes are short.
+/// A piece of text in a fragment. Frames that have templates are short.
 #[derive(Clone, Copy)]
 enum TemplateText {
-    /// The same in every frame: where it stands in [`FragmentTemplates::fixed`].
+    /// The same in every frame: its range in [`FragmentTemplates::fixed`].
     Fixed { start: u16, end: u16, is_escaped: bool },
-    /// What stands in that hole.
+    /// The text of that hole.
     Hole(u8),
-    /// A piece of the frame with holes in it: where it stood in the data that the shape was learned from.
+    /// A piece of the frame with holes in it: its range in the data that the template was learned from.
     Around { start: u16, end: u16, is_escaped: bool },
 }
 
@@ -206,7 +208,8 @@ impl TemplateText {
         matches!(self, Self::Fixed { .. })
     }
 
-    /// Says which of the holes a piece of the frame is, if any, and keeps what has none; false if it ends inside one.
+    /// Finds the hole that a piece of the frame is, if any, and keeps a piece without holes; false if it ends inside
+    /// one.
     fn settle(&mut self, data: &str, holes: &[FrameHole], fixed: &mut String) -> bool {
         let Self::Around { start, end, is_escaped } = *self else { return true };
         let range = usize::from(start)..usize::from(end);
@@ -222,7 +225,7 @@ impl TemplateText {
         !is_escaped && inside.all(|hole| range.start <= hole.start() && hole.end() <= range.end)
     }
 
-    /// The holes that it has in it.
+    /// The holes in it.
     fn ties(self, holes: &[FrameHole]) -> PinnedHoles {
         match self {
             Self::Fixed { .. } => PinnedHoles::NONE,
@@ -265,23 +268,23 @@ fn keep(text: &str, is_escaped: bool, fixed: &mut String) -> Option<TemplateText
 }
 
 impl<'f> KnownFrame<'f, 'f> {
-    /// What stands where that range of the data stood in the frame that the shape was learned from.
+    /// The text at the position of that range in the frame that the template was learned from.
     fn around(&self, range: Range<usize>) -> &'f str {
         let moved = |at: usize, is_before: fn(&FrameHole, usize) -> bool| {
             let holes = self.shape.holes.iter().zip(self.pieces);
             let before = holes.take_while(|(hole, _)| is_before(hole, at));
             before.fold(self.from + at, |at, (hole, own)| at + own.len() - (hole.end() - hole.start()))
         };
-        // What comes to stand right behind the piece is no part of it.
+        // A hole that begins right behind the piece is no part of it.
         let start = moved(range.start, |hole, at| hole.end() <= at);
         let end = moved(range.end, |hole, at| hole.start() < at);
-        // Checked when it was fitted: neither bound stands inside a character.
+        // Checked when it was matched: neither bound stands inside a character.
         std::str::from_utf8(&self.frame[start..end]).unwrap_or_default()
     }
 }
 
 impl FragmentTemplates {
-    /// All of them, in the order in which they are told.
+    /// All of them, in the order in which they are emitted.
     pub(super) fn iter(&self) -> impl Iterator<Item = &FragmentTemplate> {
         self.list.iter()
     }
@@ -297,7 +300,7 @@ impl FragmentTemplates {
         text.unwrap_or(Str::Plain(""))
     }
 
-    /// The data that the shape was learned from have got longer or shorter.
+    /// Adjusts the ranges to another length of the data that the template was learned from.
     pub(super) fn stretch(&mut self, moved: impl Fn(usize) -> usize) {
         for slice in self.list.iter_mut().flat_map(|cast| cast.part.slices()).flatten() {
             if let TemplateText::Around { start, end, .. } = slice {
@@ -308,12 +311,12 @@ impl FragmentTemplates {
 }
 
 impl FragmentTemplate {
-    /// Whether its place is the one whose number stands in the hole for that.
+    /// Whether its block key is the one whose number stands in the hole for that.
     fn is_placed(&self) -> bool {
         self.place.is_some_and(|place| place.note.is_some())
     }
 
-    /// Says what it says of a frame in which the place has that number, if it has one.
+    /// Emits the fragment of a frame in which the block key has that number, if it has one.
     #[inline(always)]
     pub(super) fn tell<'f>(
         &'f self,
@@ -380,7 +383,7 @@ impl FragmentTemplate {
         sink.put(Fragment { choice: self.choice, key: place, part });
     }
 
-    /// Whether it is news only once, as long as it says the same. Counts are not: they may come too late, each time.
+    /// Whether it is new only once, as long as it stays the same. Counts are not: they may come too late, each time.
     fn lasts(&self) -> bool {
         match &self.part {
             TemplateKind::Start { .. } | TemplateKind::Choice => true,
@@ -394,7 +397,7 @@ impl FragmentTemplate {
         matches!(self.level(), Some(ExtraScope::Block | ExtraScope::Next))
     }
 
-    /// What it is about that only the protocol knows.
+    /// The scope of an extra field.
     fn level(&self) -> Option<ExtraScope> {
         match &self.part {
             TemplateKind::Foreign { level, .. } => Some(*level),
@@ -402,7 +405,7 @@ impl FragmentTemplate {
         }
     }
 
-    /// Whether both speak of the same member, so that each makes news of the other.
+    /// Whether both are about the same extra field, so that each makes the other new.
     fn disputes(&self, other: &Self, casts: &FragmentTemplates) -> bool {
         match (&self.part, &other.part) {
             (TemplateKind::Start { .. }, TemplateKind::Start { .. }) => true,
@@ -419,27 +422,27 @@ impl FragmentTemplate {
 }
 
 thread_local! {
-    /// Memory for casts, since many are made and few kept.
+    /// Memory for fragment templates, since many are made and few kept.
     static ROOM: Cell<FragmentTemplates> = const { Cell::new(FragmentTemplates { list: Vec::new(), fixed: String::new() }) };
 }
 
-/// Makes casts of the fragments of a frame, while they are told.
+/// Makes templates of the fragments of a frame, while they are emitted.
 pub(crate) struct TemplateRecorder<'d> {
     data: &'d str,
     casts: FragmentTemplates,
-    /// Whether something came that has no cast.
+    /// Whether a fragment came that has no template.
     has_failed: bool,
 }
 
 impl<'d> TemplateRecorder<'d> {
-    /// Of a frame, which is not longer than a slice can tell.
+    /// A recorder for a frame, which is no longer than a template's range can express.
     pub(super) fn new(data: &'d str) -> Self {
-        // A thread that ends has no room.
+        // A thread that ends has lost its storage.
         Self { data, casts: ROOM.try_with(Cell::take).unwrap_or_default(), has_failed: false }
     }
 
-    /// The casts of a frame that has those holes, if everything has one. The number of a place, if there is a hole for it,
-    /// stands in that one and has that note.
+    /// The templates of the fragments of a frame with those holes, if every fragment has one. The number of a block
+    /// key, if there is a hole for it, stands in that one and has that note.
     pub(super) fn finish(
         &mut self,
         holes: &[FrameHole],
@@ -453,7 +456,7 @@ impl<'d> TemplateRecorder<'d> {
         if self.has_failed || !list.iter_mut().all(&mut settle) {
             return None;
         }
-        // No more memory than there is in them: many streams are open at the same time.
+        // No more memory than they need: many streams are open at the same time.
         let mut casts =
             FragmentTemplates { list: Vec::with_capacity(list.len()), fixed: fixed.as_str().into() };
         casts.list.append(list);
@@ -479,7 +482,7 @@ impl<'d> TemplateRecorder<'d> {
         Some(casts)
     }
 
-    /// What stands in the frame is settled when its holes are known.
+    /// Texts of the frame are resolved when its holes are known.
     fn str(&mut self, text: Str<'_>) -> Option<TemplateText> {
         let written = text.written();
         let is_escaped = matches!(text, Str::Escaped(_));
@@ -497,7 +500,7 @@ impl<'d> TemplateRecorder<'d> {
         self.str(Str::Plain(text))
     }
 
-    /// None if the text that there may be has no place.
+    /// None if there is a text and it cannot be kept.
     fn may_be(&mut self, text: Option<Str<'_>>) -> Option<Option<TemplateText>> {
         match text {
             Some(text) => self.str(text).map(Some),
@@ -599,7 +602,7 @@ mod tests {
 
     use super::*;
 
-    /// Of two places, only the one whose number stands in the hole follows it, though both were passed on.
+    /// Of two block keys, only the one whose number stands in the hole follows it, though both were passed on.
     #[test]
     fn a_place_follows_its_own_number_only() {
         let data = r#"{"a":7,"b":7}"#;

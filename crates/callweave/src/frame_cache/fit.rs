@@ -1,13 +1,13 @@
-//! Whether a frame has a shape: the bytes around the holes are the same, and each hole holds what may stand there.
+//! Matching of frames with templates: the bytes around the holes are equal, and each hole has contents of its kind.
 
 use ascii::AsciiStr;
 
 use crate::json::{Str, ascii_end, blank_end, digits_alone_end, number_end, string_end};
 
-/// A place in a frame where its shape does not say what stands there.
+/// A range of a frame that its template leaves open.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FrameHole {
-    /// Where it is in the data of the frame that the shape was learned from. They are short, and shapes are many.
+    /// The range in the data of the frame that the template was learned from. They are short, and templates are many.
     start: u16,
     end: u16,
     pub(super) kind: HoleKind,
@@ -28,7 +28,7 @@ impl FrameHole {
         self.end.into()
     }
 
-    /// Takes over that there will be one more before those from that number on.
+    /// Adjusts the number to one more hole before the holes from `number` on.
     pub(super) fn make_room(&mut self, number: usize) {
         if let HoleKind::SameAs(other) = &mut self.kind
             && usize::from(*other) >= number
@@ -38,7 +38,8 @@ impl FrameHole {
     }
 }
 
-/// Some of the first eight holes of a shape, by their numbers: see [`AppendPattern::ties`](super::cast::AppendPattern::ties).
+/// Some of the first eight holes of a template, by their numbers: see
+/// [`AppendPattern::ties`](super::cast::AppendPattern::ties).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct PinnedHoles(u8);
 
@@ -50,7 +51,7 @@ impl PinnedHoles {
         u32::from(self.0) >> hole & 1 == 1
     }
 
-    /// With one more of the first eight holes.
+    /// The same holes with one more of the first eight.
     pub(super) fn and(self, hole: usize) -> Self {
         Self(self.0 | 1 << hole)
     }
@@ -64,22 +65,22 @@ impl PinnedHoles {
     }
 }
 
-/// What may stand in a hole.
+/// The kind of text that may stand in a hole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum HoleKind {
     /// The contents of a string, which are not empty.
     Text,
     /// A number.
     Number,
-    /// The number of a place.
+    /// A number of a block key.
     Place,
-    /// What stands in the hole of that number, which comes before.
+    /// The same text as in the hole of that number, which comes before.
     SameAs(u8),
     /// Spaces, or nothing.
     Blank,
 }
 
-/// Where in a frame the contents of a hole stand. They are UTF-8.
+/// The range of the contents of a hole in a frame. They are UTF-8.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct HoleSpan {
     pub(super) start: usize,
@@ -101,7 +102,7 @@ impl HoleSpan {
         &frame[self.start..self.end]
     }
 
-    /// The number of a place.
+    /// The number of a block key.
     pub(super) fn index(self, frame: &[u8]) -> i64 {
         self.bytes(frame).iter().fold(0, |number, digit| number * 10 + i64::from(digit - b'0'))
     }
@@ -114,8 +115,8 @@ fn str(frame: &[u8], start: usize, end: usize, has_escapes: bool) -> Str<'_> {
     if has_escapes { Str::Escaped(text) } else { Str::Plain(text) }
 }
 
-/// A few bytes as text, if they and what stands around them are ASCII: a look at as many bytes each time costs less than one
-/// at those that they are.
+/// A few bytes as text, if they and the bytes around them are ASCII: checking a fixed number of bytes costs less than
+/// checking exactly these.
 #[inline(always)]
 fn few_checked(frame: &[u8], start: usize, end: usize) -> Option<&str> {
     const MANY: usize = 16;
@@ -124,7 +125,7 @@ fn few_checked(frame: &[u8], start: usize, end: usize) -> Option<&str> {
     AsciiStr::from_ascii(around).ok()?.as_str().get(start - from..end - from)
 }
 
-/// Bytes that are known to be UTF-8, as text: mostly ASCII, which is told faster.
+/// Bytes that are known to be UTF-8, as text: mostly ASCII, which is checked faster.
 #[inline(never)]
 fn checked(bytes: &[u8]) -> &str {
     match AsciiStr::from_ascii(bytes) {
@@ -133,7 +134,7 @@ fn checked(bytes: &[u8]) -> &str {
     }
 }
 
-/// A shape with one hole, which is a text, as nearly all are in which a block grows: what stands before it and behind it.
+/// A template with one hole, which is a text, as nearly all are in which a block grows: the bytes before and behind it.
 #[derive(Clone, Copy)]
 pub(super) struct OneHoleTemplate<'s> {
     lead: &'s [u8],
@@ -141,13 +142,13 @@ pub(super) struct OneHoleTemplate<'s> {
 }
 
 impl<'s> OneHoleTemplate<'s> {
-    /// Of a shape whose hole begins and ends there.
+    /// The form of a template whose hole has that start and end.
     #[inline(always)]
     pub(super) fn of(text: &'s [u8], start: usize, end: usize) -> Option<Self> {
         Some(Self { lead: text.get(..start)?, trail: text.get(end..)? })
     }
 
-    /// The text in the frame that these bytes begin with, and the length of the frame, if it has the shape.
+    /// The text in the frame that these bytes begin with, and the length of the frame, if it matches.
     #[inline(always)]
     pub(super) fn fit<'f>(&self, bytes: &'f [u8]) -> Option<(Str<'f>, usize)> {
         if !bytes.starts_with(self.lead) {
@@ -160,12 +161,12 @@ impl<'s> OneHoleTemplate<'s> {
     }
 }
 
-/// The same with blanks behind it, as Anthropic pads its frames: what stands behind those, too.
+/// The same with blanks behind it, as Anthropic pads its frames, and with the bytes behind the blanks.
 #[derive(Clone, Copy)]
 pub(super) struct PaddedTemplate<'s>(OneHoleTemplate<'s>, &'s [u8]);
 
 impl<'s> PaddedTemplate<'s> {
-    /// Of a shape whose holes are those two.
+    /// The form of a template whose holes are these two.
     pub(super) fn of(text: &'s [u8], from: usize, own: FrameHole, blank: FrameHole) -> Option<Self> {
         let around =
             OneHoleTemplate::of(text.get(..from + blank.start())?, from + own.start(), from + own.end())?;
@@ -180,8 +181,8 @@ impl<'s> PaddedTemplate<'s> {
     }
 }
 
-/// Whether the bytes begin with a literal. What is short, as the end of most frames is, is compared by two words that may
-/// overlap, which costs less than a call.
+/// Whether the bytes begin with a literal. A short literal, as the end of most frames is, is compared by two machine
+/// words that may overlap, which costs less than a call.
 #[inline(always)]
 fn begins_with(bytes: &[u8], literal: &[u8]) -> bool {
     let Some(own) = bytes.get(..literal.len()) else { return false };
@@ -200,8 +201,8 @@ fn has_same_ends<const LENGTH: usize>(one: &[u8], other: &[u8]) -> bool {
     one.first_chunk::<LENGTH>() == other.first_chunk() && one.last_chunk::<LENGTH>() == other.last_chunk()
 }
 
-/// The length of what `frame` begins with, if that is `text` but for its holes; `pieces` get what stands in them.
-/// The holes are counted from `from` on. Part of every loop that it is called in: that is where streams spend their time.
+/// The length of the start of `frame` that equals `text` but for its holes, if it does; `pieces` get the contents. The
+/// holes are counted from `from` on. It is inlined into every loop that calls it: streams spend their time there.
 #[inline(always)]
 pub(super) fn fit<const MAX: usize>(
     text: &[u8],
@@ -213,7 +214,7 @@ pub(super) fn fit<const MAX: usize>(
     fit_tied(text, from, holes, PinnedHoles::NONE, frame, pieces)
 }
 
-/// The same with some holes that must hold what they hold in `text`; nothing is put into their pieces.
+/// The same with some holes that must have the same contents as in `text`; their pieces are not set.
 #[inline(always)]
 pub(super) fn fit_tied<const MAX: usize>(
     text: &[u8],
@@ -249,25 +250,25 @@ pub(super) fn fit_tied<const MAX: usize>(
     after(&text[before..], frame, at)
 }
 
-/// Where the number of a place ends, if it is written so that its digits are all there is to it.
+/// The end of the number of a block key, if it is written in digits only.
 fn place_end(frame: &[u8], at: usize) -> Option<usize> {
     let is_zero =
         frame.get(at) == Some(&b'0') && matches!(frame.get(at + 1), Some(b',' | b'}' | b']' | b' '));
     if is_zero { Some(at + 1) } else { digits_alone_end(frame, at) }
 }
 
-/// Whether the number that stands there may be that of a place.
+/// Whether the number in that range may be the number of a block key.
 pub(super) fn is_place(frame: &[u8], start: usize, end: usize) -> bool {
     place_end(frame, start) == Some(end)
 }
 
-/// Where the contents of a string end that are not empty, and whether they have escapes.
+/// The end of the contents of a string, if they are not empty, and whether they have escapes.
 #[inline(always)]
 fn contents(frame: &[u8], at: usize) -> Option<(usize, bool)> {
     ascii_end(frame, at).or_else(|| text_end(frame, at))
 }
 
-/// The same for all contents.
+/// The same for any contents, ASCII or not.
 #[inline(never)]
 fn text_end(frame: &[u8], at: usize) -> Option<(usize, bool)> {
     let found = string_end(frame, at).filter(|(end, _)| *end > at)?;
@@ -275,13 +276,13 @@ fn text_end(frame: &[u8], at: usize) -> Option<(usize, bool)> {
     Some(found)
 }
 
-/// Where `frame` goes on after `literal`, if that stands at `at`.
+/// The position in `frame` behind `literal`, if that stands at `at`.
 #[inline]
 fn after(literal: &[u8], frame: &[u8], at: usize) -> Option<usize> {
     frame.get(at..)?.starts_with(literal).then_some(at + literal.len())
 }
 
-/// With how many bytes both begin.
+/// The number of bytes that both begin with.
 pub(super) fn common_start(one: &[u8], other: &[u8]) -> usize {
     let words = one.chunks_exact(WORD).zip(other.chunks_exact(WORD));
     let whole = WORD * words.take_while(|(one, other)| one == other).count();
@@ -289,7 +290,7 @@ pub(super) fn common_start(one: &[u8], other: &[u8]) -> usize {
     whole + bytes.take_while(|(one, other)| one == other).count()
 }
 
-/// With how many bytes both end.
+/// The number of bytes that both end with.
 pub(super) fn common_end(one: &[u8], other: &[u8]) -> usize {
     let words = one.rchunks_exact(WORD).zip(other.rchunks_exact(WORD));
     let whole = WORD * words.take_while(|(one, other)| one == other).count();

@@ -2,7 +2,7 @@
 //!
 //! A message is: total length, header length, CRC-32 of these eight bytes, headers, payload, CRC-32 of
 //! everything before it; numbers are big endian. Both checksums are checked before a frame is emitted.
-//! The `:message-type` tells events from exceptions and errors; the latter are frames of kind
+//! The `:message-type` distinguishes events from exceptions and errors; the latter are frames of kind
 //! [`FrameKind::Error`]. An error without a payload gets `{"message": …}` from its `:error-message`.
 
 use std::borrow::Cow;
@@ -32,7 +32,7 @@ const OVERHEAD: usize = PRELUDE + CHECKSUM;
 #[derive(Debug)]
 pub struct AwsEventStream {
     limits: StreamLimits,
-    /// Where in the stream the next push begins.
+    /// The offset in the stream at which the next push begins.
     offset: u64,
     /// Messages emitted so far.
     count: u64,
@@ -49,7 +49,7 @@ struct MessagePrelude {
     is_intact: bool,
 }
 
-/// The headers that say what a message is.
+/// The headers that describe a message.
 #[derive(Debug, Default)]
 struct MessageHeaders<'a> {
     message_type: Option<&'a [u8]>,
@@ -69,7 +69,7 @@ impl AwsEventStream {
         Self { limits, offset, count: 0, held: Vec::new(), length: None }
     }
 
-    /// Takes the next bytes of the stream, in any cut.
+    /// Takes the next bytes of the stream, in pieces of any size.
     pub fn push(&mut self, bytes: &[u8], sink: &mut FrameSink<'_>) -> Result<()> {
         let mut rest = bytes;
         if !self.held.is_empty() {
@@ -91,7 +91,7 @@ impl AwsEventStream {
         Ok(())
     }
 
-    /// Says that the stream has ended: an unfinished message is an error.
+    /// Ends the stream: an unfinished message is an error.
     pub fn finish(&mut self, _sink: &mut FrameSink<'_>) -> Result<()> {
         if self.held.is_empty() {
             return Ok(());
@@ -104,7 +104,7 @@ impl AwsEventStream {
         Err(self.damage(offset, &detail))
     }
 
-    /// Adds to the held message and emits it if that makes it whole; returns the bytes after it.
+    /// Adds to the held message and emits it if that completes it; returns the bytes after it.
     fn complete_held<'b>(&mut self, bytes: &'b [u8], sink: &mut FrameSink<'_>) -> Result<&'b [u8]> {
         let offset = self.offset - self.held.len() as u64;
         let mut rest = bytes;

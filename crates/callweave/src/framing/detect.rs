@@ -1,14 +1,14 @@
-//! Which framing a stream has, told from its first bytes.
+//! Detection of a stream's framing from its first bytes.
 //!
 //! A byte order mark and white space are passed over; then the first bytes decide:
 //! - a field name of SSE with its colon, or the colon of a comment: SSE;
-//! - `{`: lines if the first line is one whole value and ends, else values (a whole body, laid out or
-//!   not, or values in a row);
-//! - zero, with which no text begins: an AWS event stream, whose splitter tells any damage;
-//! - anything else, `[` too: values, whose splitter also takes plain text. But text that is not HTML may be
-//!   what a proxy put before an event stream: it is a frame of its own if a line soon begins with a field of SSE.
+//! - `{`: lines if the first line is one complete value and ends, else values (a complete body, laid out or not, or
+//!   values in a row);
+//! - zero, with which no text begins: an AWS event stream, whose splitter reports any damage;
+//! - anything else, `[` too: values, whose splitter also takes plain text. But text that is not HTML may have been put
+//!   before an event stream by a proxy: it is a frame of its own if a line soon begins with a field of SSE.
 //!
-//! Only what has not decided yet is held.
+//! Only bytes that have not decided yet are held.
 
 use std::mem;
 
@@ -19,37 +19,37 @@ use super::{BYTE_ORDER_MARK, Framing, StreamLimits};
 
 const SSE_OPENINGS: [&[u8]; 6] = [b":", b"data:", b"event:", b"id:", b"retry:", b"error:"];
 
-/// The fields that tell an event stream among lines of text.
+/// The fields that identify an event stream among lines of text.
 const FIELDS: [&[u8]; 2] = [b"data:", b"event:"];
 
 #[derive(Debug, Default)]
 pub(super) struct FramingDetector {
-    /// What has come since the white space and has not decided.
+    /// The bytes since the white space, which have not decided the framing.
     held: Vec<u8>,
-    /// Where in the stream `held` begins.
+    /// The offset in the stream at which `held` begins.
     offset: u64,
     /// The first value, if it is an object.
     object: Option<FirstObject>,
-    /// Where the line of a text begins that is looked at next; at last, the first line after the text.
+    /// The start of the line of a text that is looked at next; in the end, the first line after the text.
     line: usize,
 }
 
-/// So much text may stand before an event stream.
+/// The maximum length of text before an event stream.
 const MAX_TEXT: usize = 16 << 10;
 
-/// What was read of an object that begins a stream, all of it in one line.
+/// The part read of an object that begins a stream, all of it in one line.
 #[derive(Debug)]
 pub(super) struct FirstObject {
-    /// How many of its bytes.
+    /// The number of its bytes that were read.
     pub(super) read: usize,
     pub(super) nesting: BracketNesting,
     pub(super) is_complete: bool,
-    /// How many bytes after it were looked at.
+    /// The number of bytes after it that were looked at.
     space: usize,
 }
 
 impl FramingDetector {
-    /// Takes bytes until they decide; then also gives back those that it does not hold.
+    /// Takes bytes until they decide; then also returns the bytes that it does not hold.
     pub(super) fn push<'b>(&mut self, bytes: &'b [u8], limits: StreamLimits) -> Option<(Framing, &'b [u8])> {
         if self.held.is_empty() {
             let rest = self.skip_space(bytes);
@@ -69,17 +69,17 @@ impl FramingDetector {
         framing.map(|framing| (framing, &[][..]))
     }
 
-    /// What is held, and where in the stream it or what comes next begins.
+    /// The held bytes, and the offset in the stream of them or of the next bytes.
     pub(super) fn take_held(&mut self) -> (Vec<u8>, u64) {
         (mem::take(&mut self.held), self.offset)
     }
 
-    /// The object that what is held begins with, so that what was read of it is not read again.
+    /// The object that the held bytes begin with, so that its bytes are not read again.
     pub(super) fn take_object(&mut self) -> Option<FirstObject> {
         self.object.take()
     }
 
-    /// How much of what is held is text before a stream of that framing.
+    /// The length of the text before a stream of that framing in the held bytes.
     pub(super) fn text(&self, framing: Framing) -> usize {
         if framing == Framing::Sse { self.line } else { 0 }
     }
@@ -107,7 +107,7 @@ impl FramingDetector {
         }
     }
 
-    /// Text is what it is, unless a line of it begins an event stream.
+    /// Decides on text: it is text unless one of its lines begins an event stream.
     fn decide_text(&mut self, bytes: &[u8], limits: StreamLimits) -> Option<Framing> {
         let most = MAX_TEXT.min(limits.frame);
         let window = &bytes[..bytes.len().min(most)];
@@ -125,7 +125,7 @@ impl FramingDetector {
         }
     }
 
-    /// Looks no further than a frame may be long, so that no more is ever held.
+    /// Decides on an object. Looks no further than the maximum length of a frame, so that no more is ever held.
     fn decide_object(&mut self, bytes: &[u8], limits: StreamLimits) -> Option<Framing> {
         let window = &bytes[..bytes.len().min(limits.frame)];
         let object = self.object.get_or_insert_with(|| FirstObject {
@@ -207,7 +207,7 @@ mod tests {
         let mut framer = Framer::detect(StreamLimits::default());
         let sink: &mut FrameSink<'_> = &mut |_: super::super::Frame<'_>| {};
         for piece in pieces {
-            // Some of the inputs are damaged, which is no matter here.
+            // Some of the inputs are damaged, which does not matter here.
             let _ = framer.push(piece, sink);
         }
         let _ = framer.finish(sink);

@@ -1,8 +1,8 @@
 //! One JSON value per line: NDJSON, JSON-RPC lines, recorded payloads.
 //!
-//! A line ends with LF or CRLF. White space around the value is dropped and blank lines are passed
-//! over. A line that is no JSON is a frame all the same, and those after it are unharmed. A line of an event
-//! stream (a proxy put an object before it) is its data.
+//! A line ends with LF or CRLF. White space around the value is dropped and blank lines are skipped. A line that is no
+//! JSON is a frame all the same, and the lines after it are unharmed. Of a line of an event stream (a proxy put an
+//! object before it) the data is taken.
 
 use std::mem;
 
@@ -28,7 +28,7 @@ use crate::Result;
 #[derive(Debug)]
 pub struct JsonLines {
     limits: StreamLimits,
-    /// Where in the stream the next push begins.
+    /// The offset in the stream at which the next push begins.
     pub(super) offset: u64,
     /// The line that the last push left unfinished.
     line: Vec<u8>,
@@ -44,7 +44,7 @@ impl JsonLines {
         Self { limits, offset, line: Vec::new() }
     }
 
-    /// Takes the next bytes of the stream, in any cut.
+    /// Takes the next bytes of the stream, in pieces of any size.
     pub fn push(&mut self, bytes: &[u8], sink: &mut FrameSink<'_>) -> Result<()> {
         let mut rest = bytes;
         while !rest.is_empty() {
@@ -54,7 +54,7 @@ impl JsonLines {
         Ok(())
     }
 
-    /// Takes bytes up to the end of a line, or all of them; tells how many.
+    /// Takes bytes up to the end of a line, or all of them; returns their number.
     pub(super) fn push_some(&mut self, bytes: &[u8], sink: &mut FrameSink<'_>) -> Result<usize> {
         let Some(length) = memchr(b'\n', bytes) else {
             self.hold(bytes, self.offset)?;
@@ -69,7 +69,7 @@ impl JsonLines {
         Ok(length + 1)
     }
 
-    /// Emits a line as nearly all are: an object, all of it at hand, and nothing else. Tells whether it is one.
+    /// Emits a line of the usual form: an object, all of it at hand, and nothing else. Returns whether it is one.
     fn emit_usual(&self, line: &[u8], sink: &mut FrameSink<'_>) -> bool {
         let is_object = matches!(line, [b'{', .., b'}']) && self.line.is_empty();
         if !is_object || line.len() > self.limits.line.min(self.limits.frame) {
@@ -100,13 +100,13 @@ impl JsonLines {
         self.line.is_empty() && self.offset > 0
     }
 
-    /// Says that the stream has ended: emits the last line if no line end did.
+    /// Ends the stream: emits the last line if no line end did.
     pub fn finish(&mut self, sink: &mut FrameSink<'_>) -> Result<()> {
         let line = mem::take(&mut self.line);
         self.emit(without_cut_character(&line), self.offset - line.len() as u64, sink)
     }
 
-    /// Keeps a piece of a line that is not whole yet; `offset` is the piece's.
+    /// Keeps a piece of a line that is not complete yet; `offset` is the piece's.
     fn hold(&mut self, piece: &[u8], offset: u64) -> Result<()> {
         let length = self.line.len() + piece.len();
         // The CR may turn out to be half of the line's end.

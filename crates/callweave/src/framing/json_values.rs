@@ -1,11 +1,10 @@
-//! JSON values without lines: a whole body, one growing array, values one after the other.
+//! JSON values without lines: a complete body, one growing array, values one after the other.
 //!
-//! A value at top level is a frame as soon as its last bracket has come, however it is laid out. Of an
-//! array at top level the elements are the frames, each as soon as it is whole, so that an array that
-//! grows while the model speaks streams. The splitter counts brackets outside strings and judges
-//! nothing else: a value that is no strict JSON is a frame for the protocol to report. But where an object is
-//! broken beyond doubt, a line that begins with the next object ends it, so that one damaged line of JSON
-//! lines does not swallow those after it.
+//! A value at top level is a frame as soon as its last bracket has come, however it is laid out. Of an array at top
+//! level the elements are the frames, each as soon as it is complete: an array that grows while the model generates is
+//! streamed. The splitter counts brackets outside strings and checks nothing else: a value that is no strict JSON is a
+//! frame for the protocol to report. But where an object is broken beyond doubt, a line that begins with the next
+//! object ends it, so that one damaged line of JSON lines does not swallow the lines after it.
 //!
 //! A body that is no JSON at all (plain text, HTML) is one frame with its text; text that is not HTML ends
 //! at a line that begins with an object. Such text after a value is one frame to the end of its line, so that
@@ -37,7 +36,7 @@ use crate::json::{JsonScanner, ScanStatus};
 #[derive(Debug)]
 pub struct JsonValues {
     limits: StreamLimits,
-    /// Where in the stream the next push begins.
+    /// The offset in the stream at which the next push begins.
     offset: u64,
     /// The piece of a frame that earlier pushes brought.
     held: Vec<u8>,
@@ -46,37 +45,37 @@ pub struct JsonValues {
     /// Whether anything but white space has come.
     is_begun: bool,
     line: LineInFrame,
-    /// The strict reading of the object so far, and how much of it was read; only as far as it was needed.
+    /// The strict scan of the object so far, and the number of bytes it has read; only as far as it was needed.
     strict: Option<(JsonScanner, usize)>,
 }
 
-/// How a line inside a frame begins.
+/// The beginning of a line inside a frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum LineInFrame {
-    /// Otherwise, or nobody asks.
+    /// It begins otherwise, or the beginning does not matter.
     #[default]
     Other,
     /// Its first byte is to come.
     Start,
-    /// With a brace.
+    /// It begins with a brace.
     Brace,
 }
 
 #[derive(Clone, Copy, Debug)]
 enum ValueState {
-    /// So many bytes of a byte order mark have come.
+    /// The number of bytes of a byte order mark that have come.
     Mark(usize),
     /// Between frames.
     Between,
     /// In a value that ends by itself.
     Value(BracketNesting),
-    /// In a number, a word or whatever else stands in an array, to the next delimiter.
+    /// In a number, a word or anything else in an array, to the next delimiter.
     Word,
     /// In text that is no JSON.
     Text(TextExtent),
 }
 
-/// How far text goes.
+/// The extent of text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum TextExtent {
     Line,
@@ -103,7 +102,7 @@ impl JsonValues {
         Self { state: ValueState::Between, is_begun: true, ..Self::at(offset, limits) }
     }
 
-    /// Takes the next bytes of the stream, in any cut.
+    /// Takes the next bytes of the stream, in pieces of any size.
     pub fn push(&mut self, bytes: &[u8], sink: &mut FrameSink<'_>) -> Result<()> {
         let mut at = self.skip_mark(bytes);
         let mut start = at;
@@ -168,7 +167,7 @@ impl JsonValues {
         Ok(())
     }
 
-    /// Takes the first bytes of the stream, with an object that was read already; tells how many bytes that are.
+    /// Takes the first bytes of the stream, with an object that was read already; returns their number.
     pub(super) fn push_read(
         &mut self,
         bytes: &[u8],
@@ -188,7 +187,7 @@ impl JsonValues {
         Ok(read.len())
     }
 
-    /// Says that the stream has ended: emits the last value even if it is cut.
+    /// Ends the stream: emits the last value even if it is truncated.
     pub fn finish(&mut self, sink: &mut FrameSink<'_>) -> Result<()> {
         if let ValueState::Mark(count) = self.state
             && count < BYTE_ORDER_MARK.len()
@@ -211,8 +210,8 @@ impl JsonValues {
         }
     }
 
-    /// Whether the frame that is open ends before the object that a line begins: text always does, an object if
-    /// it is broken. `fresh` is what came of the frame with the bytes at hand, up to `byte`.
+    /// Whether the open frame ends before the object that a line begins: text always does, an object if it is broken.
+    /// `fresh` is the part of the frame in the bytes at hand, up to `byte`.
     fn is_begin_of_next(&mut self, byte: u8, fresh: &[u8]) -> bool {
         let line = mem::take(&mut self.line);
         if line == LineInFrame::Start && byte == b'{' {
@@ -234,7 +233,7 @@ impl JsonValues {
         scanner.status() == ScanStatus::Broken || !scanner.is_strict()
     }
 
-    /// Passes over a byte order mark at the start of the stream; what only looked like one is text.
+    /// Skips a byte order mark at the start of the stream; bytes that only looked like one are text.
     fn skip_mark(&mut self, bytes: &[u8]) -> usize {
         let ValueState::Mark(mut count) = self.state else { return 0 };
         for (at, byte) in bytes.iter().enumerate() {
@@ -255,7 +254,7 @@ impl JsonValues {
         bytes.len()
     }
 
-    /// Passes over what stands between frames; stops at the first byte of the next one.
+    /// Skips the bytes between frames; stops at the first byte of the next one.
     fn begin(&mut self, bytes: &[u8]) -> usize {
         for (at, &byte) in bytes.iter().enumerate() {
             if byte.is_ascii_whitespace() {
@@ -364,15 +363,15 @@ mod tests {
             let later = format!("{{\"z\":0}}{damaged}\n{{\"b\":1}}");
             assert_eq!(read(&later).last().map(String::as_str), Some("{\"b\":1}"), "{later}");
         }
-        // No matter how it is laid out, what is JSON is one value.
+        // Valid JSON is one value, however it is laid out.
         for whole in ["{\"a\":[\n{\"b\":1},\n{\"c\":\n{\"d\":[]}}]}", "{\n\"a\":NaN,\n\"b\":\n{}}"] {
             assert_eq!(read(whole), [whole]);
         }
         assert_eq!(read("{\"a\":\"x\n{\"b\":\"y\n{\"c\":1}"), ["{\"a\":\"x", "{\"b\":\"y", "{\"c\":1}"]);
     }
 
-    /// Where a line begins with a brace, it is asked what it begins, whether the words before it lie in the same
-    /// push or not.
+    /// A line that begins with a brace is checked for the next object, whether or not the text before it lies in the
+    /// same push.
     #[test]
     fn lines_that_begin_with_a_brace_are_found_in_any_cut() {
         for before in [

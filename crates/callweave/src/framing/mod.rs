@@ -1,9 +1,9 @@
-//! Bytes in any cut → frames.
+//! Bytes in pieces of any size → frames.
 //!
-//! In go the bytes of an answer as the network delivers them, cut anywhere, even inside a character;
-//! out come [`Frame`]s: one event of an SSE stream, one line of NDJSON, one element of a JSON array,
-//! one message of an AWS event stream, or the whole body. What a frame's text means, and whether it is
-//! JSON at all, is left to the protocol.
+//! The bytes of a response are pushed as the network delivers them, divided anywhere, even inside a character; the
+//! output is [`Frame`]s: one event of an SSE stream, one line of NDJSON, one element of a JSON array, one message of an
+//! AWS event stream, or the complete body. The meaning of a frame's text, and whether it is JSON at all, is left to the
+//! protocol.
 //!
 //! ```
 //! use callweave::framing::{Frame, Framer, StreamLimits};
@@ -20,10 +20,9 @@
 //! # Ok::<(), callweave::Error>(())
 //! ```
 //!
-//! Laws, held by `tests/framing.rs`: any cut of the input gives the same frames and the same error;
-//! every frame is emitted as soon as its last byte has come; a frame that lies whole in the pushed
-//! bytes is neither copied nor allocated for. An [`Error`] ends the stream, and the frames before it
-//! stay.
+//! Laws, held by `tests/framing.rs`: any division of the input gives the same frames and the same error; every frame is
+//! emitted as soon as its last byte has come; a frame that lies completely in the pushed bytes is neither copied nor
+//! allocated for. An [`Error`] ends the stream, and the frames before it stay.
 
 mod aws_event_stream;
 mod detect;
@@ -48,7 +47,7 @@ pub(crate) use sse::is_field;
 
 use detect::{FirstObject, FramingDetector};
 
-/// One frame of a stream: the smallest piece that a protocol reads as a whole.
+/// One frame of a stream: the smallest piece that a protocol reads by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Frame<'a> {
     /// The name that the framing gives it: the SSE event name, the AWS `:event-type`, or for an error
@@ -58,15 +57,15 @@ pub struct Frame<'a> {
     pub data: &'a str,
     /// The SSE stream's last event id; empty is none.
     pub id: Option<&'a str>,
-    /// Where in the stream the frame's first byte stood.
+    /// The offset in the stream of the frame's first byte.
     pub offset: u64,
-    /// Whether the framing itself calls it an error.
+    /// Whether the framing itself marks it as an error.
     pub kind: FrameKind,
     /// Whether bytes that are not UTF-8 were replaced by U+FFFD.
     pub is_lossy: bool,
 }
 
-/// What the framing itself says about a frame.
+/// The kind of a frame, by the framing itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum FrameKind {
     /// An ordinary frame.
@@ -74,7 +73,7 @@ pub enum FrameKind {
     Data,
     /// An error of the upstream: an AWS exception or error message, an SSE field `error`.
     Error,
-    /// Text at the end of an event stream that has no fields: the page or sentence of a proxy that stepped in.
+    /// Text at the end of an event stream that has no fields: the error page or message of a proxy.
     Stray,
 }
 
@@ -88,17 +87,17 @@ pub enum Framing {
     Sse,
     /// One JSON value per line: NDJSON, JSON-RPC lines.
     JsonLines,
-    /// JSON values without lines: a whole body, a growing array, values one after the other.
+    /// JSON values without lines: a complete body, a growing array, values one after the other.
     JsonValues,
     /// The binary event stream of AWS.
     AwsEventStream,
 }
 
 impl Framing {
-    /// All of them.
+    /// All framings.
     pub const ALL: [Self; 4] = [Self::Sse, Self::JsonLines, Self::JsonValues, Self::AwsEventStream];
 
-    /// Its name, as [`str::parse`] reads it.
+    /// The name, as [`str::parse`] reads it.
     pub fn name(self) -> &'static str {
         match self {
             Self::Sse => "sse",
@@ -126,14 +125,14 @@ impl FromStr for Framing {
     }
 }
 
-/// How much a stream may make us hold or read. More is an error of kind [`ErrorKind::Limit`].
+/// The maximum lengths of the parts of a stream. More is an error of kind [`ErrorKind::Limit`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StreamLimits {
-    /// Bytes of a line, without its end.
+    /// The maximum number of bytes of a line, without its end.
     pub line: usize,
-    /// Bytes of a frame; for SSE of its data.
+    /// The maximum number of bytes of a frame; for SSE of its data.
     pub frame: usize,
-    /// Bytes of the whole stream. Only a [`Framer`] checks it.
+    /// The maximum number of bytes of the whole stream. Only a [`Framer`] checks it.
     pub total: u64,
 }
 
@@ -153,18 +152,18 @@ impl StreamLimits {
     }
 }
 
-/// Splits a stream into frames by a framing that is named or found.
+/// Splits a stream into frames by a framing that is given or detected.
 ///
-/// After an error `push` repeats it, and `finish` has nothing more to say.
+/// After an error `push` repeats it, and `finish` emits nothing more.
 #[derive(Debug)]
 pub struct Framer {
     stage: FramerState,
     limits: StreamLimits,
-    /// How many bytes a frame may have that is one line.
+    /// The maximum number of bytes of a frame that is one line.
     most: usize,
     read: u64,
-    /// Whether the next byte begins a frame that can be skipped, known beforehand because it is asked for each frame
-    /// more than once.
+    /// Whether the next byte begins a frame that can be skipped, computed beforehand because it is asked more than once
+    /// for each frame.
     is_between_frames: bool,
     failure: Option<Error>,
 }
@@ -189,8 +188,8 @@ impl Framer {
         Self::at(FramerState::Split(Box::new(FrameSplitter::new(framing, limits, 0))), limits)
     }
 
-    /// A framer that tells the framing from the first bytes, because content types are often missing
-    /// or wrong. Every input has a framing: what is nothing else is the text of a whole body.
+    /// A framer that detects the framing from the first bytes, because content types are often missing or wrong. Every
+    /// input has a framing: anything unknown is the text of a complete body.
     pub fn detect(limits: StreamLimits) -> Self {
         Self::at(FramerState::Detect(FramingDetector::default()), limits)
     }
@@ -208,7 +207,7 @@ impl Framer {
         }
     }
 
-    /// Takes the next bytes of the stream, in any cut.
+    /// Takes the next bytes of the stream, in pieces of any size.
     pub fn push(&mut self, bytes: &[u8], sink: &mut FrameSink<'_>) -> Result<()> {
         let mut rest = bytes;
         loop {
@@ -220,7 +219,7 @@ impl Framer {
         }
     }
 
-    /// Takes bytes up to the end of a frame, or all of them; tells how many.
+    /// Takes bytes up to the end of a frame, or all of them; returns their number.
     pub(crate) fn push_some(&mut self, bytes: &[u8], sink: &mut FrameSink<'_>) -> Result<usize> {
         if let Some(failure) = &self.failure {
             return Err(failure.clone());
@@ -250,33 +249,33 @@ impl Framer {
         Err(failure)
     }
 
-    /// How many bytes may still come.
+    /// The number of bytes that may still come.
     fn left(&self) -> usize {
         usize::try_from(self.limits.total - self.read).unwrap_or(usize::MAX)
     }
 
-    /// Where the next byte stands, if it begins a frame.
+    /// The offset of the next byte, if it begins a frame.
     pub(crate) fn between_frames(&self) -> Option<u64> {
         self.is_between_frames.then_some(self.read)
     }
 
-    /// Where the next byte stands.
+    /// The offset of the next byte.
     pub(crate) fn offset(&self) -> u64 {
         self.read
     }
 
-    /// How many bytes a frame may have, and how many all that follow.
+    /// The maximum length of a frame, and of all that follow.
     pub(crate) fn room(&self) -> (usize, usize) {
         (self.most, self.left())
     }
 
-    /// Steps over frames of so many bytes, for which there was [room](Framer::room) between frames and which the
-    /// caller has read itself.
+    /// Skips frames of `length` bytes, for which there was [room](Framer::room) between frames and which the caller has
+    /// read itself.
     pub(crate) fn skip(&mut self, length: usize) {
         self.read += length as u64;
     }
 
-    /// Tells the splitter what was skipped: not each time, since runs of frames are skipped read by read.
+    /// Moves the splitter behind the skipped bytes: not each time, since runs of frames are skipped read by read.
     fn catch_up(&mut self) {
         if self.is_between_frames
             && let FramerState::Split(splitter) = &mut self.stage
@@ -285,7 +284,7 @@ impl Framer {
         }
     }
 
-    /// Whether nothing has come of a stream whose framing is to be found, and these bytes may come.
+    /// Whether no byte has come of a stream whose framing is to be detected, and these bytes may come.
     pub(crate) fn is_unread(&self, bytes: &[u8]) -> bool {
         let is_within = || bytes.len() < self.limits.frame && bytes.len() <= self.left();
         self.read == 0
@@ -294,15 +293,15 @@ impl Framer {
             && matches!(self.stage, FramerState::Detect(_))
     }
 
-    /// Steps over the first bytes of an [unread](Framer::is_unread) stream, which are one object and which the caller
-    /// has read itself; what follows it is another value.
+    /// Skips the first bytes of an [unread](Framer::is_unread) stream, which are one object and which the caller has
+    /// read itself; another value follows.
     pub(crate) fn skip_object(&mut self, length: usize) {
         self.read = length as u64;
         let values = JsonValues::after_object(self.read, self.limits);
         self.stage = FramerState::Split(Box::new(FrameSplitter::JsonValues(values)));
     }
 
-    /// Says that the stream has ended: emits what is still held.
+    /// Ends the stream: emits what is still held.
     pub fn finish(&mut self, sink: &mut FrameSink<'_>) -> Result<()> {
         if self.failure.is_some() {
             return Ok(());
@@ -343,7 +342,8 @@ impl Framer {
         }
     }
 
-    /// Goes on with the framing found, beginning with what was held (and where) to find it, and what was read of that.
+    /// Continues with the detected framing, beginning with the held bytes, their offset, and the part of them that was
+    /// read.
     fn settle(
         &mut self,
         framing: Framing,
@@ -407,7 +407,7 @@ impl FrameSplitter {
         }
     }
 
-    /// Steps over frames, between two, to where the next byte stands.
+    /// Moves over frames, between two, to the offset of the next byte.
     fn move_to(&mut self, offset: u64) {
         match self {
             Self::Sse(sse) => sse.offset = offset,
@@ -436,7 +436,7 @@ fn within(thing: &str, length: usize, limit: usize, offset: u64) -> Result<()> {
     Err(Error::new(ErrorKind::Limit, format!("{thing} of more than {limit} bytes")).at(offset))
 }
 
-/// The text of whole bytes, and whether some of them had to be replaced.
+/// The text of the bytes, and whether some of them had to be replaced.
 fn decode(bytes: &[u8]) -> (Cow<'_, str>, bool) {
     match simdutf8::basic::from_utf8(bytes) {
         Ok(text) => (Cow::Borrowed(text), false),
@@ -444,7 +444,7 @@ fn decode(bytes: &[u8]) -> (Cow<'_, str>, bool) {
     }
 }
 
-/// The bytes without a last character that the end of the input cut: nobody knows what it would have been.
+/// The bytes without a last character that the end of the input truncated: nobody knows that character.
 fn without_cut_character(bytes: &[u8]) -> &[u8] {
     let begin = bytes.len().saturating_sub(LONGEST_CHARACTER - 1);
     let lead = bytes[begin..].iter().rposition(|byte| byte & 0xC0 != 0x80).map(|at| begin + at);
@@ -455,10 +455,10 @@ fn without_cut_character(bytes: &[u8]) -> &[u8] {
     lead.filter(is_truncated).map_or(bytes, |at| &bytes[..at])
 }
 
-/// Bytes of the longest character.
+/// The number of bytes of the longest character.
 const LONGEST_CHARACTER: usize = 4;
 
-/// A frame that is nothing but text.
+/// Emits a frame that is nothing but text.
 fn emit_text(bytes: &[u8], offset: u64, sink: &mut FrameSink<'_>) {
     let (data, is_lossy) = decode(bytes);
     sink.put(Frame { event: None, data: &data, id: None, offset, kind: FrameKind::Data, is_lossy });
@@ -469,7 +469,7 @@ fn emit_text(bytes: &[u8], offset: u64, sink: &mut FrameSink<'_>) {
 mod testing {
     use super::*;
 
-    /// Frames as `event|data` lines, `!` before an error's and `?` before stray text, and how the stream ended.
+    /// Frames as `event|data` lines, `!` before an error's and `?` before stray text, and the result of the stream.
     pub(super) fn frames(mut framer: Framer, pieces: &[&[u8]]) -> (Vec<String>, Result<()>) {
         let mut seen = Vec::new();
         let mut sink = |frame: Frame<'_>| {
@@ -491,7 +491,7 @@ mod testing {
         (seen, result)
     }
 
-    /// The frames of the whole input, after checking that every single cut gives the same.
+    /// The frames of the whole input, after checking that every division in two gives the same.
     pub(super) fn read(framing: Framing, bytes: &[u8], limits: StreamLimits) -> (Vec<String>, Result<()>) {
         let input = String::from_utf8_lossy(bytes);
         let framer = || Framer::new(framing, limits);
@@ -545,7 +545,7 @@ mod tests {
                 }
             }
         }
-        // What is no character however it goes on is damage.
+        // Bytes that no continuation makes a character are damage.
         assert_eq!(without_cut_character(b"a\xff"), b"a\xff");
         assert_eq!(without_cut_character(b"a\xa9\xa9\xa9\xa9"), b"a\xa9\xa9\xa9\xa9");
         assert_eq!(without_cut_character("aé".as_bytes()), "aé".as_bytes());

@@ -1,4 +1,4 @@
-//! Where a value of JSON ends, told from its quotes and brackets alone; whether it is JSON is left to others.
+//! The end of a JSON value, found by its quotes and brackets alone; whether it is JSON is checked elsewhere.
 
 use std::mem;
 
@@ -6,10 +6,10 @@ use memchr::memchr2;
 
 use crate::json::lane::{ByteLane, first};
 
-/// Finds the end of a value that opens with a bracket or a quote, in any cut.
+/// Finds the end of a value that opens with a bracket or a quote, in pieces of any size.
 ///
-/// Only brackets of the kind that opened the value are counted: in JSON they alone tell its end, and
-/// where the other kind is out of balance the end is still found.
+/// Only brackets of the kind that opened the value are counted: in JSON they alone determine its end, and where the
+/// other kind is out of balance the end is still found.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct BracketNesting {
     pub(super) open: u8,
@@ -19,7 +19,7 @@ pub(super) struct BracketNesting {
     is_escaped: bool,
 }
 
-/// What stands where the reading stopped, after so many bytes.
+/// The reason why reading stopped, with the number of bytes read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NestingStop {
     /// The end of the value.
@@ -30,7 +30,7 @@ pub(super) enum NestingStop {
     Open,
 }
 
-/// Where the reading of lanes stopped, before these bytes.
+/// The reason why the reading of lanes stopped, before these bytes.
 enum NestingStep<'b> {
     End(&'b [u8]),
     Line(&'b [u8]),
@@ -40,17 +40,17 @@ enum NestingStep<'b> {
     Few(&'b [u8]),
 }
 
-/// So many lanes of a string are looked at before the rest of it is searched: only there does a search pay.
+/// The maximum number of lanes of a string looked at before the rest is searched: a search pays only in long strings.
 const SHORT: usize = 8;
 
 impl BracketNesting {
-    /// Before a value whose first byte is `{`, `[` or `"`.
+    /// A reader before a value whose first byte is `{`, `[` or `"`.
     pub(super) fn new(first: u8) -> Self {
         let (open, close) = if first == b'[' { (b'[', b']') } else { (b'{', b'}') };
         Self { open, close, depth: 0, is_in_string: false, is_escaped: false }
     }
 
-    /// Reads on; where the value ended, the number of bytes up to there.
+    /// Reads on; returns the number of bytes up to the end of the value, if it ended.
     pub(super) fn end(&mut self, bytes: &[u8]) -> Option<usize> {
         let mut from = 0;
         loop {
@@ -90,9 +90,8 @@ impl BracketNesting {
         }
     }
 
-    /// Passes over strings a lane at a time, and between them looks at quotes and brackets only. `rest` is what is
-    /// left of `bytes`. Hardly anything is called from here, because that would cost the registers in which the masks
-    /// are.
+    /// Passes over strings a lane at a time, and between them looks at quotes and brackets only. `rest` is the rest of
+    /// `bytes`. Hardly anything is called from here, because that would cost the registers that hold the masks.
     #[inline(never)]
     fn read_lanes<'b, const OPEN: u8>(&mut self, bytes: &'b [u8], mut rest: &'b [u8]) -> NestingStep<'b> {
         let Self { mut depth, mut is_in_string, .. } = *self;
@@ -111,7 +110,7 @@ impl BracketNesting {
                         let at = first(found);
                         let (string, byte) = (rest, rest[at]);
                         rest = &rest[at + 1..];
-                        // Only of quotes is it asked whether they are escaped: nothing else ends a string.
+                        // Only quotes are checked for an escape: nothing else ends a string.
                         if byte == b'"' {
                             let is_plain = at > 0 && string[at - 1] != b'\\';
                             if is_plain || !is_escape(&bytes[..bytes.len() - rest.len() - 1]) {
@@ -198,7 +197,7 @@ impl BracketNesting {
     }
 }
 
-/// Whether what follows these bytes in a string is escaped. What stands before the string is no backslash.
+/// Whether the byte behind these bytes of a string is escaped. The byte before the string is no backslash.
 #[inline]
 fn is_escape(before: &[u8]) -> bool {
     let mut is_escape = false;
@@ -220,7 +219,7 @@ fn is_begin_of_line(bytes: &[u8], place: usize) -> bool {
 mod tests {
     use super::*;
 
-    /// What is looked for, what comes close to it, and what fills the words between.
+    /// The texts searched for, near misses, and filler between them.
     const PIECES: [&str; 20] = [
         "{",
         "}",

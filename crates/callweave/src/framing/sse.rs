@@ -2,18 +2,18 @@
 //!
 //! Lines end with CR, LF or CRLF; a byte order mark may open the stream; `data` lines of one event are
 //! joined with LF; a blank line ends the event; an event without a `data` line is not dispatched;
-//! comments, `retry` and unknown fields are passed over; an `id` holds until the next one.
+//! comments, `retry` and unknown fields are skipped; an `id` holds until the next one.
 //!
 //! Some leniencies, because providers need them:
 //! - the last event counts even if the stream ends before its blank line, or inside its last line;
-//! - blanks before a known field name are passed over (` data: …` has been recorded);
+//! - blanks before a known field name are skipped (` data: …` has been recorded);
 //! - the field `error`, which GPUStack writes, is a frame of its own of kind [`FrameKind::Error`];
-//! - a `data` line after a whole JSON object begins the next event, because joined the two would be nothing:
-//!   some servers leave the blank lines out;
-//! - a proxy may have put `data:` before what had it already, or have written an object without any field
-//!   name: the object is the data;
+//! - a `data` line after a complete JSON object begins the next event, because the two joined would be no JSON: some
+//!   servers leave the blank lines out;
+//! - a proxy may have put a second `data:` before a line, or have written an object without any field name: the object
+//!   is the data;
 //! - lines without a field at the end of the stream, such as a proxy's error page, are a frame of kind
-//!   [`FrameKind::Stray`]; before another event they are passed over.
+//!   [`FrameKind::Stray`]; before another event they are skipped.
 
 use std::mem;
 
@@ -24,7 +24,7 @@ use super::{BYTE_ORDER_MARK, Frame, FrameKind, FrameSink, StreamLimits, decode, 
 use crate::Result;
 use crate::json::lane::{ByteLane, WIDTH, first};
 
-/// Length of the longest field name that means something.
+/// The length of the longest field name with a meaning.
 const LONGEST_NAME: usize = "event".len();
 
 /// Splits a stream of server-sent events. One frame is one dispatched event.
@@ -43,39 +43,39 @@ const LONGEST_NAME: usize = "event".len();
 #[derive(Debug)]
 pub struct SseFramer {
     limits: StreamLimits,
-    /// Where in the stream the next push begins.
+    /// The offset in the stream at which the next push begins.
     pub(super) offset: u64,
     /// The line that the last push left unfinished.
     line: Vec<u8>,
-    /// The last byte was a CR: an LF right after it belongs to it.
+    /// Whether the last byte was a CR: an LF right after it belongs to it.
     is_after_return: bool,
     is_first_line: bool,
-    /// Whether the next byte begins an event, known beforehand because it is asked more than once for each.
+    /// Whether the next byte begins an event, computed beforehand because it is asked more than once for each.
     pub(super) is_between_frames: bool,
-    /// Where the open event's first field stood.
+    /// The offset of the open event's first field.
     event_offset: Option<u64>,
     data: KeptField,
     name: KeptField,
     id: KeptField,
-    /// What came after the data: of this event if a blank line follows, of the next if more data does.
+    /// The fields that came after the data: of this event if a blank line follows, of the next if more data does.
     later_name: KeptField,
     later_id: KeptField,
     later_offset: Option<u64>,
     probe: ObjectProbe,
-    /// The lines without a field since the last event, and where they begin.
+    /// The lines without a field since the last event, and their offset.
     stray: Vec<u8>,
     stray_offset: u64,
 }
 
-/// So much is kept of lines without a field.
+/// The maximum number of bytes kept of lines without a field.
 const MAX_STRAY: usize = 16 << 10;
 
-/// Whether the data of the open event is one whole object; looked at only when more data comes.
+/// Whether the data of the open event is one complete object; looked at only when more data comes.
 #[derive(Debug, Default)]
 enum ObjectProbe {
     #[default]
     Unread,
-    /// So much was read, and it was not the end.
+    /// The number of bytes read, without reaching the end.
     Open(BracketNesting, usize),
     Other,
 }
@@ -87,7 +87,7 @@ struct KeptField {
     is_set: bool,
 }
 
-/// Field values that still lie in the bytes at hand. They go before the kept ones.
+/// Field values that still lie in the bytes at hand. They take precedence over the kept ones.
 #[derive(Default)]
 struct BorrowedFields<'a> {
     data: Option<&'a [u8]>,
@@ -141,7 +141,7 @@ impl SseFramer {
         }
     }
 
-    /// Takes the next bytes of the stream, in any cut.
+    /// Takes the next bytes of the stream, in pieces of any size.
     pub fn push(&mut self, bytes: &[u8], sink: &mut FrameSink<'_>) -> Result<()> {
         let mut rest = bytes;
         while !rest.is_empty() {
@@ -151,7 +151,7 @@ impl SseFramer {
         Ok(())
     }
 
-    /// Takes bytes up to the end of an event, or all of them; tells how many.
+    /// Takes bytes up to the end of an event, or all of them; returns their number.
     pub(super) fn push_some(&mut self, bytes: &[u8], sink: &mut FrameSink<'_>) -> Result<usize> {
         if self.is_between_frames
             && let Some(taken) = self.push_usual(bytes, sink)
@@ -211,8 +211,8 @@ impl SseFramer {
         Ok(bytes.len())
     }
 
-    /// Takes an event as nearly all are: an object in one line, perhaps a name before it, a blank line, all of it at
-    /// hand. Tells how many bytes that were; none if it is another, which is read line by line.
+    /// Takes an event of the usual form: an object in one line, perhaps a name before it, a blank line, all of it at
+    /// hand. Returns the number of its bytes; none for any other event, which is read line by line.
     fn push_usual(&mut self, bytes: &[u8], sink: &mut FrameSink<'_>) -> Option<usize> {
         let named = bytes.strip_prefix(b"event: ");
         let (name_length, rest) = match named {
@@ -237,7 +237,7 @@ impl SseFramer {
         let (event, data) = match named {
             None => (None, simdutf8::basic::from_utf8(&value[..length]).ok()?),
             Some(named) => {
-                // The name and the data at once: what is short is costly to check.
+                // The name and the data are checked at once: short texts are costly to check.
                 let before_value = named.len() - value.len();
                 let fields = simdutf8::basic::from_utf8(&named[..before_value + length]).ok()?;
                 let name = fields.get(..name_length)?;
@@ -251,7 +251,7 @@ impl SseFramer {
         Some(taken)
     }
 
-    /// Says that the stream has ended: emits the last event if no blank line ended it.
+    /// Ends the stream: emits the last event if no blank line ended it.
     pub fn finish(&mut self, sink: &mut FrameSink<'_>) -> Result<()> {
         let line = mem::take(&mut self.line);
         let offset = self.offset - line.len() as u64;
@@ -280,7 +280,7 @@ impl SseFramer {
         }
     }
 
-    /// Where the next line begins, given where the end of the last one stands.
+    /// The start of the next line, given the position of the end of the last one.
     fn after_line_end(&mut self, bytes: &[u8], end: usize) -> usize {
         if bytes[end] == b'\n' {
             return end + 1;
@@ -349,7 +349,7 @@ impl SseFramer {
         Ok(())
     }
 
-    /// A first data line stays where it is; a second one makes a joined copy, or ends the event before.
+    /// Adds a data line: the first one is borrowed; a second one makes a joined copy, or ends the event before.
     fn add_data<'a>(
         &mut self,
         value: &'a [u8],
@@ -400,14 +400,14 @@ impl SseFramer {
         Ok(())
     }
 
-    /// A blank line, or the end of the stream.
+    /// Ends the event at a blank line, or at the end of the stream.
     fn end_event(&mut self, fresh: &mut BorrowedFields<'_>, sink: &mut FrameSink<'_>) {
         self.promote_later(fresh);
         self.later_offset = None;
         self.dispatch(fresh, sink);
     }
 
-    /// What came after the data belongs to the event that is open now.
+    /// Moves the fields that came after the data to the event that is open now.
     fn promote_later(&mut self, fresh: &mut BorrowedFields<'_>) {
         for (later, kept_later, own, kept) in [
             (&mut fresh.later_name, &mut self.later_name, &mut fresh.name, &mut self.name),
@@ -452,7 +452,7 @@ impl SseFramer {
         });
     }
 
-    /// Forgets the event, but not the id: the standard lets it hold on.
+    /// Forgets the event, but keeps the id, as the standard says.
     fn close(&mut self, fresh: &mut BorrowedFields<'_>) {
         fresh.data = None;
         fresh.name = None;
@@ -462,7 +462,7 @@ impl SseFramer {
         self.probe = ObjectProbe::Unread;
     }
 
-    /// Copies what the open event borrows from the bytes at hand.
+    /// Copies the fields that the open event borrows from the bytes at hand.
     fn keep(&mut self, fresh: BorrowedFields<'_>) {
         for (fresh, kept) in [
             (fresh.data, &mut self.data),
@@ -479,7 +479,7 @@ impl SseFramer {
 }
 
 impl ObjectProbe {
-    /// Whether the data is a whole object, or the end marker of a stream. Each byte is read once.
+    /// Whether the data is a complete object, or the end marker of a stream. Each byte is read once.
     fn is_complete(&mut self, data: &[u8]) -> bool {
         let (mut nesting, read) = match mem::replace(self, Self::Other) {
             Self::Unread if data.trim_ascii() == b"[DONE]" => return true,
@@ -497,7 +497,7 @@ impl ObjectProbe {
     }
 }
 
-/// The object or end marker behind a field name that does not belong there.
+/// The object or end marker behind a second field name.
 pub(super) fn undoubled(value: &[u8]) -> &[u8] {
     let mut inner = value;
     while let Some(rest) = inner.strip_prefix(b"data:") {
@@ -514,7 +514,7 @@ pub(crate) fn is_field(line: &[u8]) -> bool {
     name.iter().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(byte))
 }
 
-/// Whether the end of the stream may have cut the line inside the name of a field.
+/// Whether the end of the stream may have truncated the line inside the name of a field.
 fn begins_field(line: &[u8]) -> bool {
     let name = line.trim_ascii_start();
     [&b"data"[..], b"event", b"id", b"retry", b"error"]
@@ -522,8 +522,8 @@ fn begins_field(line: &[u8]) -> bool {
         .any(|field| field.starts_with(name) && *field != name)
 }
 
-/// Length of the name that a line begins with, up to its end or what stands in no name. Most names are too short to be
-/// searched.
+/// The length of the name that a line begins with, up to its end or a byte that stands in no name. Most names are too
+/// short to be searched.
 fn name_length(bytes: &[u8]) -> usize {
     let mut at = 0;
     while let Some(lane) = ByteLane::at(bytes, at) {
@@ -537,7 +537,7 @@ fn name_length(bytes: &[u8]) -> usize {
     bytes.len()
 }
 
-/// Length of the first line, if it ends. Every event has a blank line, so that is looked at first.
+/// The length of the first line, if it ends. Every event has a blank line, so that is looked at first.
 fn line_length(bytes: &[u8]) -> Option<usize> {
     match bytes {
         [b'\n' | b'\r', ..] => Some(0),
@@ -552,7 +552,7 @@ mod tests {
     use super::*;
     use crate::ErrorKind;
 
-    /// The frames of the whole input, after checking that every single cut gives the same.
+    /// The frames of the whole input, after checking that every division in two gives the same.
     fn read(input: &str) -> Vec<String> {
         read_within(input, StreamLimits::default()).0
     }
@@ -596,7 +596,7 @@ mod tests {
         assert_eq!(read("data: 1\n\nreset reason: gone\n"), ["1", "?reset reason: gone"]);
         assert_eq!(read("data: 1\n\nbad gateway\ndata: 2\n\n"), ["1", "2"]);
         assert_eq!(read("data: 1\n\nbad gateway\n\ndata: {}\n\n"), ["1", "{}"]);
-        // Fields of others, comments, and what the end of the stream cut are no text.
+        // Unknown fields, comments, and text that the end of the stream truncated are no stray text.
         assert_eq!(read("data: 1\nmeta: x\n\nx-took: 1\n: bye\n\n"), ["1"]);
         for cut in ["d", "dat", "even", "i", "ret", "err"] {
             assert_eq!(read(&format!("data: 1\n\n{cut}")), ["1"]);

@@ -1,11 +1,11 @@
-//! Looking at text sixteen bytes at a time.
+//! Search in text, sixteen bytes at a time.
 //!
-//! What is asked of a [`ByteLane`] is answered by a mask with one bit for each byte, the first lowest: a vector of the
-//! processor, where it has such, answers in a few instructions.
+//! A question to a [`ByteLane`] is answered by a mask with one bit for each byte, the first lowest: a vector unit of
+//! the processor, if there is one, answers in a few instructions.
 
 use wide::u8x16;
 
-/// How many bytes are looked at together.
+/// The number of bytes looked at together.
 pub(crate) const WIDTH: usize = 16;
 
 /// Sixteen bytes of a text.
@@ -26,7 +26,7 @@ impl ByteLane {
         bytes.last_chunk().map(|lane| Self(u8x16::new(*lane)))
     }
 
-    /// The first bytes, and what follows them, if there are as many.
+    /// The first bytes, and the rest of the text, if there are as many.
     #[inline(always)]
     pub(crate) fn split_first(bytes: &[u8]) -> Option<(Self, &[u8])> {
         bytes.split_first_chunk::<WIDTH>().map(|(lane, rest)| (Self(u8x16::new(*lane)), rest))
@@ -44,7 +44,7 @@ impl ByteLane {
         self.equal(b'\\').to_bitmask()
     }
 
-    /// How many bytes stand before the first that [`ByteLane::specials`] marks; all of them, if there is none.
+    /// The number of bytes before the first that [`ByteLane::specials`] marks; all of them, if there is none.
     #[inline(always)]
     pub(crate) fn plain(self) -> u32 {
         (self.specials() | 1 << WIDTH).trailing_zeros()
@@ -62,7 +62,7 @@ impl ByteLane {
         (self.quoting() | self.equal(open) | self.equal(open + 2)).to_bitmask()
     }
 
-    /// Marks what is not ASCII.
+    /// Marks bytes that are not ASCII.
     #[inline(always)]
     pub(crate) fn wide(self) -> u32 {
         self.0.to_bitmask()
@@ -79,7 +79,7 @@ impl ByteLane {
     }
 }
 
-/// Which byte is the first that is marked.
+/// The position of the first marked byte.
 #[inline(always)]
 pub(crate) fn first(marks: u32) -> usize {
     marks.trailing_zeros() as usize
@@ -95,7 +95,7 @@ pub(crate) fn below(marks: u32) -> u32 {
 mod tests {
     use super::*;
 
-    /// Every byte at every place: what the lane says is what each byte says.
+    /// Every byte at every position: the mask agrees with a test of each byte.
     #[test]
     fn marks_are_those_of_each_byte() {
         type Asked = (fn(ByteLane) -> u32, fn(u8) -> bool);

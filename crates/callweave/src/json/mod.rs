@@ -1,10 +1,10 @@
 //! JSON as providers and models write it.
 //!
-//! - [`JsonScanner`]: is this growing text a complete value yet? Resumable at any cut.
+//! - [`JsonScanner`]: is this growing text a complete value yet? It resumes after any piece.
 //! - [`partial`]: the best value so far of a growing text.
-//! - [`schema`]: fitting values to the JSON Schema of a tool.
-//! - [`Value`]: a value in memory that keeps what was written.
-//! - [`Tape`]: a whole JSON text, checked once and then read without further errors.
+//! - [`schema`]: coercion of values to the JSON Schema of a tool.
+//! - [`Value`]: a value in memory that keeps its written form.
+//! - [`Tape`]: a complete JSON text, checked once and then read without further errors.
 //! - [`Str`]: a string as it stands in JSON, decoded only when needed.
 
 mod compact;
@@ -23,7 +23,7 @@ pub use compact::compact_into;
 pub use scanner::{JsonContainer, JsonLiteral, JsonScanner, ScanStatus, ScanToken, ScanVisitor};
 pub(crate) use str::escape_bytes;
 pub use str::{PendingSurrogate, Str, escape_into};
-// The spine: frames are read from it.
+// The core: frames are read from it.
 pub(crate) use tape::{CheckedText, Inspected, NodeMark, TapeLeaf, number_end, string_end, with_spare_tape};
 #[doc(hidden)]
 pub use tape::{JsonKind, NodeElements, NodeMembers, Tape, TapeNode};

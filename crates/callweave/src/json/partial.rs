@@ -1,8 +1,8 @@
 //! The best value so far of a growing JSON text.
 //!
-//! In goes argument text as it comes, in any cut; at any moment [`PartialValue::value`] is the value of what
-//! has come, built in place: a delta costs what is new in it, however much there was before. A member
-//! whose value has not begun is not shown; what else of the unfinished is shown, [`UnfinishedValues`] says.
+//! Argument text is pushed as it comes, in pieces of any size; at any moment [`PartialValue::value`] is the value of
+//! the text so far, built in place: the cost of a delta depends on its own length, however much text came before. A
+//! member is shown once its value has begun; [`UnfinishedValues`] says which other unfinished parts are shown.
 //!
 //! ```
 //! use callweave::json::partial::{UnfinishedValues, PartialValue};
@@ -16,7 +16,7 @@
 //! assert_eq!(partial.value().map(ToString::to_string).as_deref(), Some(r#"{"city":"Oslo","days":14}"#));
 //! ```
 //!
-//! [`PartialValue::push_to`] also tells a sink what happens where, so that a user interface can show
+//! [`PartialValue::push_to`] also emits each change with its path to a sink, so that a user interface can show
 //! arguments while they are being written:
 //!
 //! ```
@@ -32,9 +32,9 @@
 //! assert_eq!(shown, ["$.items[0].name + a"]);
 //! ```
 //!
-//! Raw control characters in strings are taken as they are, a lone surrogate becomes U+FFFD, and of two
-//! members with the same key the later one wins. Where the text breaks, the value stays as it was:
-//! mending is [`repair`](super::repair)'s work.
+//! Raw control characters in strings are taken as they are, a lone surrogate becomes U+FFFD, and of two members with
+//! the same key the later one wins. Where the text breaks, the value stays as it was; [`repair`](super::repair) repairs
+//! such text.
 
 use std::fmt;
 
@@ -52,7 +52,7 @@ pub struct PartialValue {
     tree: GrowingTree,
 }
 
-/// Which unfinished values are part of [`PartialValue::value`]. Containers always are.
+/// The unfinished values that are part of [`PartialValue::value`]. Containers always are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum UnfinishedValues {
     /// None: strings, numbers and literals are shown once they are complete.
@@ -60,33 +60,33 @@ pub enum UnfinishedValues {
     /// A growing string, as far as it has come.
     #[default]
     Strings,
-    /// A growing string and a growing number, as far as that is a number. One longer than 64 bytes is
-    /// not followed further until it is complete.
+    /// A growing string and a growing number, as far as that is a number. A number longer than 64 bytes is not updated
+    /// until it is complete.
     StringsAndNumbers,
 }
 
-/// Something happened to the value at a path.
+/// A change of the value at a path.
 #[derive(Clone, Copy, Debug)]
 pub struct ValueChange<'p> {
-    /// Where.
+    /// The path of the changed value.
     pub path: ValuePath<'p>,
-    /// What.
+    /// The change itself.
     pub change: ValueChangeKind<'p>,
 }
 
-/// What can happen to a value. Each is started once, may grow if it is a string or a number, and is
-/// completed once unless the text ends before.
+/// A change of a value. Each value is started once, may grow if it is a string or a number, and is completed once
+/// unless the text ends before.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum ValueChangeKind<'p> {
     /// It began.
     Started(JsonKind),
-    /// This came to it: text of a string, decoded, or of a number, as written.
+    /// It grew by this text: text of a string, decoded, or of a number, as written.
     Grew(&'p str),
     /// It is complete and will not change.
     Completed(&'p Value),
 }
 
-/// Where a value stands; displayed as `$.items[2].name`.
+/// The path of a value; displayed as `$.items[2].name`.
 #[derive(Clone, Copy)]
 pub struct ValuePath<'p>(&'p [OpenContainer]);
 
@@ -103,21 +103,21 @@ pub enum PathStep<'p> {
 pub type ProgressSink<'s> = dyn for<'p> Sink<ValueChange<'p>> + 's;
 
 impl PartialValue {
-    /// How many containers deep a value is kept; what is nested deeper stands as a string of its JSON text,
-    /// which grows as a string does.
+    /// The maximum depth of containers in a value; a deeper value is kept as a string of its JSON text, which grows as
+    /// a string does.
     pub const MAX_DEPTH: usize = Value::MAX_DEPTH;
 
-    /// A value of which nothing has come.
+    /// A value of which no text has come.
     pub fn new(growing: UnfinishedValues) -> Self {
         Self { scanner: JsonScanner::new(), tree: GrowingTree::new(growing) }
     }
 
-    /// Reads on and tells how many bytes of `text` belong to the value, as [`JsonScanner::push`] does.
+    /// Reads on and returns how many bytes of `text` belong to the value, as [`JsonScanner::push`] does.
     pub fn push(&mut self, text: &str) -> usize {
         self.push_to(text, &mut |_: ValueChange<'_>| {})
     }
 
-    /// Reads on as [`push`](PartialValue::push) does, and tells `sink` what happens.
+    /// Reads on as [`push`](PartialValue::push) does, and emits the changes to `sink`.
     pub fn push_to(&mut self, text: &str, sink: &mut ProgressSink<'_>) -> usize {
         let mut builder = TreeBuilder { tree: &mut self.tree, sink, pushed: text, deep_from: 0 };
         let taken = self.scanner.push_to(text, &mut builder);
@@ -126,17 +126,17 @@ impl PartialValue {
         taken
     }
 
-    /// Says that no more text will come, which completes a number at top level.
+    /// Ends the text, which completes a number at top level.
     pub fn finish(&mut self) -> ScanStatus {
         self.finish_to(&mut |_: ValueChange<'_>| {})
     }
 
-    /// Says that no more text will come, as [`finish`](PartialValue::finish) does, and tells `sink`.
+    /// Ends the text as [`finish`](PartialValue::finish) does, and emits the changes to `sink`.
     pub fn finish_to(&mut self, sink: &mut ProgressSink<'_>) -> ScanStatus {
         self.scanner.finish_to(&mut TreeBuilder { tree: &mut self.tree, sink, pushed: "", deep_from: 0 })
     }
 
-    /// The value so far; nothing before there is something to show.
+    /// The value so far; none before there is something to show.
     pub fn value(&self) -> Option<&Value> {
         self.tree.root.as_ref()
     }
@@ -146,12 +146,12 @@ impl PartialValue {
         self.tree.root
     }
 
-    /// How far the value has come.
+    /// The state of the value.
     pub fn status(&self) -> ScanStatus {
         self.scanner.status()
     }
 
-    /// Where the text stands now: which members and elements are open.
+    /// The current path: the members and elements that are open.
     pub fn path(&self) -> ValuePath<'_> {
         ValuePath(&self.tree.open)
     }
@@ -200,19 +200,19 @@ pub(super) fn is_name(key: &str) -> bool {
         && letters.all(|letter| letter.is_alphanumeric() || letter == '_')
 }
 
-/// The value and what is open in it.
+/// The value and its open parts.
 #[derive(Clone, Debug)]
 struct GrowingTree {
     growing: UnfinishedValues,
     root: Option<Value>,
     open: Vec<OpenContainer>,
-    /// How many containers are open that are nested too deep to be kept as such.
+    /// The number of open containers that are nested too deep to be kept as such.
     skipped: u32,
     /// The open token.
     token: Option<ScanToken>,
     /// The text of the open token, unless it is a string that is shown, or a key.
     text: String,
-    /// Whether the open token's value stands in the tree.
+    /// Whether the open token's value is in the tree.
     is_shown: bool,
     surrogate: PendingSurrogate,
 }
@@ -221,12 +221,12 @@ struct GrowingTree {
 #[derive(Clone, Debug)]
 struct OpenContainer {
     container: JsonContainer,
-    /// How many elements have begun.
+    /// The number of elements that have begun.
     begun: usize,
     /// The key of the newest member.
     key: String,
     has_key: bool,
-    /// Whether the newest member repeats a key and so does not stand last.
+    /// Whether the newest member repeats a key and therefore is not the last one.
     is_repeated: bool,
 }
 
@@ -281,7 +281,7 @@ impl GrowingTree {
         }
     }
 
-    /// Puts the value of the open token at the open path, in the place of what is shown of it.
+    /// Puts the value of the open token at the open path, in place of its unfinished value.
     fn settle(&mut self, value: Value) {
         if self.is_shown {
             *Self::descend(&mut self.root, &self.open) = value;
@@ -297,7 +297,7 @@ impl GrowingTree {
         }
     }
 
-    /// Brings what is shown of a growing number up to date.
+    /// Updates the shown value of a growing number.
     fn show_number(&mut self) {
         const FOLLOWED: usize = 64;
         if self.growing != UnfinishedValues::StringsAndNumbers
@@ -317,7 +317,7 @@ struct TreeBuilder<'b, 's> {
     tree: &'b mut GrowingTree,
     sink: &'b mut ProgressSink<'s>,
     pushed: &'b str,
-    /// Where in the pushed text the part that is nested too deep begins, if one is open.
+    /// The position in the pushed text of the part that is nested too deep, if one is open.
     deep_from: usize,
 }
 
@@ -326,14 +326,14 @@ impl TreeBuilder<'_, '_> {
         self.sink.put(ValueChange { path: ValuePath(&self.tree.open), change });
     }
 
-    /// Tells that the value at the open path is complete.
+    /// Emits that the value at the open path is complete.
     fn emit_completed(&mut self) {
         let tree = &mut *self.tree;
         let value = GrowingTree::descend(&mut tree.root, &tree.open);
         self.sink.put(ValueChange { path: ValuePath(&tree.open), change: ValueChangeKind::Completed(value) });
     }
 
-    /// Appends the pushed text before `end` to the text that stands for what is nested too deep.
+    /// Appends the pushed text before `end` to the string that holds the part nested too deep.
     fn grow_deep(&mut self, end: usize) {
         if self.tree.skipped == 0 {
             return;
@@ -348,7 +348,7 @@ impl TreeBuilder<'_, '_> {
         }
     }
 
-    /// Appends to the open key or string by `append`, and tells what a string got.
+    /// Appends to the open key or string by `append`, and emits the text that a string got.
     fn grow(&mut self, append: impl FnOnce(&mut String, &mut PendingSurrogate)) {
         let GrowingTree { root, open, token, text, is_shown, surrogate, .. } = &mut *self.tree;
         if *token == Some(ScanToken::Key) {

@@ -1,9 +1,9 @@
 //! A resumable lexical scanner: is this growing text a complete JSON value yet?
 //!
-//! In goes text in any cut; out comes how much of it belongs to the value and whether the value is
-//! complete. The scanner is a few words of state, allocates nothing and does not recurse. It reads
-//! strict JSON with one leniency: raw control characters inside strings do not break it, they only
-//! clear [`JsonScanner::is_strict`], because models write them and the end of the value is still certain.
+//! Text is pushed in pieces of any size; the scanner returns how much of it belongs to the value and whether the value
+//! is complete. The scanner is a few machine words of state, allocates nothing and does not recurse. It reads strict
+//! JSON with one leniency: raw control characters inside strings do not break it, they only clear
+//! [`JsonScanner::is_strict`], because models write them and the end of the value is still certain.
 //!
 //! ```
 //! use callweave::json::{JsonScanner, ScanStatus};
@@ -15,28 +15,28 @@
 //! assert_eq!(scanner.status(), ScanStatus::Complete);
 //! ```
 //!
-//! [`JsonScanner::push_to`] also tells a [`ScanVisitor`] where values begin and end and what stands in them; that
-//! is how [`PartialValue`](super::partial::PartialValue) builds its value.
+//! [`JsonScanner::push_to`] also reports the starts, ends and contents of values to a [`ScanVisitor`]; that is how
+//! [`PartialValue`](super::partial::PartialValue) builds its value.
 
 use std::convert::Infallible;
 
 use super::word::{digits_end, next_byte, plain_end, text_end};
 
-/// How far the value has come.
+/// The state of the value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ScanStatus {
     /// Nothing but white space so far.
     Empty,
-    /// The value has begun and is not complete. A number at top level stays open until something
-    /// that is no part of it follows, or [`JsonScanner::finish`] says that nothing will.
+    /// The value has begun and is not complete. A number at top level stays open until a byte follows that is no part
+    /// of it, or until [`JsonScanner::finish`].
     Open,
     /// The value is complete.
     Complete,
-    /// What came cannot be continued to a JSON value.
+    /// The text cannot be continued to a JSON value.
     Broken,
 }
 
-/// What can be open inside a JSON text besides containers.
+/// The tokens that can be open inside a JSON text, besides containers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ScanToken {
     /// The key of a member.
@@ -49,7 +49,7 @@ pub enum ScanToken {
     Literal(JsonLiteral),
 }
 
-/// The words of JSON.
+/// The literals of JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum JsonLiteral {
     /// `true`
@@ -69,7 +69,7 @@ pub enum JsonContainer {
     Array,
 }
 
-/// Who is told what [`JsonScanner::push_to`] meets.
+/// The visitor of everything that [`JsonScanner::push_to`] meets.
 ///
 /// Offsets count in the text of the current push. Containers and tokens balance in a complete value,
 /// and nothing but [`text`](ScanVisitor::text) and [`escape`](ScanVisitor::escape) comes inside a token. Deeper than
@@ -87,7 +87,7 @@ pub trait ScanVisitor {
     fn begin(&mut self, token: ScanToken, at: usize) {
         let _ = (token, at);
     }
-    /// More of the open key, string or number, as it stands in the text.
+    /// More of the open key, string or number, as written.
     fn text(&mut self, run: &str) {
         let _ = run;
     }
@@ -101,17 +101,17 @@ pub trait ScanVisitor {
     }
 }
 
-/// Nobody listens.
+/// A visitor that ignores everything.
 impl ScanVisitor for () {}
 
 /// The state of a scan.
 #[derive(Clone, Copy, Debug)]
 pub struct JsonScanner {
     state: ScanState,
-    /// Where in its token the text was cut.
+    /// The position in its token at which the text was divided.
     cut: TokenCut,
-    /// One bit per open container, innermost lowest: 1 is an object. Containers deeper than the bits
-    /// are taken for whatever their closer says.
+    /// One bit per open container, innermost lowest: 1 is an object. The kind of a container deeper than the bits is
+    /// taken from its closer.
     containers: u128,
     /// The innermost container, where it is known.
     innermost: Option<JsonContainer>,
@@ -119,10 +119,10 @@ pub struct JsonScanner {
     is_strict: bool,
 }
 
-/// What a step of the scan took, or where the text stopped it and what is to come then.
+/// The result of a step of the scan, or the place where the text stopped it and the state there.
 type ScanResult<T> = Result<T, (usize, ScanState)>;
 
-/// What comes next.
+/// The state of the scanner: the token expected next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ScanState {
     Start,
@@ -132,13 +132,13 @@ enum ScanState {
     Key,
     Colon,
     AfterValue,
-    /// The rest of a token that the text cut.
+    /// The rest of a token that the end of a piece divided.
     Rest,
     Done,
     Broken,
 }
 
-/// A place inside a token.
+/// A position inside a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum TokenCut {
     /// In a key or string.
@@ -221,13 +221,13 @@ impl JsonScanner {
         }
     }
 
-    /// Reads on and tells how many bytes of `text` it took: all of them, unless the value ended
-    /// (white space after it is not taken) or broke at the byte that was not taken.
+    /// Reads on and returns how many bytes of `text` it took: all of them, unless the value ended (white space after it
+    /// is not taken) or broke at the byte that was not taken.
     pub fn push(&mut self, text: &str) -> usize {
         self.push_to(text, &mut ())
     }
 
-    /// Reads on as [`push`](JsonScanner::push) does, and tells `visit` what it meets.
+    /// Reads on as [`push`](JsonScanner::push) does, and reports all tokens to `visit`.
     #[inline]
     pub fn push_to<V: ScanVisitor>(&mut self, text: &str, visit: &mut V) -> usize {
         // Most deltas are a few letters more of a string.
@@ -250,7 +250,7 @@ impl JsonScanner {
         at
     }
 
-    /// Reads value after value, each token whole, until the text stops it.
+    /// Reads value after value, each token completely, until the text stops it.
     #[inline(always)]
     fn read<V: ScanVisitor>(&mut self, text: &str, visit: &mut V) -> ScanResult<Infallible> {
         let (mut at, mut state) = self.resume(text, visit)?;
@@ -263,7 +263,7 @@ impl JsonScanner {
         }
     }
 
-    /// Goes on from where the last text ended to where a value is due, or what follows one.
+    /// Continues from the end of the last text to the point where a value, or the text behind one, is expected.
     #[inline(always)]
     fn resume<V: ScanVisitor>(&mut self, text: &str, visit: &mut V) -> ScanResult<(usize, ScanState)> {
         let bytes = text.as_bytes();
@@ -297,7 +297,7 @@ impl JsonScanner {
         })
     }
 
-    /// How far the value has come.
+    /// The state of the value.
     pub fn status(&self) -> ScanStatus {
         match self.state {
             ScanState::Start => ScanStatus::Empty,
@@ -307,12 +307,12 @@ impl JsonScanner {
         }
     }
 
-    /// Says that no more text will come, which completes a number at top level.
+    /// Ends the text, which completes a number at top level.
     pub fn finish(&mut self) -> ScanStatus {
         self.finish_to(&mut ())
     }
 
-    /// Says that no more text will come, as [`finish`](JsonScanner::finish) does, and tells `visit`.
+    /// Ends the text as [`finish`](JsonScanner::finish) does, and reports that to `visit`.
     pub fn finish_to<V: ScanVisitor>(&mut self, visit: &mut V) -> ScanStatus {
         if self.depth == 0
             && self.state == ScanState::Rest
@@ -325,18 +325,18 @@ impl JsonScanner {
         self.status()
     }
 
-    /// How many containers are open.
+    /// The number of open containers.
     pub fn depth(&self) -> u32 {
         self.depth
     }
 
-    /// Whether the scan stands inside a string (or a key).
+    /// Whether the scan is inside a string (or a key).
     pub fn is_in_string(&self) -> bool {
         self.state == ScanState::Rest
             && matches!(self.cut, TokenCut::String(_) | TokenCut::Escape(_) | TokenCut::Unicode { .. })
     }
 
-    /// Whether the scan stands inside an escape sequence of a string.
+    /// Whether the scan is inside an escape sequence of a string.
     pub fn is_in_escape(&self) -> bool {
         self.state == ScanState::Rest && matches!(self.cut, TokenCut::Escape(_) | TokenCut::Unicode { .. })
     }
@@ -346,7 +346,7 @@ impl JsonScanner {
         self.is_strict && self.state != ScanState::Broken
     }
 
-    /// The text ended inside a token.
+    /// Stops because the text ended inside a token.
     fn cut<T>(&mut self, at: usize, cut: TokenCut) -> ScanResult<T> {
         self.cut = cut;
         Err((at, ScanState::Rest))
@@ -396,7 +396,7 @@ impl JsonScanner {
         }
     }
 
-    /// Takes what follows a value: closers, a comma, and in an object the next key.
+    /// Takes the bytes behind a value: closers, a comma, and in an object the next key.
     #[inline(always)]
     fn after_value<V: ScanVisitor>(&mut self, text: &str, from: usize, visit: &mut V) -> ScanResult<usize> {
         let bytes = text.as_bytes();
@@ -420,7 +420,7 @@ impl JsonScanner {
         Err((at, ScanState::Done))
     }
 
-    /// Takes the first key of an object, or its end, and tells what is due then.
+    /// Takes the first key of an object, or its end, and returns the next state.
     #[inline(always)]
     fn first_key<V: ScanVisitor>(
         &mut self,
@@ -514,7 +514,7 @@ impl JsonScanner {
         }
     }
 
-    /// Takes the digits of an escape that `left` of are to come.
+    /// Takes the digits of an escape of which `left` are to come.
     fn unicode<V: ScanVisitor>(
         &mut self,
         bytes: &[u8],
@@ -671,7 +671,7 @@ fn emit_text<V: ScanVisitor>(text: &str, from: usize, to: usize, visit: &mut V) 
     }
 }
 
-/// What the escapes of one letter stand for.
+/// The character that a one-letter escape stands for.
 #[inline]
 fn short_escape(letter: u8) -> Option<u16> {
     const UNITS: [u8; 256] = {
@@ -690,8 +690,7 @@ fn short_escape(letter: u8) -> Option<u16> {
     (unit != 0).then_some(u16::from(unit))
 }
 
-/// The end of the number whose digits begin at `from`, if it is well formed and its end stands in the
-/// text.
+/// The end of the number whose digits begin at `from`, if it is well formed and its end is in the text.
 #[inline(always)]
 fn number_end(bytes: &[u8], from: usize) -> Option<usize> {
     let mut at = match bytes.get(from)? {

@@ -1,4 +1,4 @@
-//! A string as it stands in JSON, decoded only when somebody needs its text.
+//! A string as it is written in JSON, decoded only when its text is needed.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -17,8 +17,8 @@ pub enum Str<'a> {
 
 /// The first half of a surrogate pair whose second half has not come yet.
 ///
-/// Providers cut `\ud83d\ude00` between two deltas; whoever appends deltas keeps one of these per
-/// block and hands it to [`Str::decode_into`].
+/// Providers divide `\ud83d\ude00` between two deltas; code that appends deltas keeps one of these per block and passes
+/// it to [`Str::decode_into`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PendingSurrogate(Option<u16>);
 
@@ -43,7 +43,7 @@ impl<'a> Str<'a> {
         self.written().is_empty()
     }
 
-    /// The text as written, escapes and all.
+    /// The text as written, with its escapes.
     #[inline]
     pub fn written(self) -> &'a str {
         match self {
@@ -65,7 +65,7 @@ impl<'a> Str<'a> {
         match self {
             Self::Plain(text) => Cow::Borrowed(text),
             Self::Escaped(text) => {
-                // Decoded, no text is longer.
+                // The decoded text is never longer.
                 let mut out = String::with_capacity(text.len());
                 let mut surrogate = PendingSurrogate::default();
                 self.decode_into(&mut out, &mut surrogate);
@@ -92,10 +92,10 @@ impl<'a> Str<'a> {
         }
     }
 
-    /// Has `read` read the text, which is decoded in `scratch` if it has to be; a lone surrogate becomes U+FFFD.
+    /// Calls `read` with the text, which is decoded in `scratch` if it has to be; a lone surrogate becomes U+FFFD.
     pub(crate) fn read<T>(self, scratch: &mut String, read: impl FnOnce(&str) -> T) -> T {
         let Self::Escaped(written) = self else { return read(self.written()) };
-        // As bytes, which are written a lane at a time and then checked, because escapes are many and stand close.
+        // As bytes, which are written a lane at a time and then checked, because escapes are many and close together.
         let mut bytes = std::mem::take(scratch).into_bytes();
         bytes.clear();
         bytes.resize(written.len() + WIDTH, 0);
@@ -110,7 +110,8 @@ impl<'a> Str<'a> {
         result
     }
 
-    /// Has `read` read the text, if it is short and has but short escapes, as most pieces of texts: that needs no memory.
+    /// Calls `read` with the text, if it is short and has only short escapes, as most pieces of texts: that needs no
+    /// memory.
     #[inline]
     pub(crate) fn read_short<T>(self, read: impl FnOnce(&str) -> T) -> Option<T> {
         const LONGEST: usize = 4 * WIDTH;
@@ -140,9 +141,9 @@ impl<'a> Str<'a> {
 
 fn unescape(text: &str, out: &mut String, surrogate: &mut PendingSurrogate) {
     let bytes = text.as_bytes();
-    // Decoded, no text is longer.
+    // The decoded text is never longer.
     out.reserve(text.len());
-    // What is not copied yet begins at `from`, and has no backslash that counts before `at`.
+    // The text that is not copied yet begins at `from`, and has no backslash that counts before `at`.
     let (mut from, mut at) = (0, 0);
     loop {
         at = backslash_end(bytes, at);
@@ -151,7 +152,7 @@ fn unescape(text: &str, out: &mut String, surrogate: &mut PendingSurrogate) {
             out.push_str(&text[from..at]);
         }
         let plain = match bytes.get(at + 1) {
-            // What stands for itself is copied with what follows it.
+            // An escaped character that stands for itself is copied with the text behind it.
             Some(b'"' | b'\\' | b'/') => {
                 (from, at) = (at + 1, at + 2);
                 continue;
@@ -195,7 +196,7 @@ fn unescape(text: &str, out: &mut String, surrogate: &mut PendingSurrogate) {
     }
 }
 
-/// What the letter of a short escape stands for; zero for all others.
+/// The byte that the letter of a short escape stands for; zero for all others.
 const SHORT: [u8; 256] = {
     let mut table = [0; 256];
     let escapes = *b"\"\"\\\\//b\x08f\x0Cn\nr\rt\t";
@@ -207,9 +208,9 @@ const SHORT: [u8; 256] = {
     table
 };
 
-/// Writes the text over `out`, from its beginning, and tells how long it is; none if some escape is none. Decoded, no text
-/// is longer; but whole lanes are written, and there must be room for one more. `long` reads the escape that is not short
-/// which a text begins with, and tells how much of the text it is.
+/// Writes the text over `out`, from its beginning, and returns its length; none if some escape is invalid. The decoded
+/// text is never longer; but complete lanes are written, and there must be room for one more. `long` reads the escape
+/// at the start of a text that is not short, and returns its length.
 #[inline(always)]
 fn unescape_lanes(
     text: &[u8],
@@ -254,7 +255,7 @@ fn unescape_lanes(
     }
 }
 
-/// The character of the escape that the text begins with, and how much of the text that is.
+/// The character of the escape that the text begins with, and the length of the escape.
 #[cold]
 fn unicode(text: &[u8]) -> Option<(char, usize)> {
     let unit = |text: &[u8]| {
@@ -269,7 +270,7 @@ fn unicode(text: &[u8]) -> Option<(char, usize)> {
     Some((char::from_u32(first).unwrap_or(char::REPLACEMENT_CHARACTER), 6))
 }
 
-/// Appends what a UTF-16 unit stands for; a first half waits in `surrogate` for its second.
+/// Appends the character of a UTF-16 unit; a first half waits in `surrogate` for its second.
 pub(super) fn push_unit(unit: u16, out: &mut String, surrogate: &mut PendingSurrogate) {
     match (surrogate.0.take(), unit) {
         (Some(high), 0xDC00..=0xDFFF) => {
@@ -364,7 +365,7 @@ mod tests {
         assert_eq!(Str::Escaped("\\ud83d\\ud83d\\ude00").to_cow(), "\u{fffd}😀");
     }
 
-    /// Decoded a lane at a time, a text is what it is decoded escape by escape, wherever its escapes stand.
+    /// Decoding a lane at a time gives the same text as decoding escape by escape, wherever the escapes are.
     #[test]
     fn lanes_are_decoded_as_escapes_are() {
         let mut scratch = String::from("left of another");
@@ -405,7 +406,7 @@ mod tests {
                             .iter()
                             .all(|escape| escapes[..5].contains(escape) || !escape.contains('\\'));
                         assert!(!are_short || text.len() > 64 || short.is_some(), "{text}");
-                        // What is written by its number may be half of a pair, whose other half is yet to come.
+                        // A `\u` escape may be half of a pair, whose other half is yet to come.
                         assert!(!one.contains("\\u") || short.is_none(), "{text}");
                     }
                 }

@@ -1,9 +1,9 @@
-//! A whole JSON text, checked once and then read without further errors.
+//! A complete JSON text, checked once and then read without further errors.
 //!
-//! [`Tape::parse`] walks the text one time, strictly, without recursion, and notes where each value
-//! begins and ends. [`TapeNode`]s are cheap copies that look at the notes; reading them cannot fail,
-//! skipping a value costs nothing, and its text as written is at hand. The tape's memory is reused
-//! from text to text, so parsing a stream of frames does not allocate.
+//! [`Tape::parse`] walks the text one time, strictly, without recursion, and notes where each value begins and ends.
+//! [`TapeNode`]s are cheap copies that look at the notes; reading them cannot fail, skipping a value costs nothing, and
+//! its written text is available. The tape's memory is reused from text to text, so parsing a stream of frames does not
+//! allocate.
 //!
 //! ```
 //! use callweave::json::Tape;
@@ -33,7 +33,7 @@ use crate::error::{Error, ErrorKind, Result};
 /// Reusable notes about one JSON text.
 #[derive(Clone, Debug, Default)]
 pub struct Tape {
-    /// Those about the last text come first; what stands behind them is left of longer ones.
+    /// The entries of the last text come first; entries behind them are left over from longer texts.
     notes: Vec<TapeEntry>,
     /// The text of a value that was laid out.
     text: String,
@@ -44,10 +44,10 @@ thread_local! {
     static SPARE: [Cell<Option<Box<Tape>>>; 2] = const { [Cell::new(None), Cell::new(None)] };
 }
 
-/// Longer tapes are not kept: who reads one huge text may never read another.
+/// The maximum length of a tape that is kept: a thread that reads one huge text may never read another.
 const LONGEST_SPARE: usize = 1 << 14;
 
-/// Has `read` use a tape that this thread keeps, or a new one while those are in use.
+/// Calls `read` with a tape that this thread keeps, or with a new one while these are in use.
 #[inline]
 pub(crate) fn with_spare_tape<T>(read: impl FnOnce(&mut Tape) -> T) -> T {
     let mut tape = take_spare();
@@ -58,7 +58,7 @@ pub(crate) fn with_spare_tape<T>(read: impl FnOnce(&mut Tape) -> T) -> T {
 
 #[inline]
 fn take_spare() -> Box<Tape> {
-    // A thread that ends has none.
+    // A thread that ends has lost its tapes.
     let spare = SPARE.try_with(|[one, other]| one.take().or_else(|| other.take()));
     spare.ok().flatten().unwrap_or_default()
 }
@@ -77,8 +77,8 @@ fn keep_spare(tape: Box<Tape>) {
 #[derive(Debug)]
 pub(crate) struct CheckedText {
     text: String,
-    /// The notes about it, and how many there are. Long ones take several times the memory of their text: that is read
-    /// once more instead of holding them.
+    /// The notes about it, and their number. Long ones take several times the memory of their text: such a text is read
+    /// once more instead.
     notes: Option<(Box<Tape>, usize)>,
 }
 
@@ -98,7 +98,7 @@ impl CheckedText {
         &self.text
     }
 
-    /// Has the value read.
+    /// Calls `read` with the value.
     pub(crate) fn read(self, read: impl FnOnce(TapeNode<'_>)) {
         let Self { text, notes } = self;
         match notes {
@@ -111,7 +111,7 @@ impl CheckedText {
     }
 }
 
-/// What kind of value it is.
+/// The kind of a JSON value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum JsonKind {
     /// `{…}`
@@ -128,13 +128,14 @@ pub enum JsonKind {
     Null,
 }
 
-/// Four words, because there are many of them.
+/// A note about a value. Four words of memory, because there are many of them.
 #[derive(Clone, Debug)]
 struct TapeEntry {
     start: u32,
-    /// While a list or an object is open, what closes the one that it stands in.
+    /// While a list or an object is open, the closer of the container around it.
     end: u32,
-    /// The note after this value and all inside it; while a list or an object is open, the one that it stands in.
+    /// The note after this value and all inside it; while a list or an object is open, the note of the container around
+    /// it.
     next: u32,
     kind: JsonKind,
     /// For strings: whether there are escapes. For the outermost object or list: whether some key has them.
@@ -142,14 +143,14 @@ struct TapeEntry {
     sight: InspectionMark,
 }
 
-/// What a reader has looked at of a value: see [`Inspected`]. Atomic only so that nodes stay `Sync`.
+/// The part of a value that a reader has looked at: see [`Inspected`]. Atomic only so that nodes stay `Sync`.
 #[derive(Debug)]
 struct InspectionMark(AtomicU16);
 
 impl InspectionMark {
     const UNSEEN: u16 = u16::MAX;
     const SEEN: u16 = u16::MAX - 1;
-    /// It is a number that was passed on as that of a place.
+    /// The value is a number that was passed on as that of a block key.
     const PASSED: u16 = u16::MAX - 2;
 
     fn get(&self) -> u16 {
@@ -177,7 +178,7 @@ impl TapeEntry {
         Self { kind, has_escapes, start, end, next, sight }
     }
 
-    /// A value that has no others in it, and no escapes.
+    /// A note of a value without others inside it, and without escapes.
     #[inline]
     fn leaf(kind: JsonKind, start: u32, end: u32, next: u32) -> Self {
         Self::new(kind, false, start, end, next)
@@ -196,9 +197,9 @@ impl Tape {
         Ok(TapeNode::root(text, &self.notes[..count]))
     }
 
-    /// The same for a text of at most so many values, containers included and keys not. One that has more is refused
-    /// while it is scanned, by an error of the kind [`ErrorKind::Limit`]: its notes take at most 32 bytes for each value
-    /// that is allowed.
+    /// Checks a text of at most `values` values, containers included and keys not. A text with more is refused while it
+    /// is scanned, by an error of the kind [`ErrorKind::Limit`]: its notes take at most 32 bytes for each allowed
+    /// value.
     ///
     /// ```
     /// use callweave::json::Tape;
@@ -221,12 +222,12 @@ impl Tape {
         Ok(root)
     }
 
-    /// Writes the notes about `text`; tells how many they are.
+    /// Writes the notes about `text`; returns their number.
     fn note(&mut self, text: &str) -> Result<usize> {
         self.note_within(text, usize::MAX)
     }
 
-    /// The same, unless there are so many that the text must have more than that many values.
+    /// The same, unless there are too many notes for that number of values.
     fn note_within(&mut self, text: &str, values: usize) -> Result<usize> {
         if u32::try_from(text.len()).is_err() {
             return Err(Error::new(ErrorKind::Limit, TOO_LONG));
@@ -243,8 +244,8 @@ impl Tape {
         Ok(walker.count as usize)
     }
 
-    /// Lays out a value that is in memory: its text is written once and noted on the way, so that nobody has
-    /// to read it again.
+    /// Lays out a value that is in memory: its text is written once and noted on the way, so that it need not be read
+    /// again.
     ///
     /// ```
     /// use callweave::json::{Tape, Value};
@@ -279,31 +280,31 @@ fn too_many(values: usize) -> Error {
 
 const TOO_LONG: &str = "a JSON text is limited to 4 GiB";
 
-/// What a walk gives, or where it failed and why. Places are half words: then nothing that is added to them can
-/// overflow, and need not be checked for it.
+/// The result of a walk, or the place and reason of its failure. Places are half words: then nothing that is added to
+/// them can overflow, and need not be checked for it.
 type WalkResult<T> = std::result::Result<T, (u32, &'static str)>;
 
-/// Writes the notes about a text as it reads it, over those that are left of another one.
+/// Writes the entries of a text as it reads it, over the entries that are left of another one.
 ///
-/// What is mostly there is looked for first: white space is found where something else is missed, and room is made when
-/// there is none.
+/// The likely case is tested first: white space is looked for where another byte was expected and missed, and room is
+/// made when there is none.
 struct TapeWalker {
-    /// How far it got: to a value, or to the key of one.
+    /// The current position: at a value, or at the key of one.
     at: u32,
-    /// How many notes are written.
+    /// The number of notes written.
     count: u32,
     /// The innermost open container.
     open: u32,
-    /// What closes it, or [`NO_CLOSER`].
+    /// The byte that closes it, or [`NO_CLOSER`].
     closer: u8,
     /// Whether some key has escapes.
     has_odd_keys: bool,
 }
 
-/// Where nothing is open: a byte that stands in no text.
+/// The closer where nothing is open: a byte that is in no text.
 const NO_CLOSER: u8 = 0xFF;
 
-/// Why a walk stops.
+/// The reason why a walk stops.
 enum TapeStop {
     End,
     /// There is no room for more notes.
@@ -315,11 +316,11 @@ impl TapeWalker {
         Self { at: 0, count: 0, open: NONE, closer: NO_CLOSER, has_odd_keys: false }
     }
 
-    /// Goes on from where it stopped.
+    /// Continues where it stopped.
     fn walk(&mut self, bytes: &[u8], notes: &mut [TapeEntry]) -> WalkResult<TapeStop> {
         let Self { mut at, mut count, mut open, mut closer, .. } = *self;
         'value: loop {
-            // Asked for once for a key and its value.
+            // Room is checked once for a key and its value.
             let room = notes.get_mut(count as usize..count as usize + 2);
             let Some(room) = room.and_then(<[TapeEntry]>::first_chunk_mut::<2>) else {
                 (self.at, self.count, self.open, self.closer) = (at, count, open, closer);
@@ -331,7 +332,7 @@ impl TapeWalker {
                 count += 1;
                 let quoted = |at| LaneWindow::at(bytes, at).filter(|window| window.byte(0) == b'"');
                 let mut window = quoted(at);
-                // Some write one behind each comma.
+                // Some write a space behind each comma.
                 if window.is_none() && byte(bytes, at) == b' ' {
                     at += 1;
                     window = quoted(at);
@@ -361,7 +362,7 @@ impl TapeWalker {
                     }
                     first = byte(bytes, at);
                 }
-                // And many behind the colon.
+                // Many write a space behind the colon.
                 if first == b' ' {
                     at += 1;
                     first = byte(bytes, at);
@@ -373,7 +374,7 @@ impl TapeWalker {
                 first = byte(bytes, at);
             }
             count += 1;
-            // What stands behind the value.
+            // The byte behind the value.
             let mut next;
             loop {
                 if first == b'"' {
@@ -405,7 +406,7 @@ impl TapeWalker {
                 } else if let b'{' | b'[' = first {
                     let (kind, end) =
                         if first == b'{' { (JsonKind::Object, b'}') } else { (JsonKind::Array, b']') };
-                    // While it is open, its end is what closes the one around it.
+                    // While it is open, its end is the closer of the one around it.
                     *note = TapeEntry::new(kind, false, at, closer.into(), open);
                     (open, closer) = (count - 1, end);
                     at += 1;
@@ -437,7 +438,7 @@ impl TapeWalker {
                 next = byte(bytes, at);
                 break;
             }
-            // A value has ended; go on to where the next one begins.
+            // A value has ended; go on to the start of the next one.
             loop {
                 if next == b',' {
                     at += 1;
@@ -461,11 +462,11 @@ impl TapeWalker {
     }
 }
 
-/// What is looked at at once: a quote, two lanes behind it, and what may follow their end.
+/// The bytes looked at in one step: a quote, two lanes behind it, and what may follow their end.
 #[derive(Clone, Copy)]
 struct LaneWindow<'t>(&'t [u8; WINDOW]);
 
-/// Twice a lane, and a few bytes. No place in the first lane is known to be beyond that, and so none needs to be checked.
+/// Twice a lane, and a few bytes. No position in the first lane is beyond it, so none needs a bounds check.
 const WINDOW: usize = 2 * WIDTH + 4;
 
 impl<'t> LaneWindow<'t> {
@@ -486,7 +487,7 @@ impl<'t> LaneWindow<'t> {
         [self.byte(at), self.byte(at + 1)]
     }
 
-    /// Where the first byte stands behind the quote that is not plain, or the one behind the lanes.
+    /// The position of the first byte behind the quote that is not plain, or of the one behind the lanes.
     #[inline(always)]
     fn string_end(self) -> (Self, u32) {
         let found = ByteLane::at(self.0, 1).map_or(0, ByteLane::specials);
@@ -497,8 +498,8 @@ impl<'t> LaneWindow<'t> {
     }
 }
 
-/// Where the whole number of a few digits ends that begins with `first`, and what stands behind it; none if it may be
-/// something else.
+/// The end of the integer of a few digits that begins with `first`, and the byte behind it; none if it may be something
+/// else.
 #[inline(always)]
 fn short_number(bytes: &[u8], at: u32, first: u8) -> Option<(u32, u8)> {
     if !first.is_ascii_digit() {
@@ -512,7 +513,7 @@ fn short_number(bytes: &[u8], at: u32, first: u8) -> Option<(u32, u8)> {
     is_complete.then_some((at + length as u32, next))
 }
 
-/// Closes the innermost container at `end`, the byte after its closer: the one that it stands in, and what closes that.
+/// Closes the innermost container at `end`, the byte after its closer; returns the container around it, and its closer.
 #[inline(always)]
 fn close(notes: &mut [TapeEntry], open: u32, end: u32, count: u32) -> (u32, u8) {
     let Some(note) = notes.get_mut(open as usize) else { return (NONE, NO_CLOSER) };
@@ -601,8 +602,7 @@ impl<'n> TapeWriter<'n> {
     }
 }
 
-/// Makes room for more notes about a text of that length, unless there are so many that it must have more than that
-/// many values.
+/// Makes room for more notes about a text of that length, unless there are too many notes for that number of values.
 #[cold]
 fn make_room(notes: &mut Vec<TapeEntry>, length: usize, values: usize) -> Result<()> {
     // Each value has at most one key, and the walker wants room for a key and a value.
@@ -610,19 +610,20 @@ fn make_room(notes: &mut Vec<TapeEntry>, length: usize, values: usize) -> Result
     if notes.len() >= most {
         return Err(too_many(values));
     }
-    // Mostly there are eight bytes for a note; but in a long text one string may be most of it.
+    // Mostly there are eight bytes for a note; but one string may be most of a long text.
     let more = notes.len().max(length / 8 + 2).min(most - notes.len());
     notes.reserve_exact(more);
     notes.resize_with(notes.len() + more, || TapeEntry::leaf(JsonKind::Null, 0, 0, 0));
     Ok(())
 }
 
-/// Of a text up to this length, room is made for all notes at once: of a frame, whose tape stays with its thread.
+/// The maximum length of a text for which room for all notes is made at once: of a frame, whose tape stays with its
+/// thread.
 const FIRST: usize = 2 << 10;
-/// And of a text with a limit.
+/// The same for a text with a limit.
 const LIKELY: usize = 16 << 10;
 
-/// What stands at `at` does not go on: fine if it is the end and nothing is open.
+/// Ends the walk at `at`, where the text does not go on: fine if it is the end and nothing is open.
 #[cold]
 fn end(bytes: &[u8], at: u32, open: u32) -> WalkResult<TapeStop> {
     match (open, (at as usize) < bytes.len()) {
@@ -640,7 +641,7 @@ fn misplaced(bytes: &[u8], at: u32) -> (u32, &'static str) {
     }
 }
 
-/// Where `expected` stands that was missed at `at`, behind white space.
+/// The position of `expected`, which was missed at `at`, behind white space.
 #[cold]
 #[inline(never)]
 fn expect(bytes: &[u8], at: u32, expected: u8, what: &'static str) -> WalkResult<u32> {
@@ -648,7 +649,7 @@ fn expect(bytes: &[u8], at: u32, expected: u8, what: &'static str) -> WalkResult
     if byte(bytes, at) == expected { Ok(at) } else { Err((at, what)) }
 }
 
-/// A zero stands for the end.
+/// The byte at `at`; a zero stands for the end.
 #[inline(always)]
 fn byte(bytes: &[u8], at: u32) -> u8 {
     bytes.get(at as usize).copied().unwrap_or_default()
@@ -661,7 +662,7 @@ fn two(bytes: &[u8], at: u32) -> [u8; 2] {
     bytes.get(at..at + 2).and_then(<[u8]>::first_chunk).copied().unwrap_or_default()
 }
 
-/// Where the first byte from `at` on stands that is not white space.
+/// The position of the first byte from `at` on that is not white space.
 #[cold]
 #[inline(never)]
 fn skip(bytes: &[u8], mut at: u32) -> u32 {
@@ -678,7 +679,7 @@ fn past_space(bytes: &[u8], at: u32) -> Option<u32> {
     Some(skip(bytes, at)).filter(|past| *past > at)
 }
 
-/// The value that begins with `first`, if it is no string and has no others in it: its kind, and where it ends.
+/// The value that begins with `first`, if it is no string and has no others in it: its kind and its end.
 #[inline(always)]
 fn scalar(bytes: &[u8], at: u32, first: u8) -> WalkResult<(JsonKind, u32)> {
     let start = at as usize;
@@ -687,7 +688,7 @@ fn scalar(bytes: &[u8], at: u32, first: u8) -> WalkResult<(JsonKind, u32)> {
         b'n' if is(b"null") => (JsonKind::Null, at + 4),
         b't' if is(b"true") => (JsonKind::Bool, at + 4),
         b'f' if is(b"false") => (JsonKind::Bool, at + 5),
-        // Most numbers are short and whole.
+        // Most numbers are short and integers.
         b'0' if matches!(byte(bytes, at + 1), b',' | b'}') => (JsonKind::Number, at + 1),
         b'-' | b'0'..=b'9' => match digits_alone_end(bytes, start) {
             Some(end) => (JsonKind::Number, end as u32),
@@ -705,7 +706,7 @@ fn odd_number_end(bytes: &[u8], at: u32) -> WalkResult<u32> {
     }
 }
 
-/// Where a string ends in which something stands at `at` that may not be its end, and whether it has escapes.
+/// The end of a string with a byte at `at` that may not be its end, and whether it has escapes.
 #[cold]
 fn odd_end(bytes: &[u8], at: u32) -> WalkResult<(u32, bool)> {
     match contents(bytes, at as usize) {
@@ -714,7 +715,7 @@ fn odd_end(bytes: &[u8], at: u32) -> WalkResult<(u32, bool)> {
     }
 }
 
-/// Where the contents of a string end that go on at `at`, and whether there are escapes from there on.
+/// The end of the contents of a string that continue at `at`, and whether there are escapes from there on.
 #[inline]
 fn contents(bytes: &[u8], mut at: usize) -> std::result::Result<(usize, bool), (usize, &'static str)> {
     let mut has_escapes = false;
@@ -728,7 +729,7 @@ fn contents(bytes: &[u8], mut at: usize) -> std::result::Result<(usize, bool), (
             }
             let length = escape(bytes, at + place)?;
             has_escapes = true;
-            // What is escaped is no mark; it may stand in the next lane.
+            // An escaped byte is no mark; it may stand in the next lane.
             width = width.max(place + length);
             found &= u32::MAX << (place + length);
         }
@@ -758,13 +759,13 @@ fn escape(bytes: &[u8], at: usize) -> std::result::Result<usize, (usize, &'stati
     }
 }
 
-/// Where the contents of a string end that begin at `at`, and whether they have escapes; none if it is no string.
+/// The end of the contents of a string that begin at `at`, and whether they have escapes; none if it is no string.
 #[inline]
 pub(crate) fn string_end(bytes: &[u8], at: usize) -> Option<(usize, bool)> {
     contents(bytes, at).ok()
 }
 
-/// Where the number ends that begins at `at`, if there is one.
+/// The end of the number that begins at `at`, if there is one.
 #[inline]
 pub(crate) fn number_end(bytes: &[u8], at: usize) -> Option<usize> {
     let rest = &bytes[at..];
@@ -811,7 +812,7 @@ fn number(bytes: &[u8]) -> Option<usize> {
 mod tests {
     use super::*;
 
-    /// Wherever in a lane a second escape stands, and whatever follows it.
+    /// A second escape anywhere in a lane, and anything behind it.
     #[test]
     fn escapes_are_checked_at_every_place() {
         let mut tape = Tape::new();
@@ -900,7 +901,8 @@ mod tests {
         }
     }
 
-    /// Exactly as many values as there are, keys and white space or not, and no more notes than those need.
+    /// The limit is the exact number of values, with or without keys and white space, and no more notes are made than
+    /// needed.
     #[test]
     fn a_text_of_too_many_values_is_refused_while_it_is_scanned() {
         for (text, count) in [

@@ -1,10 +1,9 @@
-//! Looking at text eight bytes at a time.
+//! Search in text, eight bytes at a time.
 //!
-//! What is looked for is ASCII, so the high bit of each byte is free to mark it: subtracting sets the bit
-//! in those bytes that are found, exactly so up to the first, which is the only one that is asked for.
-//! Behind the end of the text stand zeros, which every search finds. What is mostly short is looked at
-//! without a loop, which stands apart for the rest: loops in the middle of the scanners would cost them
-//! their registers.
+//! The bytes searched for are ASCII, and the high bit of each byte is free to mark a hit: subtracting sets the bit in
+//! the bytes that are found. The marks are exact up to the first, which is the only one that is asked for.
+//! Behind the end of the text stand zeros, which every search finds. Short texts are searched without a loop; the loop
+//! for the rest stands apart, because loops in the middle of the scanners would cost them their registers.
 
 use super::lane::{self, ByteLane, WIDTH};
 
@@ -14,7 +13,7 @@ const HIGHS: u64 = ONES << 7;
 /// The first quote, backslash or control character from `from` on, or the end.
 #[inline]
 pub(super) fn plain_end(bytes: &[u8], from: usize) -> usize {
-    // What follows an escape is often the end, or another escape.
+    // An escape is often followed by the end, or by another escape.
     if let None | Some(b'"' | b'\\') = bytes.get(from) {
         return from;
     }
@@ -23,7 +22,7 @@ pub(super) fn plain_end(bytes: &[u8], from: usize) -> usize {
     if found != 0 { from + first(found) } else { long_plain_end(bytes, from + 8) }
 }
 
-/// The same where it is seldom over at once, and seldom at the end.
+/// The same where the result is seldom the first byte, and seldom the end.
 #[inline]
 pub(super) fn run_end(bytes: &[u8], from: usize) -> usize {
     let Some(lane) = ByteLane::at(bytes, from) else { return last_plain_end(bytes, from) };
@@ -39,8 +38,8 @@ pub(super) fn text_end(bytes: &[u8], from: usize) -> usize {
     if found != 0 { from + lane::first(found) } else { long_plain_end(bytes, from + WIDTH) }
 }
 
-/// Where the string ends whose contents begin at `from`, and whether they have escapes; none if they are empty or have
-/// more than ASCII or other escapes than those of one letter in them.
+/// The end of the string whose contents begin at `from`, and whether they have escapes; none if they are empty or
+/// contain bytes other than ASCII or escapes of more than one letter.
 #[inline]
 pub(crate) fn ascii_end(bytes: &[u8], from: usize) -> Option<(usize, bool)> {
     let (found, wide) = specials_and_wide(bytes, from);
@@ -52,8 +51,8 @@ pub(crate) fn ascii_end(bytes: &[u8], from: usize) -> Option<(usize, bool)> {
     long_ascii_end(bytes, from)
 }
 
-/// The same for what is longer or has escapes. In a text that is shorter than a lane, a mark behind the first may be none:
-/// then it is none.
+/// The same for longer strings or ones with escapes. In a text that is shorter than a lane, a mark behind the first may
+/// be wrong: then the result is none.
 #[inline(never)]
 fn long_ascii_end(bytes: &[u8], from: usize) -> Option<(usize, bool)> {
     let (mut at, mut has_escapes) = (from, false);
@@ -72,7 +71,7 @@ fn long_ascii_end(bytes: &[u8], from: usize) -> Option<(usize, bool)> {
             match (bytes.get(at + place), bytes.get(at + place + 1)) {
                 (Some(b'"'), _) => return (at + place > from).then_some((at + place, has_escapes)),
                 (Some(b'\\'), Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't')) => {
-                    // What is escaped is no mark; it may stand in the next lane.
+                    // An escaped byte is no mark; it may stand in the next lane.
                     has_escapes = true;
                     width = width.max(place + 2);
                     found &= u32::MAX << (place + 2);
@@ -85,14 +84,14 @@ fn long_ascii_end(bytes: &[u8], from: usize) -> Option<(usize, bool)> {
     None
 }
 
-/// Marks the quotes, backslashes and control characters, and what is not ASCII, among the sixteen bytes from `from` on, or
-/// among those that there are.
+/// Marks the quotes, backslashes, control characters and bytes other than ASCII among the sixteen bytes from `from` on,
+/// or among the remaining ones.
 #[inline(always)]
 fn specials_and_wide(bytes: &[u8], from: usize) -> (u32, u32) {
     if let Some(lane) = ByteLane::at(bytes, from) {
         return (lane.specials(), lane.wide());
     }
-    // What stands before them is looked at, too, and left out.
+    // The bytes before them are looked at, too, and left out.
     match (ByteLane::last(bytes), (from + WIDTH).checked_sub(bytes.len())) {
         (Some(lane), Some(before @ 0..WIDTH)) => (lane.specials() >> before, lane.wide() >> before),
         _ => {
@@ -104,7 +103,7 @@ fn specials_and_wide(bytes: &[u8], from: usize) -> (u32, u32) {
     }
 }
 
-/// Whether one of two ASCII bytes stands in what is short: a search that has to be called would cost more.
+/// Whether one of two ASCII bytes is in a short text: calling a search would cost more.
 #[inline]
 pub(crate) fn has_either(bytes: &[u8], one: u8, other: u8) -> bool {
     let mut at = 0;
@@ -138,8 +137,8 @@ pub(super) fn backslash_end(bytes: &[u8], mut at: usize) -> usize {
     bytes.len()
 }
 
-/// Where a whole number of less than 16 digits ends that begins at `from`; none if there is none, or if it may be
-/// written otherwise.
+/// The end of an integer of less than 16 digits that begins at `from`; none if there is none, or if the number may have
+/// another form.
 #[inline]
 pub(crate) fn digits_alone_end(bytes: &[u8], from: usize) -> Option<usize> {
     let mut found = no_digits(word(bytes, from));
@@ -152,20 +151,20 @@ pub(crate) fn digits_alone_end(bytes: &[u8], from: usize) -> Option<usize> {
     (is_alone && bytes.get(from) != Some(&b'0')).then_some(end)
 }
 
-/// How many digits stand at the start, as far as eight of them.
+/// The number of digits at the start, at most eight.
 #[inline]
 pub(super) fn digits(bytes: &[u8; 16]) -> usize {
     first(no_digits(word(bytes, 0)))
 }
 
-/// Marks what is no digit.
+/// Marks bytes that are no digit.
 #[inline]
 fn no_digits(word: u64) -> u64 {
     let digits = word ^ (ONES * b'0' as u64);
     (digits.wrapping_add(ONES * 0x76) | digits) & HIGHS
 }
 
-/// The same where it is known to be some way off.
+/// The same where the result is known to be some way off.
 #[inline(never)]
 pub(super) fn long_plain_end(bytes: &[u8], mut at: usize) -> usize {
     for _ in 0..FEW_LANES {
@@ -179,10 +178,10 @@ pub(super) fn long_plain_end(bytes: &[u8], mut at: usize) -> usize {
     very_long_plain_end(bytes, at)
 }
 
-/// After so many lanes, it is worth while to call what looks at more bytes at once.
+/// The number of lanes after which it pays to call a search that looks at more bytes at once.
 const FEW_LANES: usize = 8;
 
-/// The same where all before was plain for long.
+/// The same after a long plain text.
 #[inline(never)]
 fn very_long_plain_end(bytes: &[u8], mut at: usize) -> usize {
     // Where control characters are many, each costs no more than a window.
@@ -201,7 +200,8 @@ fn very_long_plain_end(bytes: &[u8], mut at: usize) -> usize {
     at
 }
 
-/// The same with less than two words to go. Apart, so that who finds it before need not make room for calls.
+/// The same with less than two words to go. It stands apart, so that callers that find it before need not make room for
+/// calls.
 #[cold]
 #[inline(never)]
 fn last_plain_end(bytes: &[u8], at: usize) -> usize {
@@ -232,7 +232,7 @@ fn long_odd_end(bytes: &[u8], mut at: usize, quote: u8) -> usize {
 #[inline]
 pub(super) fn digits_end(bytes: &[u8], from: usize) -> usize {
     let mut at = from;
-    // Not as words: numbers are short, and whoever reads on would wait for the arithmetic.
+    // Not as machine words: numbers are short, and code that reads on would wait for the arithmetic.
     while let Some(eight) = bytes.get(at..at + 8).and_then(<[u8]>::first_chunk::<8>) {
         for byte in eight {
             if !byte.is_ascii_digit() {
@@ -247,7 +247,7 @@ pub(super) fn digits_end(bytes: &[u8], from: usize) -> usize {
     at
 }
 
-/// The first byte from `from` on that is no white space of JSON, and its place, or the end.
+/// The first byte from `from` on that is no white space of JSON, and its position, or the end.
 #[inline]
 pub(super) fn next_byte(bytes: &[u8], from: usize) -> (usize, Option<u8>) {
     // Mostly there is none, or one space.
@@ -271,7 +271,7 @@ fn skip_space(bytes: &[u8], mut at: usize) -> (usize, Option<u8>) {
     (at, bytes.get(at).copied())
 }
 
-/// Where the first byte from `at` on stands that is no space, or the end.
+/// The position of the first byte from `at` on that is no space, or the end.
 #[inline]
 pub(crate) fn blank_end(bytes: &[u8], mut at: usize) -> usize {
     loop {
@@ -283,7 +283,7 @@ pub(crate) fn blank_end(bytes: &[u8], mut at: usize) -> usize {
     }
 }
 
-/// The eight bytes from `at` on, the first lowest, with zeros for those that are not there.
+/// The eight bytes from `at` on, the first lowest, with zeros for missing ones.
 #[inline]
 pub(crate) fn word(bytes: &[u8], at: usize) -> u64 {
     match bytes.get(at..at + 8).and_then(<[u8]>::first_chunk) {
@@ -322,7 +322,7 @@ fn equal(word: u64, byte: u8) -> u64 {
     (word ^ (ONES * u64::from(byte))).wrapping_sub(ONES) & !word & HIGHS
 }
 
-/// Marks what is not ASCII.
+/// Marks bytes that are not ASCII.
 #[inline]
 fn wide(word: u64) -> u64 {
     word & HIGHS
@@ -334,7 +334,7 @@ fn bits(marks: u64) -> u32 {
     (marks.wrapping_mul(0x0002_0408_1020_4081) >> 56) as u32
 }
 
-/// Marks what [`odd_end`] looks for.
+/// Marks the bytes that [`odd_end`] searches for.
 #[inline]
 fn odd(word: u64, quote: u8) -> u64 {
     let quotes = (word ^ (ONES * u64::from(quote))).wrapping_sub(ONES);
@@ -343,7 +343,7 @@ fn odd(word: u64, quote: u8) -> u64 {
     specials(word) | ((quotes | brackets) & !word & HIGHS)
 }
 
-/// Which byte of a word is the first that is marked.
+/// The position of the first marked byte of a word.
 #[inline]
 fn first(marks: u64) -> usize {
     (marks.trailing_zeros() / 8) as usize
@@ -353,7 +353,7 @@ fn first(marks: u64) -> usize {
 mod tests {
     use super::*;
 
-    /// Every byte at every place, amid bytes that are next to what is looked for.
+    /// Every byte at every position, amid bytes next to the ones searched for.
     #[test]
     fn finds_what_a_look_at_each_byte_finds() {
         for length in (0..80).chain([150, 700]) {

@@ -1,9 +1,9 @@
-//! JSON written member by member: commas take care of themselves.
+//! JSON written member by member, with commas added automatically.
 
 use super::{Str, compact_into, escape_into, with_spare_tape};
 use crate::event::JsonText;
 
-/// Appends JSON to a text. Whether a comma is due is seen from what was written last.
+/// Appends JSON to a text. The last byte written shows whether a comma is due.
 pub(crate) struct JsonWriter<'o>(pub(crate) &'o mut String);
 
 impl JsonWriter<'_> {
@@ -29,13 +29,13 @@ impl JsonWriter<'_> {
         self.0.push(']');
     }
 
-    /// The key of the next value.
+    /// Writes the key of the next value.
     pub(crate) fn key(&mut self, key: &str) {
         self.string(key);
         self.0.push(':');
     }
 
-    /// A string as the next value.
+    /// Writes a string as the next value.
     pub(crate) fn string(&mut self, text: &str) {
         self.comma();
         self.0.push('"');
@@ -43,32 +43,32 @@ impl JsonWriter<'_> {
         self.0.push('"');
     }
 
-    /// A JSON text as the next value, on one line.
+    /// Writes a JSON text as the next value, on one line.
     pub(crate) fn raw(&mut self, json: &str) {
         self.comma();
         compact_into(json, self.0);
     }
 
-    /// A number as the next value.
+    /// Writes a number as the next value.
     pub(crate) fn number(&mut self, number: impl std::fmt::Display) {
         use std::fmt::Write;
         self.comma();
         let _ = write!(self.0, "{number}");
     }
 
-    /// A member that is a string.
+    /// Writes a member that is a string.
     pub(crate) fn text_member(&mut self, key: &str, text: &str) {
         self.key(key);
         self.string(text);
     }
 
-    /// A member that is a JSON text.
+    /// Writes a member that is a JSON text.
     pub(crate) fn raw_member(&mut self, key: &str, json: &str) {
         self.key(key);
         self.raw(json);
     }
 
-    /// Values end in these bytes, and nothing that awaits a value does.
+    /// Writes a comma if one is due: values end in these bytes, and nothing that awaits a value does.
     fn comma(&mut self) {
         if let Some(b'"' | b'}' | b']' | b'0'..=b'9' | b'e' | b'l') = self.0.as_bytes().last() {
             self.0.push(',');
@@ -80,7 +80,7 @@ impl JsonWriter<'_> {
 /// [`EventKind::Extra`](crate::event::EventKind::Extra).
 #[derive(Clone, Debug, Default)]
 pub(crate) struct MemberPaths {
-    /// What was cleared stands last, for the memory it has: some are filled and cleared with every delta.
+    /// Cleared entries stand last and keep their memory: some are filled and cleared with every delta.
     entries: Vec<(String, String)>,
     count: usize,
 }
@@ -133,7 +133,7 @@ impl MemberPaths {
         self.iter().find(|(own, _)| *own == path).map(|(_, value)| value)
     }
 
-    /// Takes the value at a path away.
+    /// Removes the value at a path.
     pub(crate) fn remove(&mut self, path: &str) -> Option<String> {
         let at = self.iter().position(|(own, _)| own == path)?;
         self.count -= 1;
@@ -154,7 +154,7 @@ impl MemberPaths {
 
     /// Writes them as members of the object that is open.
     pub(crate) fn write(&self, writer: &mut JsonWriter<'_>) {
-        // Most are plain keys, of which none has a beginning in common with another.
+        // Most are plain keys, none of which is a prefix of another's path.
         if self.iter().any(|(path, _)| path.contains(['.', '\\'])) {
             return write_members(&self.iter().collect::<Vec<_>>(), writer);
         }
@@ -164,8 +164,8 @@ impl MemberPaths {
     }
 }
 
-/// Writes values by path as members, those with a common beginning in one object. As deep as the paths are long, and
-/// paths come from a table.
+/// Writes values by path as members, paths with a common beginning in one object. It recurses as deep as the paths are
+/// long, and paths come from a table.
 pub(crate) fn write_members(entries: &[(&str, &str)], writer: &mut JsonWriter<'_>) {
     for (at, (path, value)) in entries.iter().enumerate() {
         let (first, rest) = split(path);
@@ -190,7 +190,7 @@ pub(crate) fn write_members(entries: &[(&str, &str)], writer: &mut JsonWriter<'_
     }
 }
 
-/// Goes through the members of a start, which stand by path in one object.
+/// Visits the members of a start, which are kept by path in one object.
 pub(crate) fn each_member(members: Option<&JsonText<'_>>, mut take: impl FnMut(&str, &str)) {
     let Some(members) = members else { return };
     with_spare_tape(|tape| {
@@ -203,7 +203,7 @@ pub(crate) fn each_member(members: Option<&JsonText<'_>>, mut take: impl FnMut(&
     });
 }
 
-/// The first key of a path, as it is escaped, and what follows it.
+/// The first key of a path, as it is escaped, and the rest of the path.
 fn split(path: &str) -> (&str, Option<&str>) {
     let mut is_escaped = false;
     for (at, byte) in path.bytes().enumerate() {

@@ -1,4 +1,4 @@
-//! One block under construction: what came for it, what was told of it, how it ends.
+//! One block under construction: its text so far, the part already emitted, how it ends.
 
 use std::borrow::Cow;
 
@@ -23,22 +23,22 @@ pub(super) struct BlockState {
     /// The block, once it has started.
     pub(super) block: Option<BlockId>,
     pub(super) is_ended: bool,
-    /// The frame that last restated its whole text.
+    /// The frame that last restated its complete text.
     pub(super) restated_in: Option<u64>,
-    /// The group of parts it is in, in its thing.
+    /// The group of parts it is in, in its block group.
     pub(super) group: Option<u32>,
-    /// Whether it may only tell again what another one tells: it does not start before that is known.
+    /// Whether it may only repeat what another block emits: it does not start before that is known.
     pub(super) is_doubted: bool,
-    /// The frame in which the slot was made.
+    /// The frame in which the block state was made.
     pub(super) frame: u64,
     pub(super) content: StateContent,
-    /// What the wire calls it.
+    /// The wire type: the wire's own name of the block.
     pub(super) wire_type: SmolStr,
     pub(super) place: Option<BlockKey>,
     pub(super) item: Option<ItemId>,
-    /// What came with its start, until that is told: mostly nothing.
+    /// The extra fields that came with its start, until that is emitted: mostly none.
     pub(super) extra: Option<Box<PendingExtra>>,
-    /// What has been told of the text.
+    /// The text emitted so far.
     told: TextFingerprint,
     surrogate: PendingSurrogate,
 }
@@ -47,7 +47,7 @@ pub(super) struct BlockState {
 pub(super) enum StateContent {
     Running(TextChannel),
     Call(Box<CallState>),
-    /// Content that was told whole.
+    /// Content that came complete.
     Fixed,
 }
 
@@ -64,13 +64,13 @@ pub(super) struct CallState {
     /// Argument text that came before the name was settled.
     held: String,
     scanner: JsonScanner,
-    /// The arguments came as an object, of which nobody can see whether it is complete.
+    /// Whether the arguments came as an object, which does not show whether it is complete.
     is_valued: bool,
-    /// The provider resends the whole text each time.
+    /// Whether the provider resends the complete text each time.
     is_cumulative: bool,
-    /// Few wires tell leaves.
+    /// The arguments as leaves, which few wires send.
     leaves: Option<Box<ArgumentLeaves>>,
-    /// How the call was announced, where the wire announces calls.
+    /// The announcement of the call, where the wire announces calls.
     pub(super) opening: Option<CallOpening>,
     pub(super) completion: BlockCompletion,
 }
@@ -82,8 +82,8 @@ impl CallState {
     }
 }
 
-/// The name of a call or an answer. Most come whole and are short, and need no memory of their own; pieces join in some that
-/// grows, and so do those that change.
+/// The name of a call or a response. Most come complete and are short, and need no memory of their own; joined pieces
+/// and changed names are kept in a buffer that grows.
 #[derive(Clone)]
 pub(super) enum NameState {
     Whole(SmolStr),
@@ -123,7 +123,7 @@ impl NameState {
     }
 }
 
-/// What the announcement of a call says of its arguments.
+/// The announcement of a call, as far as it concerns the arguments.
 #[derive(Clone)]
 pub(super) struct CallOpening {
     fallback: Option<SmolStr>,
@@ -141,7 +141,7 @@ impl BlockState {
         Self::new(StateContent::Running(channel), wire_type, place, item, frame)
     }
 
-    /// A block that was told whole.
+    /// A block that came complete.
     pub(super) fn fixed(block: BlockId, item: Option<ItemId>, frame: u64) -> Self {
         Self { block: Some(block), is_ended: true, ..Self::new(StateContent::Fixed, "", None, item, frame) }
     }
@@ -198,7 +198,7 @@ impl BlockState {
         !self.is_ended
     }
 
-    /// Whether it is the text at that place, or a call, and has begun and is not over.
+    /// Whether it is the text of that block key, or a call, and has begun and is not over.
     #[inline]
     pub(super) fn goes_on(&self, place: Option<Option<BlockKey>>) -> bool {
         let is_such = match self.content {
@@ -231,7 +231,7 @@ impl BlockState {
         }
     }
 
-    /// Whether this is open running text that the wire would go on telling in this way.
+    /// Whether this is open running text that the wire would continue in this way.
     #[inline]
     pub(super) fn runs_as(&self, place: Option<BlockKey>, channel: TextChannel, wire_type: &str) -> bool {
         self.is_open() && self.is_running(channel) && self.place == place && self.wire_type == wire_type
@@ -251,7 +251,7 @@ impl BlockState {
         !self.told.is_empty() || self.surrogate.is_pending()
     }
 
-    /// What has been told.
+    /// The text emitted so far.
     pub(super) fn told(&self) -> TextFingerprint {
         self.told
     }
@@ -291,12 +291,12 @@ impl BlockState {
         self.as_call().is_some_and(|call| call.id.as_deref() == id)
     }
 
-    /// Whether the arguments so far only hold the place of the real ones.
+    /// Whether the arguments so far are only a placeholder of the real ones.
     pub(super) fn is_placeholder(&self) -> bool {
         is_placeholder(self.told)
     }
 
-    /// Whether `text` restates or extends the argument text told so far.
+    /// Whether `text` restates or extends the argument text emitted so far.
     pub(super) fn is_extended_by(&self, text: &str) -> bool {
         self.told.suffix_of(text).is_some()
     }
@@ -379,11 +379,12 @@ impl BlockState {
         self.emit_delta(text, context, sink);
     }
 
-    /// Whether the text goes on with the arguments of the call. Else it told them again, and was taken as that.
+    /// Whether the text continues the arguments of the call. Otherwise it repeated them, and was taken as a
+    /// restatement.
     #[inline(always)]
     fn takes_arguments(&mut self, text: &str, context: &mut WeaveContext, sink: &mut EventSink<'_>) -> bool {
         let StateContent::Call(call) = &mut self.content else { return true };
-        // Most are shorter than what is there, and cannot tell it again.
+        // Most are shorter than the text so far, and cannot repeat it.
         let is_short = self.told.length() > LONGEST_PLACEHOLDER.max(text.len() as u64);
         if is_short && !call.is_cumulative || call.kind == CallKind::Custom {
             call.scanner.push(text);
@@ -392,7 +393,7 @@ impl BlockState {
         self.takes_long_arguments(text, context, sink)
     }
 
-    /// The same of a text that may tell the arguments again.
+    /// The same for a text that may repeat the arguments.
     #[inline(never)]
     fn takes_long_arguments(
         &mut self,
@@ -420,7 +421,7 @@ impl BlockState {
         let is_impossible = call.scanner.status() != ScanStatus::Broken
             && (ahead.status() == ScanStatus::Broken
                 || text[taken..].bytes().any(|byte| !byte.is_ascii_whitespace()));
-        // What a provider runs itself need not be JSON, and then any text may follow any other.
+        // The arguments of a tool that the provider runs need not be JSON, and then any text may follow any other.
         let is_long = call.kind == CallKind::Function && self.told.length() >= CERTAIN_RESEND;
         let is_certain = is_impossible || is_long;
         if let Some(suffix) = suffix.filter(|_| is_certain) {
@@ -458,7 +459,7 @@ impl BlockState {
         }
     }
 
-    /// Takes the whole text: tells only what is missing, or corrects what differs.
+    /// Takes the complete text: emits only the missing part, or corrects a difference.
     pub(super) fn restate(&mut self, text: Str<'_>, context: &mut WeaveContext, sink: &mut EventSink<'_>) {
         let mut scratch = context.take_scratch();
         text.read(&mut scratch, |text| self.restate_decoded(text, context, sink));
@@ -603,7 +604,7 @@ impl BlockState {
         if let StateContent::Call(call) = &mut self.content
             && let Some(leaves) = call.leaves.take()
         {
-            // Leaves always make a complete value, so the text cannot tell.
+            // Leaves always make a complete value, so the text does not show it.
             is_missing_leaves = leaves.has_lost
                 || match cut {
                     BlockCut::No => false,
@@ -639,13 +640,13 @@ impl BlockState {
         context.emit(EventKind::BlockEnd { block, completion }, sink);
     }
 
-    /// The response ended at a limit, and this was the last of it. Arguments that came as an object, or not at all, do
-    /// not show whether they were cut, so the call is marked.
+    /// Marks the call as truncated: the response ended at a limit, and this was the last of it. Arguments that came as
+    /// an object, or not at all, do not show whether they were truncated.
     pub(super) fn mark_as_cut(&mut self, context: &WeaveContext, sink: &mut EventSink<'_>) {
         let (block, has_item) = (self.block, self.item.is_some());
         let Some(call) = self.as_call_mut() else { return };
         let is_seen = call.scanner.status() == ScanStatus::Complete && !call.is_valued;
-        // The items of some wires say by themselves how they stand.
+        // The items of some wires have a status of their own.
         if is_seen
             || has_item
             || call.kind == CallKind::Builtin
@@ -678,7 +679,7 @@ impl BlockState {
         let is_complete = match call.kind {
             CallKind::Function => match call.scanner.finish() {
                 ScanStatus::Complete => true,
-                // What is broken is no less whole for that.
+                // A broken text is complete nonetheless.
                 ScanStatus::Empty | ScanStatus::Broken => cut != BlockCut::ByLimit,
                 ScanStatus::Open => false,
             },
@@ -698,10 +699,10 @@ fn is_placeholder(told: TextFingerprint) -> bool {
     told.length() <= LONGEST_PLACEHOLDER && PLACEHOLDERS.iter().any(|text| told == TextFingerprint::of(text))
 }
 
-/// What ended a block.
+/// The reason why a block ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum BlockCut {
-    /// The provider said so, or the next thing began.
+    /// The provider said so, or the next block or item began.
     No,
     /// The stream ended.
     ByEnd,

@@ -1,6 +1,6 @@
 //! One choice: its blocks, and which fragment belongs to which of them.
 //!
-//! Which call a fragment of a call continues is decided by the table in `identity.rs`.
+//! The table in `identity.rs` decides which call a fragment of a call continues.
 
 use std::borrow::Cow;
 use std::ops::Deref;
@@ -25,53 +25,53 @@ use crate::table::OrderedTable;
 pub(super) struct ChoiceState {
     states: Vec<BlockState>,
     by_place: OrderedTable<BlockKey, usize>,
-    /// Calls by what their ids were.
+    /// Calls by the hashes of their ids.
     by_id: OrderedTable<u64, usize>,
-    /// The slots of each numbered or named thing, in order.
+    /// The block states of each numbered or named block group, in order.
     things: OrderedTable<BlockKey, BlockGroup>,
-    /// Places of things that are also known by another place.
+    /// Block keys of groups that are also known by another key.
     aliases: OrderedTable<BlockKey, BlockKey>,
-    /// A bit for each space that has such places, or another space of that bit: mostly names alone.
+    /// A bit for each space that has such keys, or another space of that bit: mostly names alone.
     aliased: u64,
-    /// The calls whose results come at a place, with what was said of the result before it came.
+    /// The calls whose results come at a block key, with the extra fields of the result that came before it.
     answers: OrderedTable<BlockKey, (String, PendingExtra)>,
-    /// The texts of ended blocks, and the slot that first held each.
+    /// The texts of ended blocks, and the block state that first held each.
     texts: OrderedTable<TextFingerprint, usize>,
     /// All that ended blocks held, with the lanes of their channels.
     told: Vec<(ChannelKind, TextFingerprint)>,
-    /// The place asked for last and its slot: most fragments continue what the one before began.
+    /// The block key asked for last and its block state: most fragments continue the block of the fragment before.
     latest: Option<(BlockKey, usize)>,
-    /// The open text block that has no place.
+    /// The open text block that has no block key.
     running: Option<usize>,
     /// The call whose arguments are complete and that ends when something else arrives.
     complete: Option<usize>,
-    /// The slot that was spoken of last.
+    /// The block state of the latest fragment.
     last: Option<usize>,
     last_call: Option<usize>,
     items: ItemTable,
     /// Calls that got the first piece of their name in this frame.
     named: Vec<usize>,
-    /// How many of the first of them have begun.
+    /// The number of the first of them that have begun.
     begun: usize,
     /// Calls that had it before: their name is settled if it does not grow in this frame.
     ripe: Vec<usize>,
-    /// Whether the weave knows that something is to do at the end of the frame.
+    /// Whether the weave knows that there is work at the end of the frame.
     pub(super) is_awake: bool,
     pub(super) finish: Option<(FinishReason, Option<SmolStr>)>,
 }
 
-/// The blocks of one numbered or named thing.
+/// The blocks of one numbered or named block group.
 #[derive(Clone, Default)]
 struct BlockGroup {
     states: BlockNumbers,
-    /// How many of the first slots the frame has restated already: a list of many parts must not be looked
-    /// through once per part.
+    /// How many of the first block states the frame has restated already: a list of many parts must not be searched
+    /// once per part.
     restated: usize,
     /// The frame that was counted for.
     frame: u64,
 }
 
-/// The numbers of slots, mostly of one: that needs no memory of its own.
+/// The numbers of block states, mostly of one: that needs no memory of its own.
 #[derive(Clone, Default)]
 enum BlockNumbers {
     #[default]
@@ -102,17 +102,17 @@ impl Deref for BlockNumbers {
     }
 }
 
-/// How an answer ends.
+/// The end of a response.
 #[derive(Clone, Copy, Default)]
 pub(super) struct ResponseEnding {
-    /// The provider said its last word.
+    /// Whether the provider ended the response.
     pub(super) is_done: bool,
     pub(super) has_failed: bool,
-    /// It was told already that something is missing.
+    /// Whether a notice already reported that something is missing.
     pub(super) is_truncated: bool,
 }
 
-/// A call as a fragment tells of it.
+/// A call as a fragment describes it.
 pub(super) struct CallPiece<'a> {
     pub(super) place: Option<BlockKey>,
     pub(super) id: Option<Str<'a>>,
@@ -123,7 +123,7 @@ pub(super) struct CallPiece<'a> {
 }
 
 impl ChoiceState {
-    /// Takes what is told of the item at the place.
+    /// Takes the fields of the item at the block key.
     pub(super) fn item(
         &mut self,
         place: Option<BlockKey>,
@@ -135,7 +135,7 @@ impl ChoiceState {
         self.items.tell(place.unwrap_or_default(), id, wire_type, context, sink);
     }
 
-    /// Ends the item at the place, and its blocks with it.
+    /// Ends the item at the block key, and its blocks with it.
     pub(super) fn end_item(
         &mut self,
         place: Option<BlockKey>,
@@ -152,13 +152,13 @@ impl ChoiceState {
         self.items.end(item, context, sink);
     }
 
-    /// The item at the place, as what something is about; else the choice.
+    /// The scope of the item at the block key; else of the choice.
     pub(super) fn item_scope(&self, place: Option<BlockKey>) -> EventScope {
         let item = place.and_then(|place| self.items.at(place));
         item.map_or(EventScope::Choice, EventScope::Item)
     }
 
-    /// The block at the place, as what something is about; else its item or the choice.
+    /// The target for the block at the block key; else its item or the choice.
     pub(super) fn about(&self, place: Option<BlockKey>) -> ExtraTarget {
         match place.and_then(|place| self.at_place(place)) {
             Some(at) => self.states[at].about(),
@@ -166,14 +166,15 @@ impl ChoiceState {
         }
     }
 
-    /// The members of the block at the place, if it has yet to start.
+    /// The pending extra fields of the block at the block key, if it has yet to start.
     pub(super) fn waiting(&mut self, place: BlockKey) -> Option<&mut PendingExtra> {
         let at = self.at_place(place)?;
         let state = &mut self.states[at];
         (state.block.is_none() && !state.is_ended).then(|| &mut **state.extra.get_or_insert_default())
     }
 
-    /// What an attachment at the place hangs on; see [`FragmentKind::Attach`](crate::fragment::FragmentKind::Attach).
+    /// The target of an attachment at the block key; see
+    /// [`FragmentKind::Attach`](crate::fragment::FragmentKind::Attach).
     pub(super) fn attachable(
         &mut self,
         place: Option<BlockKey>,
@@ -206,7 +207,7 @@ impl ChoiceState {
         context: &mut WeaveContext,
         sink: &mut EventSink<'_>,
     ) {
-        // A block that is over is told again, not anew.
+        // A block that is over is restated, not made anew.
         let known = place.filter(|place| !place.runs).and_then(|place| self.at_place(place));
         if let Some(at) = known.filter(|&at| self.states[at].is_ended && self.states[at].is_running(channel))
         {
@@ -216,14 +217,14 @@ impl ChoiceState {
         self.begin_state(at, context, sink);
     }
 
-    /// Gives a slot the members that wait for it and starts its block; of a block that has started, they are
-    /// later news.
+    /// Gives a block state the extra fields that wait for it and starts its block; if the block has started, they are
+    /// emitted as later fields.
     fn begin_state(&mut self, at: usize, context: &mut WeaveContext, sink: &mut EventSink<'_>) {
         self.claim(at, context, sink);
         self.states[at].start(context, sink);
     }
 
-    /// Gives a slot the members that wait for it.
+    /// Gives a block state the extra fields that wait for it.
     fn claim(&mut self, at: usize, context: &mut WeaveContext, sink: &mut EventSink<'_>) {
         if context.next.is_empty() {
             return;
@@ -262,7 +263,7 @@ impl ChoiceState {
             .and_then(|place| self.at_place(place))
             .map(|at| &self.states[at]);
         if known.is_some_and(|state| state.restated_in.is_some() && state.is_running(channel)) {
-            // All of this text was told, and none is told twice.
+            // All of this text was emitted, and none is emitted twice.
             let notice = Notice {
                 text: Some(text.to_cow()),
                 ..Notice::new(
@@ -278,24 +279,24 @@ impl ChoiceState {
         self.states[at].append(text, context, sink);
     }
 
-    /// Where the slot stands to which a piece of the text at a place, or of the arguments of a call, belongs that is told
-    /// just as the one before.
+    /// The block state that a piece of text at a block key, or of the arguments of a call, continues just as the piece
+    /// before did.
     pub(super) fn running_on(&self, place: Option<Option<BlockKey>>) -> Option<usize> {
         let is_settled = self.ripe.is_empty() && self.named.is_empty();
         let at = self.last.filter(|_| is_settled && (place.is_some() || self.last == self.last_call))?;
-        // What tells a text again may have given its place to another one.
+        // A restated text may have given its block key to another one.
         let is_there = |place: BlockKey| place.runs || self.at_place(place) == Some(at);
         let is_it = place.flatten().is_none_or(is_there) && self.states[at].goes_on(place);
         is_it.then_some(at)
     }
 
-    /// That slot, and the slot of the complete call.
+    /// That block state, and the block state of the complete call.
     #[inline(always)]
     pub(super) fn state_of_run(&mut self, at: usize) -> (&mut BlockState, &mut Option<usize>) {
         (&mut self.states[at], &mut self.complete)
     }
 
-    /// Takes content that comes whole and is no text.
+    /// Takes content that comes complete and is no text.
     fn fixed(
         &mut self,
         place: Option<BlockKey>,
@@ -334,7 +335,7 @@ impl ChoiceState {
         let call = call.map(Str::to_cow);
         let call = self.called(place, call.as_deref()).map(|id| Cow::Owned(id.to_owned()));
         let scope = place.and_then(|place| self.items.at(place)).map_or(EventScope::Choice, EventScope::Item);
-        // Without id and place nothing says that an equal result is the same one.
+        // Without id and block key nothing shows that an equal result is the same one.
         let is_known = call.is_some() || place.is_some();
         let of = || keyed_hash(&(call.as_deref(), place));
         if is_known && !context.is_news_of(scope, of(), ("result", wire_type, value)) {
@@ -353,7 +354,7 @@ impl ChoiceState {
         );
     }
 
-    /// Takes content that only the protocol knows.
+    /// Takes content that only this protocol has.
     pub(super) fn opaque(
         &mut self,
         place: Option<BlockKey>,
@@ -379,12 +380,12 @@ impl ChoiceState {
         context: &mut WeaveContext,
         sink: &mut EventSink<'_>,
     ) {
-        // In memory of its own: what is told again is long, and seldom.
+        // In memory of its own: a restated text is long, and rare.
         let text = text.to_cow();
         let Some(place) = place.filter(|place| !place.runs) else {
             return self.restate_all(place, channel, wire_type, &text, context, sink);
         };
-        // An empty text says nothing about what was streamed before.
+        // An empty text says nothing about the text that was streamed before.
         if text.is_empty() {
             return;
         }
@@ -401,7 +402,7 @@ impl ChoiceState {
         self.states[at].restate(Str::Plain(&text), context, sink);
     }
 
-    /// Steps over the slots that this frame has restated.
+    /// Steps over the block states that this frame has restated.
     fn count_restated(&mut self, place: BlockKey, frame: u64) {
         let Some(owner) = self.things.get_mut(&place.owner()) else { return };
         if owner.frame != frame {
@@ -411,7 +412,7 @@ impl ChoiceState {
         owner.restated += owner.states[owner.restated..].iter().take_while(is_restated).count();
     }
 
-    /// The slot whose text is told again; none if the text is new. Where the closing list does not number its
+    /// The block state whose text is restated; none if the text is new. Where the closing list does not number its
     /// parts as the deltas did, the text decides.
     fn restated(
         &self,
@@ -421,7 +422,7 @@ impl ChoiceState {
         is_recap: bool,
         frame: u64,
     ) -> Option<usize> {
-        // A list tells each part once, and nothing that it has just told.
+        // A list restates each part once, and no part that the same frame brought.
         let may_be = |at: &usize| {
             let state = &self.states[*at];
             state.is_running(channel) && state.restated_in != Some(frame)
@@ -440,7 +441,7 @@ impl ChoiceState {
         let is_equal = |at: &usize| self.states[*at].told() == print;
         let known = own().find(is_equal).or_else(|| own().find(goes_on));
         let known = known.or(exact.filter(|&at| self.states[at].has_text()));
-        // Of the parts of one sort, the next.
+        // The next of the parts of one sort.
         let next = || own().find(|&at| self.states[at].group == Some(place.group()));
         known
             .or_else(next)
@@ -450,18 +451,19 @@ impl ChoiceState {
                 told.filter(|&at| is_recap || self.states[at].restated_in.is_none())
             })
             .or_else(|| {
-                // Told anew with all the rest, under a number that says nothing.
+                // Restated with all the rest, under a number that says nothing.
                 let latest = (0..self.states.len()).rev().take(MANY);
                 latest.filter(|at| is_recap && self.states[*at].is_open()).filter(may_be).find(goes_on)
             })
     }
 
-    /// The thing at `place` is the one of that name, or else the one at the other place, if either is known.
+    /// Unites the group at `place` with the one of that name, or else with the one at the other block key, if either is
+    /// known.
     pub(super) fn unite(&mut self, place: BlockKey, name: Str<'_>, or: Option<BlockKey>) {
         let own = self.canonical(place).owner();
         let named = (!name.is_empty()).then(|| self.canonical(BlockKey::named(&name.to_cow())).owner());
         let or = or.map(|or| self.canonical(or).owner());
-        // Some give several items the same id: then the position decides which of them a recap speaks of.
+        // Some wires give several items the same id: then the position decides which of them a recap means.
         if let Some(or) = or.filter(|or| place.is_loose() && self.items.has_id(*or, &name.to_cow())) {
             return self.alias(own, or);
         }
@@ -470,7 +472,7 @@ impl ChoiceState {
         let known = named.into_iter().chain(or).find(has_blocks);
         let known = known.or(named.filter(|named| self.things.contains(named)));
         match known {
-            // A number may not be given to two things, but a name may be everybody's.
+            // A number belongs to one group, but a name may be shared by all.
             Some(known) if !has_blocks(&own) && (place.is_loose() || known.number().is_none()) => {
                 self.alias(own, known);
             }
@@ -490,14 +492,14 @@ impl ChoiceState {
         }
     }
 
-    /// The place by which the thing at `place` was first known.
+    /// The block key by which the group at `place` was first known.
     pub(super) fn canonical(&self, place: BlockKey) -> BlockKey {
         let may_be_alias = |place: BlockKey| self.aliased & bit(place) != 0;
         if !may_be_alias(place) {
             return place;
         }
         let mut owner = place.owner();
-        // A name of a number of a recap: more there is not.
+        // The chain is at most this long: a name of a number of a recap.
         for _ in 0..3 {
             match may_be_alias(owner).then(|| self.aliases.get(&owner)).flatten() {
                 Some(other) => owner = *other,
@@ -507,8 +509,8 @@ impl ChoiceState {
         BlockKey { part: place.part, runs: place.runs, ..owner }
     }
 
-    /// Takes all the text of a channel: tells what is missing, and a text that does not begin with what
-    /// was told as one more.
+    /// Takes all the text of a channel: emits the missing part, and emits a text that does not begin with the text so
+    /// far as one more.
     fn restate_all(
         &mut self,
         place: Option<BlockKey>,
@@ -533,8 +535,7 @@ impl ChoiceState {
         self.text(place, channel, wire_type, Str::Plain(missing), context, sink);
     }
 
-    /// The block of an earlier frame that held exactly this text: closing restatements may number their
-    /// blocks anew.
+    /// The block of an earlier frame that held exactly this text: closing restatements may number their blocks anew.
     fn told_before(&self, text: TextFingerprint, frame: u64) -> Option<usize> {
         let at = *self.texts.get(&text)?;
         (self.states[at].frame < frame).then_some(at)
@@ -552,7 +553,7 @@ impl ChoiceState {
         }
     }
 
-    /// The open slot for running text, made if need be.
+    /// The open block state for running text, made if need be.
     fn running_state(
         &mut self,
         place: Option<BlockKey>,
@@ -565,10 +566,10 @@ impl ChoiceState {
             Some(place) if !place.runs => self
                 .at_place(place)
                 .filter(|&at| self.states[at].is_open() && self.states[at].is_running(channel)),
-            // What has no end of its own is another block as soon as the wire calls it by another word.
+            // A block without an end of its own is another block as soon as its wire type changes.
             _ => {
                 let running = self.running.filter(|&at| self.states[at].runs_as(place, channel, wire_type));
-                // Where the wire numbers its blocks and left this number out, the last one goes on.
+                // Where the wire numbers its blocks and left this number out, the last one continues.
                 running.or_else(|| {
                     self.last.filter(|&at| {
                         let state = &self.states[at];
@@ -599,8 +600,8 @@ impl ChoiceState {
         at
     }
 
-    /// Adds a slot. Most answers have few, and many are read at the same time; but what brings several in one frame
-    /// mostly brings more, and is soon over.
+    /// Adds a block state. Most responses have few, and many are read at the same time; but a response that brings
+    /// several in one frame mostly brings more, and is soon over.
     fn add(&mut self, state: BlockState) {
         let (count, is_full) = (self.states.len(), self.states.len() == self.states.capacity());
         match self.states.last() {
@@ -611,14 +612,14 @@ impl ChoiceState {
         self.states.push(state);
     }
 
-    /// The thing at the place.
+    /// The block group at the block key.
     fn owner(&mut self, place: BlockKey) -> &mut BlockGroup {
         self.things.get_or_insert_with(place.owner(), BlockGroup::default)
     }
 
     /// Whether all open calls are complete, if any are open.
     pub(super) fn are_open_calls_complete(&self) -> Option<bool> {
-        // Without this one some call is not, or none is open.
+        // Without this one some call is incomplete, or none is open.
         if self.complete.is_none() {
             return self.states.iter().any(BlockState::is_open_call).then_some(false);
         }
@@ -626,7 +627,7 @@ impl ChoiceState {
         Some(open.all(|state| state.is_complete_call() && state.is_named_call()))
     }
 
-    /// Something arrived for slot `at`: what waited for "something else" is over.
+    /// Handles a fragment for block state `at`: blocks that waited for another one to arrive are over.
     fn arrive(&mut self, at: usize, context: &mut WeaveContext, sink: &mut EventSink<'_>) {
         self.last = Some(at);
         if let Some(complete) = self.complete.take_if(|complete| *complete != at) {
@@ -640,9 +641,9 @@ impl ChoiceState {
         }
     }
 
-    /// Starts the calls whose name is sure: it came in an earlier frame and has not grown in this one, or it is that of a
-    /// declared tool and begins no other's. Calls begin in the order in which they were named, so it stops at the one
-    /// at `before` and at one whose name may still grow.
+    /// Starts the calls whose name is sure: it came in an earlier frame and has not grown in this one, or it is the
+    /// name of a declared tool and a prefix of no other. Calls begin in the order in which they were named, so it stops
+    /// at the one at `before` and at one whose name may still grow.
     fn settle_names(&mut self, before: Option<usize>, context: &mut WeaveContext, sink: &mut EventSink<'_>) {
         let Self { ripe, states, .. } = self;
         let mut is_waiting = false;
@@ -668,7 +669,7 @@ impl ChoiceState {
         context: &mut WeaveContext,
         sink: &mut EventSink<'_>,
     ) {
-        // Most only go on with the arguments of the call that was spoken of last.
+        // Most fragments only continue the arguments of the last call.
         let at = match piece {
             CallPiece {
                 id: None, name: None, arguments: Some(FragmentArguments::Text(_)), place, ..
@@ -681,8 +682,8 @@ impl ChoiceState {
         }
     }
 
-    /// The slot that was spoken of last, if it stands at that place, and nothing waits that would have to be told before it
-    /// is spoken of again. What it put an end to when it was spoken of is over.
+    /// The last block state, if it has that block key and nothing waits that would have to be emitted first. Blocks
+    /// that it ended when it was last used are over.
     #[inline(always)]
     fn undisturbed(&self, place: Option<BlockKey>, context: &WeaveContext) -> Option<usize> {
         let (latest, at) = self.latest?;
@@ -726,7 +727,7 @@ impl ChoiceState {
         if matches!(piece.arguments, Some(FragmentArguments::Opening { .. }))
             && let Some(call) = self.states[at].as_call_mut()
         {
-            // Text that came before the announcement could not say who runs the call.
+            // Text that came before the announcement could not show who runs the call.
             call.kind = piece.kind;
         }
         if let Some(digest) = digest.filter(|_| by_id.is_none()) {
@@ -747,7 +748,7 @@ impl ChoiceState {
         }
     }
 
-    /// A call that begins where a text stood ends the text, and one that is announced ends the call there.
+    /// Ends the text at whose block key a call begins, and the call at whose block key another is announced.
     fn displace(
         &mut self,
         place: BlockKey,
@@ -763,7 +764,8 @@ impl ChoiceState {
         }
     }
 
-    /// The slot of the call that the fragment speaks of; none if it is a new one. `by_id` is the one that has the id.
+    /// The block state of the call that the fragment belongs to; none if it is a new one. `by_id` is the one that has
+    /// the id.
     fn locate(
         &self,
         piece: &CallPiece<'_>,
@@ -801,7 +803,7 @@ impl ChoiceState {
     ) {
         let state = &mut self.states[at];
         let (block, is_ended) = (state.block, state.is_ended);
-        // The end of an item tells what its call is called from then on.
+        // The end of an item gives the id that its call has from then on.
         let is_final = state.item.is_some() && !is_ended;
         let Some(call) = state.as_call_mut().filter(|call| call.id.is_none() || is_final) else { return };
         if call.id.as_deref() == Some(&*id) {
@@ -834,7 +836,7 @@ impl ChoiceState {
             }
             return;
         }
-        // A repeated whole name is not doubled, a growing one replaces, a further piece is joined.
+        // A repeated complete name is not doubled, a growing one replaces, a further piece is joined.
         let is_first = call.name.as_str().is_empty();
         match piece.starts_with(call.name.as_str()) {
             true => call.name = NameState::Whole(piece.into()),
@@ -871,7 +873,7 @@ impl ChoiceState {
         let state = &mut self.states[at];
         match arguments {
             FragmentArguments::Text(text) if state.is_ended => {
-                // Some servers send the end of a line behind each call, as an escape.
+                // Some servers send a newline behind each call, as an escape.
                 if !text.to_cow().trim_ascii().is_empty() {
                     let notice = Notice {
                         text: Some(text.to_cow()),
@@ -906,7 +908,7 @@ impl ChoiceState {
         }
     }
 
-    /// The provider says that the block at the place is over; without a place, the last call.
+    /// Ends the block at the block key because the provider says so; without a block key, the last call.
     pub(super) fn end(
         &mut self,
         place: Option<BlockKey>,
@@ -923,13 +925,13 @@ impl ChoiceState {
         }
     }
 
-    /// The result of the call of that id will come at the place.
+    /// Notes that the result of the call of that id will come at the block key.
     pub(super) fn answer(&mut self, place: BlockKey, id: Str<'_>, context: &mut WeaveContext) {
         let members = std::mem::take(&mut context.next);
         self.answers.insert(place, (id.to_cow().into_owned(), members));
     }
 
-    /// The id of the call that a result answers.
+    /// The id of the call that a result belongs to.
     fn called<'c>(&'c self, place: Option<BlockKey>, id: Option<&'c str>) -> Option<&'c str> {
         let id = id.or_else(|| place.and_then(|place| self.answers.get(&place)).map(|(id, _)| id.as_str()));
         if id.is_some() {
@@ -959,7 +961,7 @@ impl ChoiceState {
         }
     }
 
-    /// The frame is over: names that did not grow in it are settled, and those that cannot grow.
+    /// Ends the frame: names that did not grow in it, and names that cannot grow, are settled.
     pub(super) fn end_frame(&mut self, context: &mut WeaveContext, sink: &mut EventSink<'_>) {
         match self.ripe.is_empty() {
             true => std::mem::swap(&mut self.ripe, &mut self.named),
@@ -978,13 +980,13 @@ impl ChoiceState {
             .filter(|call| !call.name.as_str().is_empty())
     }
 
-    /// Whether something is to do at the end of the frame.
+    /// Whether there is work at the end of the frame.
     pub(super) fn waits(&self) -> bool {
         !self.named.is_empty() || !self.ripe.is_empty()
     }
 
-    /// Whether the call at `at` may still tell just what an earlier one of its name tells, which may come in other
-    /// pieces; at the end of the answer, whether it has.
+    /// Whether the call at `at` may still have the same arguments as an earlier call of its name, which may come in
+    /// other pieces; at the end of the response, whether it has.
     fn is_mirrored(&self, at: usize, is_over: bool) -> bool {
         let state = &self.states[at];
         let Some(call) = state.as_call() else { return false };
@@ -1001,7 +1003,7 @@ impl ChoiceState {
         self.states.is_empty()
     }
 
-    /// The answer is over: everything ends, and the provider's reason is told.
+    /// Ends the response: every block ends, and the provider's reason is emitted.
     pub(super) fn finish(
         &mut self,
         ResponseEnding { is_done, has_failed, is_truncated }: ResponseEnding,
@@ -1019,7 +1021,7 @@ impl ChoiceState {
             _ => BlockCut::ByEnd,
         };
         for at in 0..self.states.len() {
-            // What only told again what another one had told is not told.
+            // A block that only repeated another one is not emitted.
             let is_doubted = self.states[at].is_doubted && self.is_mirrored(at, true);
             let state = &mut self.states[at];
             state.is_ended |= is_doubted;
@@ -1068,10 +1070,10 @@ impl ChoiceState {
     }
 }
 
-/// At most this many slots are compared with a text that is told again.
+/// The maximum number of block states compared with a restated text.
 const MANY: usize = 8;
 
-/// The bit of the space of a place.
+/// The bit of the space of a block key.
 fn bit(place: BlockKey) -> u64 {
     1 << (place.space % 64)
 }
@@ -1080,7 +1082,7 @@ fn is_mirror(place: Option<BlockKey>) -> bool {
     place.is_some_and(|place| place.space == BlockKey::MIRROR)
 }
 
-/// A channel, whatever the form of its thoughts.
+/// A channel, whatever the form of its reasoning.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ChannelKind {
     Text,
@@ -1159,8 +1161,8 @@ mod tests {
         }
     }
 
-    /// The place that was asked for last is only remembered, and so is what a piece goes on with: who forgets it after each
-    /// step tells the same.
+    /// The block key that was asked for last is only cached, and so is the block state that a piece continues:
+    /// forgetting both after each step emits the same events.
     #[test]
     fn what_only_goes_on_is_told_as_by_all_rules() {
         let mut seed = 7_u64;

@@ -1,19 +1,19 @@
-//! What a frame would say, looked at before it counts: does it go on with the answer or begin the next?
+//! A look at a frame before it counts: does it continue the response or begin the next?
 
 use crate::event::Sink;
 use crate::fragment::{Fragment, FragmentArguments, FragmentKind};
 
-/// What matters of a frame for that. Decoding is pure, so a frame may be read twice.
+/// The facts about a frame that decide this. Decoding is pure, so a frame may be read twice.
 #[derive(Debug, Default)]
 pub(super) struct FrameGlance {
-    /// The answer's id, if the frame gives one.
+    /// The response's id, if the frame gives one.
     pub(super) id: Option<String>,
     /// Whether content begins or grows.
     pub(super) is_fresh: bool,
-    /// Whether content is told whole, perhaps once more.
+    /// Whether content comes complete, perhaps once more.
     pub(super) is_complete: bool,
     pub(super) has_finish: bool,
-    /// Whether it speaks of a choice.
+    /// Whether it belongs to a choice.
     pub(super) has_choice: bool,
     /// Whether it has token counts, which come last.
     pub(super) has_usage: bool,

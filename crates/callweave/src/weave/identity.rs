@@ -1,39 +1,39 @@
-//! Which call a fragment continues: the rules of identity, as one table for all protocols.
+//! The call that a fragment continues: the rules of identity, as one table for all protocols.
 //!
-//! A fragment is described by [`IdentityEvidence`]; the first of [`RULES`] that applies decides. Ids and places are aliases of
-//! each other once they were seen together. Each rule has a case under `tests/data/protocol` whose response comes out
-//! wrong without it; the tests of this module remove the rules one by one to check that.
+//! A fragment is described by [`IdentityEvidence`]; the first of [`RULES`] that applies decides. Ids and block keys are
+//! aliases of each other once they were seen together. Each rule has a case under `tests/data/protocol` whose response
+//! comes out wrong without it; the tests of this module remove the rules one by one to check that.
 
 use super::block_state::BlockState;
 use super::choice::CallPiece;
 use crate::fragment::{BlockKey, FragmentArguments};
 use crate::json::compact_into;
 
-/// What a fragment of a call says, beside what is known of the calls that it may belong to.
+/// A fragment of a call, with the state of the calls that it may belong to.
 pub(super) struct IdentityEvidence<'e> {
     pub(super) states: &'e [BlockState],
     pub(super) piece: &'e CallPiece<'e>,
     pub(super) id: Option<&'e str>,
     pub(super) name: Option<&'e str>,
     pub(super) frame: u64,
-    /// The call of that id; of several, the one at the place.
+    /// The call of that id; of several, the one at the block key.
     pub(super) by_id: Option<usize>,
-    /// The call at the place.
+    /// The call at the block key.
     pub(super) by_place: Option<usize>,
-    /// The call that was spoken of last, if it is open.
+    /// The call of the latest fragment, if it is open.
     pub(super) last_open: Option<usize>,
-    /// Whether the call at the place belongs to the item there, which is still open.
+    /// Whether the call at the block key belongs to the item there, which is still open.
     pub(super) is_in_item: bool,
 }
 
-/// What a fragment belongs to.
+/// The call that a fragment belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum IdentityVerdict {
     /// The call that has the id.
     ById,
-    /// The call at the place.
+    /// The call at the block key.
     ByPlace,
-    /// The call that was spoken of last.
+    /// The call of the latest fragment.
     Last,
     /// A call of its own.
     New,
@@ -41,7 +41,7 @@ enum IdentityVerdict {
 
 struct IdentityRule {
     verdict: IdentityVerdict,
-    /// Named by the tests.
+    /// The rule's name, for the tests.
     #[cfg_attr(not(test), expect(dead_code, reason = "documents the rule, and names it in the tests"))]
     reason: &'static str,
     applies: fn(&IdentityEvidence<'_>) -> bool,
@@ -101,7 +101,7 @@ const RULES: &[IdentityRule] = &[
         it.is_announcement() && it.there().is_some_and(|call| !call.is_named_call())
     }),
     rule(New, "an announcement", |it| it.is_announcement() && it.piece.place.is_some()),
-    // Responses tells a tool search under one id when it begins and under another when it ends.
+    // Responses gives a tool search one id when it begins and another when it ends.
     rule(ByPlace, "the end of an item, which gives its call another id", |it| {
         it.is_in_item
             && !it.is_empty_piece()
@@ -195,17 +195,17 @@ impl IdentityEvidence<'_> {
         matches!(self.piece.arguments, Some(FragmentArguments::Text(_)))
     }
 
-    /// Whether the arguments are told to be none so far.
+    /// Whether the arguments are stated to be empty so far.
     fn is_empty_piece(&self) -> bool {
         matches!(self.piece.arguments, Some(FragmentArguments::Text(text)) if text.is_empty())
     }
 
-    /// Whether the arguments so far only hold the place of those that come in pieces.
+    /// Whether the arguments so far are only a placeholder for the ones that come in pieces.
     fn is_placeholder(&self, call: &BlockState) -> bool {
         call.is_placeholder()
     }
 
-    /// Whether the place is another number than that of the call of the id, and no call is there.
+    /// Whether the block key has another number than the call of the id, and no call is there.
     fn is_elsewhere(&self) -> bool {
         let is_at = |place: BlockKey| {
             self.known()
@@ -219,7 +219,7 @@ impl IdentityEvidence<'_> {
         self.name.is_some_and(|name| call.as_call().is_some_and(|call| call.name.as_str() != name))
     }
 
-    /// Whether the arguments begin here, and do not go on with those of the call.
+    /// Whether the arguments begin here, and do not continue the arguments of the call.
     fn begins(&self, call: &BlockState) -> bool {
         match self.piece.arguments {
             None => true,
@@ -232,19 +232,19 @@ impl IdentityEvidence<'_> {
         }
     }
 
-    /// Whether a complete call of the id is named again, and not at its own place.
+    /// Whether a complete call of the id is named again, and not at its own block key.
     fn names_complete_call(&self) -> bool {
         self.name.is_some()
             && self.by_place != self.by_id
             && self.known().is_some_and(BlockState::is_complete_call)
     }
 
-    /// Whether it is arguments alone, at a place where no call is.
+    /// Whether it is arguments alone, at a block key without a call.
     fn is_unannounced(&self) -> bool {
         self.piece.place.is_some() && self.id.is_none() && self.name.is_none()
     }
 
-    /// Whether the arguments go on with those of the call, or tell them again.
+    /// Whether the arguments continue the arguments of the call, or restate them.
     fn extends(&self, call: &BlockState) -> bool {
         match self.piece.arguments {
             None | Some(FragmentArguments::Leaf { .. } | FragmentArguments::Opening { .. }) => true,
@@ -272,7 +272,7 @@ mod tests {
     use crate::{Accumulator, Decoder, Message, Protocol};
 
     thread_local! {
-        /// The rule that is left out.
+        /// The removed rule.
         pub(super) static REMOVED: Cell<Option<&'static str>> = const { Cell::new(None) };
     }
 
@@ -303,7 +303,7 @@ mod tests {
         messages.take_all()
     }
 
-    /// A case, and who reads it; without a protocol it is loose fragments.
+    /// A case, and the protocol that reads it; without a protocol it is loose fragments.
     struct IdentityCase {
         folder: PathBuf,
         protocol: Option<&'static Protocol>,

@@ -1,7 +1,7 @@
-//! The items of a choice: what the wire groups blocks by.
+//! The items of a choice, by which the wire groups blocks.
 //!
-//! An item is found by its place, which by then stands for the thing that the wire numbers or names there. Another id at
-//! the place of an item of the same word is another name of that one: some servers rename items in every event.
+//! An item is found by its block key, which is canonical by then. Another id at the block key of an item of the same
+//! wire type is another name of that item: some servers rename items in every event.
 
 use std::borrow::Cow;
 
@@ -28,7 +28,7 @@ struct ItemState {
 }
 
 impl ItemTable {
-    /// Takes what is told of the item at the place.
+    /// Takes the fields of the item at the block key.
     pub(super) fn tell(
         &mut self,
         place: BlockKey,
@@ -81,7 +81,7 @@ impl ItemTable {
         });
     }
 
-    /// The item at the place.
+    /// The item at the block key.
     pub(super) fn at(&self, place: BlockKey) -> Option<ItemId> {
         if self.list.is_empty() {
             return None;
@@ -89,7 +89,7 @@ impl ItemTable {
         self.by_place.get(&place.owner()).map(|&at| self.list[at].number)
     }
 
-    /// The item at the place, if it is open.
+    /// The item at the block key, if it is open.
     pub(super) fn open_at(&self, place: BlockKey) -> Option<ItemId> {
         if self.list.is_empty() {
             return None;
@@ -98,7 +98,7 @@ impl ItemTable {
         (!item.is_ended).then_some(item.number)
     }
 
-    /// Whether the item at the place has that id.
+    /// Whether the item at the block key has that id.
     pub(super) fn has_id(&self, place: BlockKey, id: &str) -> bool {
         let item = self.by_place.get(&place.owner()).map(|&at| &self.list[at]);
         item.is_some_and(|item| item.id.as_deref() == Some(id))

@@ -9,16 +9,16 @@ pub(super) struct ArgumentLeaves {
     root: Value,
     /// The path of the string that will be continued.
     growing: Option<String>,
-    /// How many elements were made only because a later one was named.
+    /// The number of elements made only because a later one was named.
     gaps: usize,
-    /// Whether a leaf found no place.
+    /// Whether a leaf was lost because its path does not fit.
     pub(super) has_lost: bool,
 }
 
-/// Leaves come in order, nearly: a hostile index must not allocate.
+/// The maximum number of such elements. Leaves come nearly in order: a hostile index must not allocate.
 const MAX_GAPS: usize = 10_000;
 
-/// No real arguments are nested more deeply; whoever walks them recurses.
+/// The maximum depth. No real arguments are nested more deeply, and code that walks them recurses.
 const MAX_DEPTH: usize = 100;
 
 impl ArgumentLeaves {
@@ -31,7 +31,7 @@ impl ArgumentLeaves {
         };
         match (place, value) {
             (Value::String(text), Value::String(more)) if is_continued => text.push_str(&more),
-            // An empty string closes what it continues, whatever that is.
+            // An empty string closes the value that it continues, whatever that is.
             (_, Value::String(more)) if is_continued && more.is_empty() => {}
             (place, value) => *place = value,
         }
@@ -58,7 +58,7 @@ impl ArgumentLeaves {
         None
     }
 
-    /// Whether a string has not come to its end.
+    /// Whether a string has not ended.
     pub(super) fn is_growing(&self) -> bool {
         self.growing.is_some()
     }

@@ -1,4 +1,4 @@
-//! Members that wait for what they belong to.
+//! Extra fields that wait for the block, item or response that they belong to.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -7,26 +7,26 @@ use crate::event::JsonText;
 use crate::fingerprint::keyed_digest;
 use crate::json::{Str, escape_into, has_either};
 
-/// A member: the path to its object, its key and its value, as they were written.
+/// An extra field: the path to its object, its key and its value, as they were written.
 pub(super) type ExtraMember<'a> = (&'static str, &'a str, &'a str);
 
-/// Members that are yet to be told. A later value of the same path replaces an earlier one.
+/// Extra fields that are yet to be emitted. A later value of the same path replaces an earlier one.
 #[derive(Clone, Debug, Default)]
 pub(super) struct PendingExtra {
     entries: Vec<ExtraEntry>,
-    /// An object of all of them by path, which is not closed yet: mostly that is how they are told.
+    /// An object of all of them by path, which is not closed yet: mostly they are emitted in this form.
     text: String,
-    /// How many bytes of it were replaced.
+    /// The number of replaced bytes in it.
     wasted: usize,
 }
 
 #[derive(Clone, Debug)]
 struct ExtraEntry {
-    /// Where in the text it begins.
+    /// The offset in the text at which it begins.
     start: usize,
     path: &'static str,
     key: ExtraKey,
-    /// What the key was.
+    /// The hash of the key.
     digest: u64,
     value: Range<usize>,
 }
@@ -34,9 +34,9 @@ struct ExtraEntry {
 /// A key as it was written.
 #[derive(Clone, Debug)]
 enum ExtraKey {
-    /// It stands so in the text.
+    /// The range of the text that is the key.
     Plain(Range<usize>),
-    /// There it is escaped.
+    /// The key itself: in the text it is escaped.
     Odd(Box<str>),
 }
 
@@ -61,7 +61,7 @@ impl PendingExtra {
     }
 
     fn append(&mut self, (path, key, value): ExtraMember<'_>, digest: u64) -> ExtraEntry {
-        // Quotes, a colon and a comma; and enough for a few of them at once.
+        // The key's quotes, a colon and a comma; and enough for a few of them at once.
         let length = path.len() + key.len() + value.len() + 4;
         if self.text.capacity() - self.text.len() < length {
             self.text.reserve(length.max(64).max(2 * self.text.len()));
@@ -85,7 +85,7 @@ impl PendingExtra {
         ExtraEntry { start: begin, path, key, digest, value: start..self.text.len() }
     }
 
-    /// Lets go what was replaced, so that what waits for long takes no more memory than it has.
+    /// Frees the replaced text, so that fields that wait for long take no more memory than they need.
     fn compact(&mut self) {
         let old = std::mem::take(self);
         for (member, entry) in old.iter().zip(&old.entries) {
@@ -114,12 +114,12 @@ impl PendingExtra {
         })
     }
 
-    /// The path of each, what its key was, and its value.
+    /// The path of each, the hash of its key, and its value.
     pub(super) fn digests(&self) -> impl ExactSizeIterator<Item = (&'static str, u64, &str)> {
         self.entries.iter().map(|entry| (entry.path, entry.digest, &self.text[entry.value.clone()]))
     }
 
-    /// One object of all of them, by path, and none is left; none if there are none.
+    /// Takes one object of all of them, by path; none if there are none.
     pub(super) fn take(&mut self) -> Option<JsonText<'static>> {
         if self.is_empty() {
             return None;
@@ -174,7 +174,7 @@ mod tests {
         assert_eq!(members.iter().collect::<Vec<_>>(), [("", "d", "4"), ("", "e", "999")]);
         assert!(members.text.capacity() < 200, "{}", members.text.capacity());
         assert_eq!(members.take().expect("members").as_str(), r#"{"d":4,"e":999}"#);
-        // However long the path and the key are beside the value.
+        // For any length of path and key beside the value.
         for (path, key) in
             [("", "a"), ("a.rather.long.path.", "x"), ("", "\\\\\\\\\\\\\\\\"), ("p.", "a.b.c.d.e.f")]
         {

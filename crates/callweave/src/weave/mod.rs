@@ -1,13 +1,13 @@
 //! The one fold for all protocols: fragments → events.
 //!
-//! Protocols say what a frame contains; [`Weave`] remembers. It opens answers, choices, items and blocks when
-//! they are first spoken of, ends them where the wire says so or where the next thing begins, matches
-//! fragments of calls by place and id, and tells restated text once. It keeps no copy of the text: a block that
-//! may be restated is remembered by its length and a hash.
+//! Protocols say what a frame contains; [`Weave`] keeps the state. It opens responses, choices, items and blocks when
+//! they are first mentioned, ends them where the wire says so or where the next one begins, matches fragments of calls
+//! by block key and id, and emits restated text once. It keeps no copy of the text: a block that may be restated is
+//! remembered by its length and a hash.
 //!
-//! Nothing is finished at a finish reason: usage and even calls may follow it. The provider's own last word, or the
-//! end of input, ends the answer. An input may hold several answers: what begins anew after an answer is over is the
-//! next one, and [`Weave::push_frame`] finds that out.
+//! Nothing is finished at a finish reason: usage and even calls may follow it. The provider's own end marker, or the
+//! end of input, ends the response. An input may hold several responses: a frame that begins anew after a response is
+//! over begins the next one, and [`Weave::push_frame`] detects that.
 
 mod block_state;
 mod choice;
@@ -42,59 +42,59 @@ use crate::table::OrderedTable;
 pub struct Weave {
     context: WeaveContext,
     choices: OrderedTable<u32, ChoiceState>,
-    /// The choices that have something to do when the frame is over.
+    /// The choices that have work when the frame is over.
     awake: Vec<usize>,
     answer: ResponseState,
     annotated: OrderedTable<AnnotationKey, ()>,
 }
 
-/// A choice, what in it was annotated, the word and the annotation.
+/// A choice, the scope of the annotation, and the hashes of its wire type and value.
 type AnnotationKey = (u32, EventScope, [u64; 2]);
 
-/// What is known of the answer as a whole.
+/// The state of the response as a whole.
 #[derive(Clone, Default)]
 struct ResponseState {
     id: Option<NameState>,
     model: Option<NameState>,
     wire_type: SmolStr,
-    /// What came before the start was told.
+    /// The extra fields that came before the start was emitted.
     extra: PendingExtra,
     has_begun: bool,
-    /// The turn whose steps are counted, and their sum. Few wires count so.
+    /// The turn whose steps are counted, and their sum. Few wires count like this.
     steps: Option<Box<(String, TokenCounts)>>,
-    /// The provider gives its answer a new id now and then, so that an id says nothing.
+    /// Whether the provider gives its response a new id now and then, so that an id says nothing.
     has_changing_id: bool,
     has_content: bool,
-    /// How many choices were given a reason to finish.
+    /// The number of choices that were given a finish reason.
     finished: usize,
     ending: ResponseEnding,
-    /// The first of the provider's two last words has come.
+    /// Whether the first of the provider's two end markers has come.
     is_half_done: bool,
-    /// The end was told.
+    /// Whether the end was emitted.
     is_told: bool,
-    /// The frame that was last noticed to come after the end.
+    /// The last frame that was reported to come after the end.
     late: u64,
 }
 
 /// A call that waits for its name to be settled. See [`Weave::pending`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PendingCall<'a> {
-    /// Its choice.
+    /// The number of its choice.
     pub choice: u32,
     /// The provider's id, if it has come.
     pub id: Option<&'a str>,
     /// The name so far.
     pub name: &'a str,
-    /// The argument text so far, where that came before the name.
+    /// The argument text so far, where it came before the name.
     pub arguments: &'a str,
-    /// Who runs it.
+    /// The kind of the call: it says who runs the tool.
     pub kind: CallKind,
 }
 
-/// What all choices share.
+/// The state that all choices share.
 #[derive(Clone, Default)]
 struct WeaveContext {
-    /// The tools that were declared, whose names are known in full.
+    /// The declared tools, whose names are known in full.
     declared: Option<Tools>,
     choice: u32,
     frame: u64,
@@ -103,16 +103,16 @@ struct WeaveContext {
     items: u32,
     scratch: String,
     seen: SeenValues,
-    /// What the next fragment's item or block takes with it.
+    /// The extra fields for the item or block of the next fragment.
     next: PendingExtra,
-    /// What the next step says: an object that is not closed yet.
+    /// The details of the next step: an object that is not closed yet.
     details: String,
-    /// What hangs on the block that the next fragment tells whole.
+    /// The attachments of the block that the next fragment brings complete.
     hanging: Vec<(AttachmentKind, String, String)>,
 }
 
-/// What something is about, and what that is told of: of a block that is over nothing more is told, so late news
-/// of it has the scope of its item or choice.
+/// The target of an extra field, and the scope of its event: no more events are emitted for a block that is over, so
+/// late fields of it have the scope of its item or choice.
 #[derive(Clone, Copy)]
 struct ExtraTarget {
     owner: EventScope,
@@ -125,10 +125,10 @@ impl From<EventScope> for ExtraTarget {
     }
 }
 
-/// A longer delta is decoded in memory of its own, which else would be held as long as the stream is.
+/// The maximum length of a delta that is decoded in the scratch buffer, whose memory is held as long as the stream is.
 const LONGEST_SCRATCH: usize = 1 << 14;
 
-/// So much memory is kept for the details of steps to come.
+/// The maximum capacity kept for the details of later steps.
 const LONGEST_DETAILS: usize = 512;
 
 impl WeaveContext {
@@ -141,7 +141,7 @@ impl WeaveContext {
         self.emit(EventKind::Notice(Notice::new(code, self.offset, detail)), sink);
     }
 
-    /// Takes a member of what the next step says.
+    /// Takes a member of the next step's details.
     fn detail(&mut self, key: &str, value: &str) {
         self.details.push_str(if self.details.is_empty() { "{\"" } else { ",\"" });
         self.details.push_str(key);
@@ -149,7 +149,7 @@ impl WeaveContext {
         self.details.push_str(value);
     }
 
-    /// Tells a step, with its details if there are some.
+    /// Emits a step, with its details if there are some.
     fn progress(
         &mut self,
         scope: EventScope,
@@ -173,7 +173,7 @@ impl WeaveContext {
         self.details = details;
     }
 
-    /// Whether a call of that name cannot turn out to be one of another name that begins so.
+    /// Whether the name is complete: no call of it can turn out to be of another name with that prefix.
     fn is_whole_name(&self, name: &str) -> bool {
         self.declared.as_ref().is_some_and(|declared| declared.is_whole_name(name))
     }
@@ -190,25 +190,25 @@ impl WeaveContext {
         item
     }
 
-    /// Whether the value is news there; it is remembered.
+    /// Whether the value is new there; it is remembered.
     fn is_news(&mut self, scope: EventScope, member: ExtraMember<'_>) -> bool {
         self.is_news_of(scope, 0, member)
     }
 
-    /// Whether the value is news of something there that has that hash.
+    /// Whether the value is new for the target of that hash; it is remembered.
     fn is_news_of(&mut self, scope: EventScope, of: u64, (path, key, value): ExtraMember<'_>) -> bool {
         let spot = ValueSpot { of, ..self.spot(scope, path, keyed_digest(key)) };
         self.seen.is_news(spot, value)
     }
 
-    /// Where a member stands whose key was that.
+    /// The position of a member with that key.
     fn spot(&self, scope: EventScope, path: &'static str, key: u64) -> ValueSpot {
-        // What concerns the answer concerns it from every choice.
+        // A field of the response is the same from every choice.
         let choice = if scope == EventScope::Response { 0 } else { self.choice };
         ValueSpot { choice, scope, of: 0, path, key }
     }
 
-    /// Tells what only the protocol knows, if it is news.
+    /// Emits an extra field, if it is new.
     fn tell(&mut self, about: impl Into<ExtraTarget>, member: ExtraMember<'_>, sink: &mut EventSink<'_>) {
         let about = about.into();
         if self.is_news(about.owner, member) {
@@ -218,7 +218,7 @@ impl WeaveContext {
         }
     }
 
-    /// Tells what waited for this thing, which has started already.
+    /// Emits the extra fields that waited for this target, which has started already.
     fn emit_next(&mut self, about: impl Into<ExtraTarget>, sink: &mut EventSink<'_>) {
         let about = about.into();
         if self.next.is_empty() {
@@ -236,7 +236,7 @@ impl WeaveContext {
         self.next = next;
     }
 
-    /// Remembers members that are told with a start, before which nothing was told of it, and makes one object of them.
+    /// Remembers members that are emitted with a start, before which none was emitted, and makes one object of them.
     fn members(&mut self, scope: EventScope, members: &mut PendingExtra) -> Option<JsonText<'static>> {
         self.seen.reserve(members.digests().len());
         for (path, key, value) in members.digests() {
@@ -245,7 +245,7 @@ impl WeaveContext {
         members.take()
     }
 
-    /// The members that wait for what is starting now.
+    /// The extra fields that wait for the item or block that is starting now.
     fn take_next(&mut self, scope: EventScope) -> Option<JsonText<'static>> {
         if self.next.is_empty() {
             return None;
@@ -256,7 +256,7 @@ impl WeaveContext {
         json
     }
 
-    /// What came next was known already, and so is what belongs to it.
+    /// Drops the pending fields and attachments: the next block was known already, and so are its fields.
     fn forget_next(&mut self) {
         self.next.clear();
         self.hanging.clear();
@@ -282,7 +282,8 @@ impl Weave {
     }
 
     /// A fold that knows the declared tools. A call of one of them begins with the frame that brought its name, unless
-    /// that begins another declared name, too; any other begins with its first arguments or with the next frame.
+    /// the name is a prefix of another declared name; any other call begins with its first arguments or with the next
+    /// frame.
     pub fn with_tools(declared: Tools) -> Self {
         let declared = Some(declared).filter(|declared| !declared.is_empty());
         Self { context: WeaveContext { declared, ..WeaveContext::default() }, ..Self::default() }
@@ -293,7 +294,7 @@ impl Weave {
     pub fn push(&mut self, offset: u64, frame: impl FnOnce(&mut FragmentSink<'_>), sink: &mut EventSink<'_>) {
         self.context.frame += 1;
         self.context.offset = offset;
-        // Of a step that was cut, only details may have come.
+        // A truncated step may have brought details only.
         self.context.details.clear();
         frame(&mut FragmentFeed { weave: self, sink });
         if self.answer.is_named() {
@@ -312,7 +313,7 @@ impl Weave {
         }
     }
 
-    /// Has the choices do what is to do when a frame is over.
+    /// Runs the end-of-frame work of the choices.
     fn end_frame(&mut self, sink: &mut EventSink<'_>) {
         let Self { awake, choices, context, .. } = self;
         awake.retain(|&at| {
@@ -324,9 +325,9 @@ impl Weave {
         });
     }
 
-    /// The block that the text at a place, or the arguments of the call (which has no `place` here), belong to in frames
-    /// that say nothing else but what the one before said. None if such a frame must be pushed all the same, because
-    /// something is to do at its end or the block is over.
+    /// The block that the text at a block key, or the arguments of the call (which has no `place` here), belong to in
+    /// frames that otherwise repeat the one before. None if such a frame must be pushed all the same, because there is
+    /// work at its end or the block is over.
     pub(crate) fn running(&self, number: u32, place: Option<Option<BlockKey>>) -> Option<GrowingBlock> {
         if !self.awake.is_empty() || !self.context.next.is_empty() {
             return None;
@@ -336,7 +337,7 @@ impl Weave {
         Some(GrowingBlock { choice, state })
     }
 
-    /// Goes on with such a block, to which nothing else has come since it was asked for.
+    /// Continues such a block, for which nothing else has come since it was asked for.
     #[inline(always)]
     pub(crate) fn run(&mut self, GrowingBlock { choice, state: at }: GrowingBlock) -> BlockRun<'_> {
         let (number, choice) = self.choices.entry_mut(choice);
@@ -345,8 +346,8 @@ impl Weave {
         BlockRun { context: &mut self.context, at, state, complete }
     }
 
-    /// Takes the fragments of one frame as [`Weave::push`] does, but first finishes the answer if it is over
-    /// and the frame begins the next one. For that `frame` may be called twice, and must say the same.
+    /// Takes the fragments of one frame as [`Weave::push`] does, but first finishes the response if it is over and the
+    /// frame begins the next one. For that `frame` may be called twice, and must say the same.
     pub fn push_frame(
         &mut self,
         offset: u64,
@@ -363,7 +364,7 @@ impl Weave {
         self.push(offset, frame, sink);
     }
 
-    /// Finishes the answer; what comes is the next one.
+    /// Finishes the response; the next frame begins another one.
     pub(crate) fn begin_anew(&mut self, sink: &mut EventSink<'_>) {
         self.finish(sink);
         let WeaveContext { frame, scratch, declared, .. } = std::mem::take(&mut self.context);
@@ -373,12 +374,12 @@ impl Weave {
         };
     }
 
-    /// Whether what comes may be another answer.
+    /// Whether the next frame may belong to another response.
     pub(crate) fn is_over(&self) -> bool {
         self.answer.is_over(self.choices.len())
     }
 
-    /// Says that no frame will come any more: ends the answer.
+    /// Ends the response: no frame will come any more.
     pub fn finish(&mut self, sink: &mut EventSink<'_>) {
         if self.answer.is_told {
             return;
@@ -404,7 +405,7 @@ impl Weave {
         !self.answer.ending.has_failed && !self.answer.has_content
     }
 
-    /// The provider's last word on why the choice finishes, while the response is not over.
+    /// The provider's latest finish reason of the choice, while the response is not over.
     pub(crate) fn raw_finish_reason(&self, choice: u32) -> Option<&str> {
         let (_, choice) = self.choices.all().iter().find(|(number, _)| *number == choice)?;
         choice.finish.as_ref()?.1.as_deref()
@@ -429,7 +430,7 @@ impl Weave {
         })
     }
 
-    /// Tells the start of the answer, if it has not been told.
+    /// Emits the start of the response, if it has not been emitted.
     fn begin(&mut self, sink: &mut EventSink<'_>) {
         if self.answer.has_begun {
             return;
@@ -444,7 +445,7 @@ impl Weave {
         ));
     }
 
-    /// The choice of that number, begun if it has not.
+    /// The choice of that number, begun if it has not begun.
     fn choice(&mut self, number: u32, sink: &mut EventSink<'_>) -> usize {
         self.context.choice = number;
         if let Some(at) = self.choices.position(&number) {
@@ -455,7 +456,7 @@ impl Weave {
         self.choices.append(number, ChoiceState::default())
     }
 
-    /// Remembers the choice, which was told content, if it has something to do when the frame is over.
+    /// Remembers the choice, which got content, if it has work when the frame is over.
     fn wake(&mut self, at: usize) {
         let choice = self.choices.at_mut(at);
         self.answer.has_content |= !choice.is_empty();
@@ -465,14 +466,14 @@ impl Weave {
         }
     }
 
-    /// Takes a fragment by reference: what is large is then taken apart only where it is used.
+    /// Takes a fragment by reference: large ones are then taken apart only where they are used.
     fn fragment(&mut self, fragment: &Fragment<'_>, sink: &mut EventSink<'_>) {
         let (number, place) = (fragment.choice, fragment.key);
         if self.answer.is_told {
             return self.late(&fragment.part, sink);
         }
         match fragment.part {
-            // What speaks of the answer, not of a choice, must not make one.
+            // A fragment about the response, not about a choice, must not make one.
             FragmentKind::Start { id, model, wire_type } => return self.start(id, model, wire_type, sink),
             FragmentKind::Rerouted { model } => return self.start(None, Some(model), "", sink),
             FragmentKind::Step { turn, counters, raw } => {
@@ -511,7 +512,7 @@ impl Weave {
             }
             FragmentKind::Progress { wire_type, value } if place.is_none() => {
                 if !self.answer.has_begun && !self.answer.is_named() {
-                    // Keep-alives before anything is alive.
+                    // Keep-alives before the response has begun.
                     return;
                 }
                 self.begin(sink);
@@ -606,7 +607,7 @@ impl Weave {
                 context.progress(choice.item_scope(place), wire_type, value, sink);
             }
             FragmentKind::Finish { reason, raw } => {
-                // An empty word says nothing where another one was said.
+                // An empty reason does not replace another one.
                 self.answer.finished += usize::from(choice.finish.is_none());
                 if choice.finish.is_none() || raw.is_none_or(|raw| !raw.is_empty()) {
                     choice.finish = Some((reason, raw.map(|raw| raw.to_cow().into())));
@@ -637,11 +638,11 @@ impl Weave {
         }
     }
 
-    /// Something came after the end of the answer, and begins no other: it is noticed once a frame, if it says
+    /// Reports a fragment that came after the end of the response and begins no other, once a frame, if it says
     /// anything.
     fn late(&mut self, part: &FragmentKind<'_>, sink: &mut EventSink<'_>) {
         if let FragmentKind::Notice { code, detail, text } = *part {
-            // The answer itself is whole.
+            // The response itself is complete.
             let code = if code == NoticeCode::Truncated { NoticeCode::LateFragment } else { code };
             let text = text.map(Cow::Borrowed);
             let notice = Notice { text, ..Notice::new(code, self.context.offset, detail) };
@@ -669,7 +670,7 @@ impl Weave {
         }
     }
 
-    /// Tells the answer's names when they are first known, and when they change.
+    /// Emits the response's id and model when they are first known, and when they change.
     fn start(
         &mut self,
         id: Option<Str<'_>>,
@@ -702,7 +703,7 @@ impl Weave {
         }
     }
 
-    /// Tells an attachment, if it is news: one entry of several, or the newest of its kind.
+    /// Emits an attachment, if it is new: one entry of several, or the newest of its kind.
     fn attach(
         &mut self,
         about: ExtraTarget,
@@ -729,8 +730,8 @@ impl Weave {
 }
 
 impl ResponseState {
-    /// Whether what comes may be another answer: the provider has said its last word, or nothing but an error,
-    /// or has given every choice a reason to finish.
+    /// Whether the next frame may belong to another response: the provider has ended this one, or sent nothing but an
+    /// error, or has given every choice a finish reason.
     fn is_over(&self, choices: usize) -> bool {
         let is_begun = self.has_content || self.finished > 0 || self.ending.has_failed;
         let is_finished = self.finished > 0 && self.finished == choices;
@@ -741,43 +742,42 @@ impl ResponseState {
         self.ending.has_failed && !self.has_content && self.finished == 0
     }
 
-    /// Whether a frame that comes after the end is of another answer.
+    /// Whether a frame that comes after the end belongs to another response.
     fn is_left_behind_by(&self, next: &FrameGlance) -> bool {
         let has_other_id = next.has_other_id(self.id.as_ref().map(NameState::as_str));
         if self.has_only_failed() {
             return !next.has_error && (has_other_id || next.has_content());
         }
         if self.ending.is_done {
-            // The same answer may be told once more, whole.
+            // The same response may come once more, complete.
             let is_retold = next.is_complete && (self.id.is_some() || next.id.is_some());
             return has_other_id || next.is_fresh || (next.has_content() && !is_retold) || next.has_error;
         }
-        // Content may follow a finish; under another id it is another's. Many answers begin with a choice that says only
-        // whose turn it is; the counts that follow an answer may speak of a choice, too.
+        // Content may follow a finish; under another id it belongs to another response. Many responses begin with a
+        // choice that holds only the role; the counts that follow a response may name a choice, too.
         let begins = next.has_content() || next.has_finish || next.has_choice && !next.has_usage;
         self.id.is_some() && has_other_id && !self.has_changing_id && begins
     }
 
-    /// Whether there is something to tell of its start.
+    /// Whether there is something to emit of its start.
     fn is_named(&self) -> bool {
         !self.has_begun && (self.id.is_some() || self.model.is_some() || !self.wire_type.is_empty())
     }
 }
 
-/// Where a block stands that frame after frame only grows: see [`Weave::running`].
+/// The position of a block that frame after frame only grows: see [`Weave::running`].
 #[derive(Clone, Copy)]
 pub(crate) struct GrowingBlock {
     choice: usize,
     state: usize,
 }
 
-/// Such a block, as it grows. What it takes changes nothing of what was asked to
-/// find it.
+/// Such a block, as it grows. Taking text changes nothing that was asked to find it.
 pub(crate) struct BlockRun<'w> {
     context: &'w mut WeaveContext,
     at: usize,
     state: &'w mut BlockState,
-    /// The call of its choice that is complete.
+    /// The complete call of its choice.
     complete: &'w mut Option<usize>,
 }
 

@@ -1,24 +1,23 @@
-//! What has been told already, so that fields which every chunk repeats are told once and then only
-//! when they change.
+//! The values emitted so far, so that fields which every chunk repeats are emitted once and then only when they change.
 
 use crate::event::EventScope;
 use crate::fingerprint::{keyed_digest, keyed_mix};
 use crate::table::OrderedTable;
 
-/// Where a told value stood.
+/// The position of an emitted value.
 #[derive(Clone, Copy)]
 pub(super) struct ValueSpot {
     pub(super) choice: u32,
     pub(super) scope: EventScope,
-    /// What else it is of, as a hash.
+    /// The rest of the target, as a hash.
     pub(super) of: u64,
     pub(super) path: &'static str,
-    /// What its key was.
+    /// The hash of the key.
     pub(super) key: u64,
 }
 
-/// The values that were told last, by where they stood. Of both only a word, enough to know it again: who listens has
-/// the rest, and many answers are read at the same time.
+/// The values emitted last, by their positions. Only a hash of each is kept, enough to recognise it: the receiver has
+/// the rest, and many responses are read at the same time.
 #[derive(Clone, Default)]
 pub(super) struct SeenValues {
     told: OrderedTable<u64, u64>,
@@ -27,19 +26,19 @@ pub(super) struct SeenValues {
 }
 
 impl SeenValues {
-    /// Makes room for so many more values at once.
+    /// Makes room for that number of further values at once.
     pub(super) fn reserve(&mut self, count: usize) {
         self.told.reserve(count);
     }
 
-    /// Remembers the value at a spot where nothing has been told.
+    /// Remembers the value at a position at which none has been emitted.
     pub(super) fn note(&mut self, spot: ValueSpot, value: &str) {
         let spot = spot.digest();
         debug_assert!(!self.told.contains(&spot), "something has been told there");
         self.told.append(spot, keyed_digest(value));
     }
 
-    /// Whether `value` is news at that spot; it is remembered.
+    /// Whether `value` is new at that position; it is remembered.
     pub(super) fn is_news(&mut self, spot: ValueSpot, value: &str) -> bool {
         let (spot, value) = (spot.digest(), keyed_digest(value));
         let at = match self.told.all().get(self.cursor) {

@@ -1,23 +1,23 @@
-//! Looking ahead: what may stand at a place of the text.
+//! Lookahead: the tokens that may stand at a position of the text.
 //!
-//! All of it stops at the next quote or bracket or two, or is remembered, so that it stays linear over the
-//! whole text.
+//! Every lookahead stops at the next quote or bracket or two, or is remembered, so that it stays linear over the
+//! complete text.
 
 use super::bare::literal;
 use super::parser::RepairParser;
 use super::strict;
 
-/// Whether a key may be one that the end of the text cuts off.
+/// Whether a key may be one that the end of the text truncates.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum KeyStrictness {
     Whole,
     MayBeCut,
 }
 
-/// Which bytes end no words.
+/// The bytes that end no words.
 const IS_IN_WORDS: [bool; 256] = all_but(b",:{}[]\"'`<");
 
-/// All bytes but those of `ends`, control characters, and those that may begin a typographic quote.
+/// All bytes except `ends`, control characters, and bytes that may begin a typographic quote.
 pub(super) const fn all_but(ends: &[u8]) -> [bool; 256] {
     let mut table = [true; 256];
     let mut byte = 0;
@@ -46,7 +46,7 @@ pub(super) fn skip(bytes: &[u8], mut at: usize, skipped: &[bool; 256]) -> usize 
 }
 
 impl RepairParser<'_> {
-    /// The next place after white space, and whether a line ends before it.
+    /// The next position after white space, and whether a line ends before it.
     pub(super) fn space_after(&self, mut at: usize) -> (usize, bool) {
         let mut has_newline = false;
         while let Some(byte) = self.source.byte(at) {
@@ -73,13 +73,13 @@ impl RepairParser<'_> {
         next >= self.source.len() || self.source.quote(next).is_some()
     }
 
-    /// Whether what follows can follow a value.
+    /// Whether the text at `at` can follow a value.
     pub(super) fn is_after_value(&self, at: usize) -> bool {
         let next = self.source.gap(at).next;
         matches!(self.source.byte(next), None | Some(b',' | b'}' | b']' | b':')) || self.source.is_fence(next)
     }
 
-    /// The place after the comma at `at` and those that follow it.
+    /// The position after the comma at `at` and the commas that follow it.
     pub(super) fn after_commas(&self, at: usize) -> usize {
         let run = &self.source.bytes[at..];
         let length = run.iter().position(|byte| *byte != b',' && !byte.is_ascii_whitespace());
@@ -178,7 +178,7 @@ impl RepairParser<'_> {
         self.source.quote(self.source.gap(close + length).next).is_some()
     }
 
-    /// The place of the colon, if what stands from `at` to `end` is a key that has lost its opening quote.
+    /// The position of the colon, if the text from `at` to `end` is a key that has lost its opening quote.
     fn half_quoted_key(&self, at: usize, end: usize) -> Option<usize> {
         let (_, length) = self.source.quote(end).filter(|_| end > at)?;
         let colon = self.source.gap(end + length).next;
@@ -206,7 +206,7 @@ impl RepairParser<'_> {
         end.is_some_and(|end| self.is_after_value(end))
     }
 
-    /// The end of the letters from `at` on that may be those of a key without quotes.
+    /// The end of the characters from `at` on that may be part of a key without quotes.
     #[inline]
     fn key_end(&self, at: usize) -> usize {
         let letters = &self.source.bytes[at.min(self.source.len())..];
@@ -218,7 +218,7 @@ impl RepairParser<'_> {
         self.is_bare_key(at, self.key_end(at))
     }
 
-    /// Whether what stands from `at` to `end` is a key without quotes, with a colon after it.
+    /// Whether the text from `at` to `end` is a key without quotes, with a colon after it.
     fn is_bare_key(&self, at: usize, end: usize) -> bool {
         let colon = self.source.gap(end).next;
         end > at

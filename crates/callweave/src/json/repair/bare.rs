@@ -1,11 +1,11 @@
-//! What stands without quotes: literals, numbers, names, patterns, calls, plain text.
+//! Values without quotes: literals, numbers, names, patterns, calls, plain text.
 
 use super::ahead::is_key_byte;
 use super::parser::{ContainerKind, ParseStep, ParserFrame, RepairParser};
 use super::string::StringContext;
 use super::{RepairChangeKind, strict};
 
-/// The longest number that is looked back at from a comma, so that looking back stays cheap.
+/// The maximum length of a number looked back at from a comma, so that looking back stays cheap.
 const LONGEST_TOKEN: usize = 64;
 
 impl RepairParser<'_> {
@@ -50,7 +50,7 @@ impl RepairParser<'_> {
         let word = self.source.bytes[start..].iter().take_while(|byte| is_part(byte)).count();
         let end = start + word;
         let first = &self.source.text[start..end];
-        // A sign alone belongs to what follows it.
+        // A sign alone belongs to the text behind it.
         let is_token = word > 1 || first.bytes().all(|byte| byte.is_ascii_digit());
         let is_value = || literal(first).is_some() || number(first).is_some();
         let is_alone = || match context {
@@ -62,8 +62,7 @@ impl RepairParser<'_> {
         (is_before_space && is_token && is_value() && is_alone()).then_some(end)
     }
 
-    /// The place of the quote, if a string with one of Python's prefixes (`b"…"`, `r'…'`) stands at
-    /// `start`.
+    /// The position of the quote, if a string with one of Python's prefixes (`b"…"`, `r'…'`) stands at `start`.
     fn prefixed_string(&self, start: usize) -> Option<usize> {
         let is_prefix = |byte: &&u8| matches!(byte, b'b' | b'r' | b'u' | b'f' | b'B' | b'R' | b'U' | b'F');
         let quote = start + self.source.bytes[start..].iter().take(2).take_while(is_prefix).count();
@@ -75,7 +74,7 @@ impl RepairParser<'_> {
         is_string.then_some(quote)
     }
 
-    /// Notes what makes the text from `start` to `end` a JSON value, and tells whether that is a string.
+    /// Notes the changes that make the text from `start` to `end` a JSON value, and returns whether that is a string.
     pub(super) fn write_bare(&mut self, context: StringContext, start: usize, end: usize) -> bool {
         let text = &self.source.text[start..end];
         let is_at_end = end == self.source.len();
@@ -215,7 +214,7 @@ impl RepairParser<'_> {
                     }
                 }
                 b' ' | b'\t' | b'/' => is_one_word = false,
-                // An escaped quote is text here, as it is to whoever looks ahead for the next quote.
+                // An escaped quote is text here, as it is to code that looks ahead for the next quote.
                 b'\\' if self.source.byte(at + 1) == Some(b'\\') || self.source.quote(at + 1).is_some() => {
                     at += 1
                 }
@@ -271,8 +270,8 @@ impl RepairParser<'_> {
         start + self.source.text[start..end].trim_end().len()
     }
 
-    /// The place of the parenthesis, if a call stands at `start`: a name and one argument that is not
-    /// itself plain text. A call of several arguments, or one that is part of a formula, is text.
+    /// The position of the parenthesis, if a call stands at `start`: a name and one argument that is not itself plain
+    /// text. A call of several arguments, or one that is part of a formula, is text.
     pub(super) fn call(&self, start: usize) -> Option<usize> {
         let name = |at: usize| {
             let length =
@@ -295,13 +294,12 @@ impl RepairParser<'_> {
             _ if self.source.quote(argument).is_some() => true,
             _ => literal(&self.source.text[argument..self.word_end(argument)]).is_some(),
         };
-        // Outside of all containers, documents are what is looked for, however many there are.
+        // Outside of all containers, documents are searched for, however many there are.
         let is_document = self.stack.is_empty() && matches!(self.source.byte(argument), Some(b'{' | b'['));
         (is_value && (is_document || !self.is_formula(paren))).then_some(paren)
     }
 
-    /// Whether the call with the parenthesis at `paren` has several arguments, or something to compute
-    /// with it follows.
+    /// Whether the call with the parenthesis at `paren` has several arguments, or an operator follows.
     fn is_formula(&self, paren: usize) -> bool {
         match self.source.argument_end(paren) {
             None => false,
@@ -391,8 +389,8 @@ fn literal_beginning_with(text: &str) -> Option<&'static str> {
     NAMES.iter().find(|(name, _)| name.starts_with(text)).map(|&(_, literal)| literal)
 }
 
-/// What makes `text` a number as JSON writes it, as (place, length, replacement); `None` if it is no
-/// number. Leading zeros are not taken away: such a text is a name, not a quantity.
+/// The changes that make `text` a number as JSON writes it, as (place, length, replacement); `None` if it is no number.
+/// Leading zeros are not taken away: such a text is a name, not a quantity.
 pub(super) fn number(text: &str) -> Option<Vec<(usize, usize, &'static str)>> {
     let bytes = text.as_bytes();
     let mut edits = Vec::new();

@@ -19,7 +19,7 @@ struct DocumentItem {
     is_glued: bool,
 }
 
-/// How plain text outside of all containers is read.
+/// The reading of plain text outside of all containers.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum PlainTextReading {
     /// Words separated by commas or lines.
@@ -29,7 +29,7 @@ enum PlainTextReading {
 }
 
 impl RepairParser<'_> {
-    /// Reads the whole text: the changes that mend it, and whether it was cut off.
+    /// Reads the complete text: the changes that repair it, and whether it was truncated.
     pub(super) fn document(mut self) -> ParseStep<(Vec<RepairChange>, bool)> {
         self.skip_wrapped_fence();
         let mut plain = None;
@@ -92,7 +92,7 @@ impl RepairParser<'_> {
         Ok((self.changes, self.is_truncated))
     }
 
-    /// A bracket right before a fence belongs to nothing.
+    /// Removes a bracket right before a fence, which belongs to nothing.
     fn skip_wrapped_fence(&mut self) {
         self.skip_noise();
         if matches!(self.peek(), Some(b'[' | b'{')) && self.source.is_fence(self.at + 1) {
@@ -131,7 +131,7 @@ impl RepairParser<'_> {
         Ok(())
     }
 
-    /// Adds the value that began at `start`, when there were so many `changes`, to the documents.
+    /// Adds the value that began at `start`, when there were that many `changes`, to the documents.
     fn push_item(&mut self, items: &mut Vec<DocumentItem>, start: usize, changes: usize, is_glued: bool) {
         items.push(DocumentItem {
             start,
@@ -143,7 +143,7 @@ impl RepairParser<'_> {
         });
     }
 
-    /// The last document went on after its end.
+    /// Extends the last document, which went on after its end.
     fn extend(&mut self, items: &mut [DocumentItem]) {
         if let Some(item) = items.last_mut() {
             item.end = self.settled;
@@ -153,7 +153,7 @@ impl RepairParser<'_> {
         }
     }
 
-    /// Reads the first document, or removes one thing before it.
+    /// Reads the first document, or removes one piece of text before it.
     fn first(
         &mut self,
         byte: u8,
@@ -315,7 +315,7 @@ impl RepairParser<'_> {
             || matches!(self.source.byte(next), Some(b'(' | b'{' | b'[' | b'-' | b')' | b'0'..=b'9'))
     }
 
-    /// The first place from `at` on where a fenced block begins with JSON.
+    /// The first position from `at` on where a fenced block begins with JSON.
     fn find_fenced(&self, at: usize) -> Option<usize> {
         let rest = &self.source.bytes[at..];
         let mut covered = at;
@@ -334,15 +334,15 @@ impl RepairParser<'_> {
         })
     }
 
-    /// The first place from `at` on where JSON seems to begin amid prose.
+    /// The first position from `at` on where JSON seems to begin amid prose.
     fn find_json(&self, at: usize, is_first: bool) -> Option<usize> {
         memchr::memchr2_iter(b'{', b'[', &self.source.bytes[at..])
             .map(|run| at + run)
             .find(|&place| self.is_json(place, is_first))
     }
 
-    /// Whether the bracket at `place` seems to begin a document. After a first document only what
-    /// is surely no remark in prose counts.
+    /// Whether the bracket at `place` seems to begin a document. After a first document only brackets that are surely
+    /// no remark in prose count.
     fn is_json(&self, place: usize, is_first: bool) -> bool {
         let next = self.source.gap(place + 1).next;
         let Some(byte) = self.source.byte(next) else { return is_first };

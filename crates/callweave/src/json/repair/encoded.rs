@@ -2,17 +2,17 @@
 
 use super::{RepairChange, RepairChangeKind};
 
-/// How many levels of escaping are taken off at most.
+/// The maximum number of levels of escaping that are taken off.
 pub(super) const MAX_LEVELS: u8 = 4;
 
-/// A text with one level of escaping taken off, and how that was done.
+/// A text with one level of escaping taken off, and the changes that did it.
 pub(super) struct UnescapedText<'t> {
     source: &'t str,
-    /// Up to where the source was decoded.
+    /// The position up to which the source was decoded.
     done: usize,
     pub(super) text: String,
     changes: Vec<RepairChange>,
-    /// For each change, where the decoded text stands after it.
+    /// For each change, the position in the decoded text after it.
     places: Vec<usize>,
 }
 
@@ -47,7 +47,7 @@ impl<'t> UnescapedText<'t> {
         Self { source, done: 0, text: String::new(), changes: Vec::new(), places: Vec::new() }
     }
 
-    /// Puts `replacement` for what stands from `at` to `end` of the source.
+    /// Puts `replacement` for the source from `at` to `end`.
     pub(super) fn push(&mut self, at: usize, end: usize, replacement: &'static str, kind: RepairChangeKind) {
         if self.changes.is_empty() {
             self.text.reserve(self.source.len());
@@ -59,13 +59,13 @@ impl<'t> UnescapedText<'t> {
         self.done = end;
     }
 
-    /// Takes over the rest of the source. `None` if nothing was replaced.
+    /// Copies the rest of the source. `None` if nothing was replaced.
     pub(super) fn finish(mut self) -> Option<Self> {
         self.text.push_str(&self.source[self.done..]);
         (!self.changes.is_empty()).then_some(self)
     }
 
-    /// The place in the source for a place in the decoded text.
+    /// The position in the source of a position in the decoded text.
     pub(super) fn place(&self, place: usize) -> usize {
         let after = self.places.partition_point(|&end| end <= place);
         match after.checked_sub(1) {
@@ -74,12 +74,12 @@ impl<'t> UnescapedText<'t> {
         }
     }
 
-    /// The changes of the source that give what `inner` makes of the decoded text.
+    /// The changes of the source that have the same result as `inner` on the decoded text.
     pub(super) fn compose(self, inner: Vec<RepairChange>) -> Vec<RepairChange> {
         let mut all = Vec::with_capacity(self.changes.len() + inner.len());
         let mut next = 0;
         for change in inner {
-            // What was decoded before the change stays; what lies inside it is replaced by it.
+            // Decoding changes before this change stay; the ones inside it are replaced by it.
             while next < self.changes.len() && self.places[next] <= change.at {
                 all.push(self.changes[next]);
                 next += 1;

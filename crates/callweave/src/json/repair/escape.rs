@@ -1,14 +1,14 @@
-//! Backslashes in strings, and what they were meant for.
+//! Backslashes in strings, and their intended meaning.
 
 use super::noise::QuoteKind;
 use super::parser::{ParseStep, ParseStop, RepairParser};
 use super::quote::StringReading;
 use super::{HopelessReason, RepairChangeKind, strict};
 
-/// How backslashes before letters are read, in a string that a model perhaps forgot to escape.
+/// The reading of backslashes before letters, in a string that a model perhaps forgot to escape.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum BackslashReading {
-    /// As JSON says.
+    /// As in JSON.
     Escapes,
     /// The string has some that JSON does not know: `\b` belongs to a pattern and `\f` to a formula.
     Pattern,
@@ -16,7 +16,7 @@ pub(super) enum BackslashReading {
     Path,
 }
 
-/// How control characters are written in a string.
+/// The escapes of control characters in a string.
 #[rustfmt::skip]
 pub(super) const CONTROLS: [&str; 32] = [
     "\\u0000", "\\u0001", "\\u0002", "\\u0003", "\\u0004", "\\u0005", "\\u0006", "\\u0007",
@@ -26,7 +26,7 @@ pub(super) const CONTROLS: [&str; 32] = [
 ];
 
 impl RepairParser<'_> {
-    /// Whether the backslash at `at` is one of the text, although JSON would take it for an escape.
+    /// Whether the backslash at `at` is text, although JSON would take it for an escape.
     pub(super) fn is_plain_backslash(&self, reading: &mut StringReading, at: usize) -> bool {
         let Some(byte @ (b'b' | b'f' | b'n' | b'r' | b't')) = self.source.byte(at + 1) else { return false };
         match *reading.backslashes.get_or_insert_with(|| self.backslashes(reading.open, reading.start)) {
@@ -36,7 +36,7 @@ impl RepairParser<'_> {
         }
     }
 
-    /// How the backslashes of the string from `start` to the next quote are to be read.
+    /// The reading of the backslashes of the string from `start` to the next quote.
     fn backslashes(&self, open: QuoteKind, start: usize) -> BackslashReading {
         if let [drive, b':', b'\\', next, ..] = self.source.bytes[start..]
             && drive.is_ascii_alphabetic()
@@ -115,7 +115,7 @@ impl RepairParser<'_> {
     }
 }
 
-/// Whether `bytes` may be the beginning of a `\u` escape that the end of the text cut off.
+/// Whether `bytes` may be the beginning of a `\u` escape that the end of the text truncated.
 fn is_cut_escape(bytes: &[u8]) -> bool {
     bytes
         .iter()

@@ -1,10 +1,10 @@
-//! Repair of JSON as models break it.
+//! Repair of JSON that models break.
 //!
-//! In goes text that should be one JSON document; out comes a [`RepairedJson`]: a [`RepairVerdict`], valid JSON
-//! text, and every [`RepairChange`] with its place in the input, so that replaying the changes over the
-//! input gives the text. Valid JSON is told by one scan and comes back untouched, byte for byte. A
-//! document that was cut off is closed only on request and is never passed off as whole. Numbers are
-//! passed on as written and members stay in their order.
+//! The input is text that should be one JSON document; the output is a [`RepairedJson`]: a [`RepairVerdict`], valid
+//! JSON text, and every [`RepairChange`] with its position in the input, so that replaying the changes over the input
+//! gives the text. Valid JSON is recognised by one scan and returned untouched, byte for byte. A truncated document is
+//! closed only on request and is never passed off as complete. Numbers are passed on as written and members stay in
+//! their order.
 //!
 //! ```
 //! use callweave::json::repair::{RepairVerdict, repair};
@@ -19,22 +19,21 @@
 //! assert_eq!(cut.closed(), Some(r#"{"city": "Os"}"#));
 //! ```
 //!
-//! # What is decided where sources disagree
+//! # Decisions where sources disagree
 //!
 //! - A member without a value becomes `null`; at the end of a text that is only a
 //!   [prefix](RepairOptions::prefix) it is left out, because its value is still to come.
 //! - Text without any quotes, brackets or further lines is a string (a [`ChangeClass::Guess`]); text of
 //!   several lines without JSON in it is [`HopelessReason::NoJson`]. Nothing but white space is [`HopelessReason::Empty`].
-//! - Prose around a document is dropped. Where fenced blocks hold JSON, only those count.
+//! - Prose around a document is dropped. Where fenced blocks hold JSON, only these count.
 //! - Several documents become an array. An empty `{}` or `[]` glued to another document is dropped:
 //!   it is the placeholder that some providers send before the arguments.
-//! - A backslash before a letter that makes no escape stays, since patterns, paths and formulas are what
-//!   models forget to escape; so does one before punctuation (`\*`, `\.`). Before a quote or a `_` it goes.
-//!   Where such a backslash stands, `\b` and `\f` are no control characters either, and in a string
-//!   that begins like `C:\` no letter makes an escape. A damaged `\u` escape cannot be guessed and is
-//!   [`HopelessReason::DamagedEscape`].
-//! - A quote inside a string ends it only if what follows can follow a string there. JSON that was
-//!   pasted into a string without escapes belongs to that string up to its last bracket.
+//! - A backslash before a letter that makes no escape stays, since models forget to escape patterns, paths and
+//!   formulas; so does one before punctuation (`\*`, `\.`). Before a quote or a `_` it is removed. Where such a
+//!   backslash stands, `\b` and `\f` are no control characters either, and in a string that begins like `C:\` no letter
+//!   makes an escape. A damaged `\u` escape cannot be guessed and is [`HopelessReason::DamagedEscape`].
+//! - A quote inside a string ends it only if the text behind it can follow a string there. JSON that was pasted into a
+//!   string without escapes belongs to that string up to its last bracket.
 //! - Brackets amid text without quotes belong to it up to their match. `name(…)` wraps a value only if it
 //!   holds exactly one; a call of several arguments is text.
 //! - Full-width punctuation stands for the signs of JSON between tokens, and is text in all other places.
@@ -61,7 +60,7 @@ pub fn repair(text: &str) -> RepairedJson<'_> {
     RepairOptions::new().repair(text)
 }
 
-/// What a repair may do.
+/// The changes that a repair may make.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RepairOptions {
     is_prefix: bool,
@@ -78,7 +77,7 @@ impl Default for RepairOptions {
 }
 
 impl RepairOptions {
-    /// Everything is allowed, and a document that was cut off is not closed.
+    /// Allows every change, and does not close a truncated document.
     pub fn new() -> Self {
         Self {
             is_prefix: false,
@@ -89,20 +88,19 @@ impl RepairOptions {
         }
     }
 
-    /// The text is the beginning of a longer one. An open string is then one that still grows, never
-    /// one whose quote was forgotten, a member whose value has not begun is left out, and a literal
-    /// that has begun is completed.
+    /// Takes the text as the beginning of a longer one. An open string is then one that still grows, never one whose
+    /// quote was forgotten, a member whose value has not begun is left out, and a literal that has begun is completed.
     pub fn prefix(self) -> Self {
         Self { is_prefix: true, ..self }
     }
 
-    /// Puts the closed text of a document that was cut off into [`RepairedJson::text`]. Its verdict stays
+    /// Puts the closed text of a truncated document into [`RepairedJson::text`]. Its verdict stays
     /// [`RepairVerdict::Incomplete`].
     pub fn close_truncated(self) -> Self {
         Self { closes: true, ..self }
     }
 
-    /// Leaves out a string at the end of the text that has no end, instead of keeping what is there.
+    /// Leaves out an unfinished string at the end of the text, instead of keeping its beginning.
     pub fn drop_unfinished_strings(self) -> Self {
         Self { drops_unfinished: true, ..self }
     }
@@ -148,7 +146,7 @@ impl RepairOptions {
         kind.class() <= self.allowed && (self.searches_prose || !is_around)
     }
 
-    /// The changes that mend `text`, which is beyond doubt up to `sound`, and whether it was cut off.
+    /// The changes that repair `text`, which is beyond doubt up to `sound`, and whether it was truncated.
     fn parse(
         &self,
         text: &str,
@@ -185,21 +183,21 @@ impl RepairOptions {
     }
 }
 
-/// What became of a text. See the [module](self).
+/// The outcome of repairing a text. See the [module](self).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RepairedJson<'a> {
-    /// What can be said about the document.
+    /// The verdict on the document.
     pub verdict: RepairVerdict,
-    /// Valid JSON: the input itself if it was valid, else the mended text. Empty if the verdict is
+    /// Valid JSON: the input itself if it was valid, else the repaired text. Empty if the verdict is
     /// [`RepairVerdict::Hopeless`], or [`RepairVerdict::Incomplete`] and closing was not asked for.
     pub text: Cow<'a, str>,
-    /// What was changed, in the order of the input. [`apply`] replays it.
+    /// The changes, in the order of the input. [`apply`] replays them.
     pub changes: Vec<RepairChange>,
     closed: Option<String>,
 }
 
 impl RepairedJson<'_> {
-    /// The JSON text, with a document that was cut off closed where it ends. `None` if hopeless.
+    /// The JSON text, with a truncated document closed where it ends. `None` if hopeless.
     pub fn closed(&self) -> Option<&str> {
         match self.verdict {
             RepairVerdict::Valid | RepairVerdict::Repaired => Some(&self.text),
@@ -223,35 +221,35 @@ impl RepairedJson<'_> {
     }
 }
 
-/// What can be said about a document.
+/// The verdict on a document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RepairVerdict {
     /// It is valid and untouched.
     Valid,
-    /// It was whole, but had to be changed.
+    /// It was complete, but had to be changed.
     Repaired,
-    /// It was cut off: it may be closed on request, but something is missing.
+    /// It was truncated: it may be closed on request, but something is missing.
     Incomplete,
-    /// There is no document to be had.
+    /// No document can be recovered.
     Hopeless {
-        /// Why not.
+        /// The reason.
         why: HopelessReason,
         /// The byte of the input at which that was noticed.
         at: usize,
     },
 }
 
-/// Why a text is hopeless.
+/// The reason why a text is hopeless.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum HopelessReason {
     /// There is nothing but white space.
     Empty,
-    /// There is text, but nothing that could be meant as JSON.
+    /// There is text, but none that could be meant as JSON.
     NoJson,
-    /// A `\u` escape does not say which character it means.
+    /// A `\u` escape does not identify a character.
     DamagedEscape,
-    /// A value stands in an object without a key.
+    /// A value is in an object without a key.
     NoKey,
     /// The document is nested too deeply to be repaired.
     TooDeep,
@@ -272,33 +270,33 @@ impl std::fmt::Display for HopelessReason {
     }
 }
 
-/// One place where the text differs from the input.
+/// One difference of the text from the input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RepairChange {
     /// The byte of the input at which it begins.
     pub at: usize,
-    /// The byte of the input before which it ends; equal to `at` where something was only added.
+    /// The byte of the input before which it ends; equal to `at` where text was only added.
     pub end: usize,
-    /// What stands there instead.
+    /// The text that replaces it.
     pub replacement: &'static str,
-    /// What was done.
+    /// The kind of change.
     pub kind: RepairChangeKind,
 }
 
-/// How bold a change is.
+/// The risk of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ChangeClass {
     /// The same data in another notation: quotes, commas, comments, fences, literals.
     Lossless,
-    /// The structure was completed or mended: brackets, colons, several documents.
+    /// The structure was completed or repaired: brackets, colons, several documents.
     Structural,
-    /// Something had to be guessed: quotes inside strings, forgotten quotes, left-out junk.
+    /// A part had to be guessed: quotes inside strings, forgotten quotes, left-out junk.
     Guess,
 }
 
 macro_rules! change_kinds {
     ($($(#[doc = $doc:literal])+ $kind:ident $class:ident $label:literal,)+) => {
-        /// What a [`RepairChange`] did.
+        /// The kind of a [`RepairChange`].
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #[non_exhaustive]
         pub enum RepairChangeKind {
@@ -306,7 +304,7 @@ macro_rules! change_kinds {
         }
 
         impl RepairChangeKind {
-            /// How bold it is.
+            /// The class of the change.
             pub fn class(self) -> ChangeClass {
                 match self {
                     $(Self::$kind => ChangeClass::$class,)+
@@ -362,7 +360,7 @@ change_kinds! {
     List Structural "several documents",
     /// Doubled braces became single ones.
     Braces Structural "doubled braces",
-    /// An object or array that had ended too early goes on.
+    /// An object or array that had ended too early continues.
     Reopened Structural "ended too early",
     /// Braces were put around members that stood without.
     Object Structural "missing braces",
@@ -378,11 +376,11 @@ change_kinds! {
     Text Guess "unquoted text",
     /// A missing value became `null`, or a sign without digits a zero.
     Missing Guess "missing value",
-    /// Something that belongs to no value was removed.
+    /// Text that belongs to no value was removed.
     Junk Guess "junk",
     /// Half a surrogate pair was replaced.
     Surrogate Guess "lone surrogate",
-    /// What was cut off in the middle was completed or left out.
+    /// A value truncated in the middle was completed or left out.
     Cut Guess "cut off",
 }
 

@@ -1,36 +1,36 @@
-//! What stands between the tokens: white space of all sorts, comments, special tokens of models.
+//! Text between the tokens: white space of all sorts, comments, special tokens of models.
 
 use std::cell::Cell;
 
 use super::RepairChangeKind;
 
-/// The text with its places of noise. Searches for the end of a comment or string are remembered, so
-/// that looking ahead again and again over the same one costs nothing.
+/// The text with its noise. Searches for the end of a comment or string are remembered, so that looking ahead again and
+/// again over the same one costs nothing.
 pub(super) struct NoisySource<'t> {
     pub(super) text: &'t str,
     pub(super) bytes: &'t [u8],
     block_end: Cell<(usize, usize)>,
     markup_end: Cell<(usize, usize)>,
     line_end: Cell<(usize, usize)>,
-    /// Where the last search over lines of comments began and ended.
+    /// The start and end of the last search over lines of comments.
     comments: Cell<(usize, usize)>,
-    /// For each kind of quote, where the last search for a closing one began and ended.
+    /// For each kind of quote, the start and end of the last search for a closing one.
     closing: [Cell<(usize, usize)>; 5],
-    /// How many bytes may still be looked at in search of matching brackets, which is not remembered.
+    /// The number of bytes that may still be looked at in search of matching brackets, which is not remembered.
     matching_left: Cell<usize>,
 }
 
-/// What follows after white space and comments.
+/// The position behind white space and comments.
 #[derive(Clone, Copy)]
 pub(super) struct TextGap {
     pub(super) next: usize,
     pub(super) has_newline: bool,
 }
 
-/// The longest special token that is recognised.
+/// The maximum length of a special token that is recognised.
 const LONGEST_TOKEN: usize = 64;
 
-/// How often each byte may be looked at on average in search of matching brackets.
+/// The maximum number of looks at each byte, on average, in search of matching brackets.
 const MATCHING_PER_BYTE: usize = 8;
 
 /// The special token that stands for a quote.
@@ -53,7 +53,7 @@ pub(super) enum QuoteKind {
 }
 
 impl QuoteKind {
-    /// Where a double quote stands in it, which has to be escaped in a string.
+    /// The position of a double quote in it, which has to be escaped in a string.
     pub(super) fn double_quote(self) -> Option<usize> {
         match self {
             Self::Double => Some(0),
@@ -62,7 +62,7 @@ impl QuoteKind {
         }
     }
 
-    /// Whether `other` can end what this one began.
+    /// Whether `other` can end a string that this one began.
     pub(super) fn is_closed_by(self, other: Self) -> bool {
         match self {
             Self::Double => other == Self::Double,
@@ -74,7 +74,7 @@ impl QuoteKind {
     }
 }
 
-/// What to do after a look at a byte.
+/// The next step after a look at a byte.
 enum SearchStep {
     Found,
     Nothing,
@@ -133,12 +133,12 @@ impl<'t> NoisySource<'t> {
         })
     }
 
-    /// The place of the quote that closes the one at `at`, by quotes alone.
+    /// The position of the quote that closes the one at `at`, by quotes alone.
     pub(super) fn closing_quote(&self, at: usize) -> Option<usize> {
         let (open, length) = self.quote(at)?;
         let memory = &self.closing[open as usize];
         let (from, end) = memory.get();
-        // A quote inside of what was searched is an escaped one: the search would go the same way.
+        // A quote inside the searched range is an escaped one: the search would go the same way.
         if !(from..end).contains(&at) {
             memory.set((at, self.find_closing(open, at + length)));
         }
@@ -178,7 +178,7 @@ impl<'t> NoisySource<'t> {
         self.len()
     }
 
-    /// The place behind the bracket that closes the one at `at`, in the same line and outside of quotes.
+    /// The position behind the bracket that closes the one at `at`, in the same line and outside of quotes.
     pub(super) fn bracket_end(&self, at: usize) -> Option<usize> {
         let open = self.byte(at)?;
         let close = if open == b'(' { b')' } else { open + 2 };
@@ -195,7 +195,7 @@ impl<'t> NoisySource<'t> {
         end.map(|end| end + 1)
     }
 
-    /// The place of the comma or parenthesis that ends the first argument after the parenthesis at `paren`.
+    /// The position of the comma or parenthesis that ends the first argument after the parenthesis at `paren`.
     pub(super) fn argument_end(&self, paren: usize) -> Option<usize> {
         let argument = self.gap(paren + 1).next;
         let start = match self.quote(argument) {
@@ -215,8 +215,8 @@ impl<'t> NoisySource<'t> {
         })
     }
 
-    /// Shows `look` the bytes from `start` on that are outside of quotes: the place where it found what it
-    /// searches for.
+    /// Calls `look` with the bytes from `start` on that are outside of quotes; returns the position where it found its
+    /// target.
     fn search(&self, start: usize, mut look: impl FnMut(u8) -> SearchStep) -> Option<usize> {
         let left = self.matching_left.get();
         let mut at = start;
@@ -245,8 +245,8 @@ impl<'t> NoisySource<'t> {
         self.byte(at) == Some(b'`') && self.starts_with(at, "```")
     }
 
-    /// The noise at `at`: its end, and what removing it would be called (white space that JSON knows
-    /// is not removed and has no name).
+    /// The noise at `at`: its end, and the kind of change that removes it (white space that JSON knows is not removed
+    /// and has none).
     pub(super) fn noise(&self, at: usize) -> Option<(usize, Option<RepairChangeKind>)> {
         Some(match self.byte(at)? {
             b' ' | b'\n' | b'\r' | b'\t' => (at + 1, None),
@@ -300,7 +300,7 @@ impl<'t> NoisySource<'t> {
         is_name.then_some(from + length + close.len())
     }
 
-    /// The place behind one space at `at`, or `at`, if no further noise can stand there.
+    /// The position behind one space at `at`, or `at`, if no further noise can stand there.
     #[inline]
     pub(super) fn short_gap(&self, at: usize) -> Option<usize> {
         let next = if self.bytes.get(at) == Some(&b' ') { at + 1 } else { at };
@@ -348,7 +348,7 @@ impl<'t> NoisySource<'t> {
     fn line_comments_end(&self, at: usize) -> usize {
         let mut end = self.line_end(at);
         let (from, until) = self.comments.get();
-        // The end of a line among lines of comments is the end of one of them: what follows is known.
+        // The end of a line among lines of comments is the end of one of them: the rest is known.
         if (from..until).contains(&end) {
             return until;
         }
@@ -373,7 +373,7 @@ impl<'t> NoisySource<'t> {
         at
     }
 
-    /// The last place before `at` that is no white space, and whether a line ends in between.
+    /// The last position before `at` that is no white space, and whether a line ends in between.
     pub(super) fn before(&self, at: usize, floor: usize) -> Option<(usize, bool)> {
         let mut has_newline = false;
         let mut place = at;

@@ -1,18 +1,18 @@
-//! The tolerant parser: containers, and what may stand between their items.
+//! The tolerant parser: containers, and the tokens between their items.
 //!
-//! The parser never writes text. It walks over the input with an explicit stack and notes changes;
-//! whatever it does not mention stays as it was written.
+//! The parser never writes text. It walks over the input with an explicit stack and notes changes; the rest of the
+//! input stays as it was written.
 
 use super::noise::{NoisySource, may_be_noise};
 use super::{HopelessReason, RepairChange, RepairChangeKind, RepairOptions, encoded, strict};
 
-/// The deepest nesting that is repaired: what `serde_json` reads by default.
+/// The maximum depth that is repaired: as deep as `serde_json` reads by default.
 const MAX_DEPTH: usize = 127;
 
-/// How many braces around the first are taken for doubled ones.
+/// The maximum number of braces around the first that are taken for doubled ones.
 const MAX_EXTRA_BRACES: usize = 8;
 
-/// Why the parser gave up.
+/// The reason why the parser gave up.
 pub(super) enum ParseStop {
     Hopeless(HopelessReason, usize),
     /// The document has one level of escaping too many.
@@ -29,12 +29,12 @@ pub(super) struct RepairParser<'t> {
     pub(super) options: RepairOptions,
     pub(super) changes: Vec<RepairChange>,
     pub(super) stack: Vec<ParserFrame>,
-    /// Where the last token that stays ended: the place for what is missing after it.
+    /// The end of the last token that stays: missing tokens are added there.
     pub(super) settled: usize,
     pub(super) last: LastValue,
     /// Whether the text ended before the document did.
     pub(super) is_truncated: bool,
-    /// How often an open string may still be followed to the end of the text.
+    /// The number of times that an open string may still be followed to the end of the text.
     pub(super) searches_left: u8,
     level: u8,
     expect: Expectation,
@@ -61,21 +61,21 @@ pub(super) enum ContainerKind {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ParserFrame {
     pub(super) container: ContainerKind,
-    /// Where its opening bracket stands.
+    /// The position of its opening bracket.
     start: usize,
-    /// Which change opened it, if any.
+    /// The change that opened it, if any.
     opener: usize,
     /// The comma that waits for an item.
     comma: Option<CommaState>,
-    /// How many items it has begun.
+    /// The number of items it has begun.
     items: usize,
-    /// Where the current item began, the comma before it, and how many changes there were by then.
+    /// The start of the current item, the comma before it, and the number of changes at that time.
     item_start: usize,
     item_comma: Option<CommaState>,
     item_changes: usize,
-    /// How many more braces were opened around it, to be closed with it.
+    /// The number of further braces that were opened around it, to be closed with it.
     extra_braces: usize,
-    /// Whether its braces are ours.
+    /// Whether its braces were added by the repair.
     is_implied: bool,
     /// Whether one of its items was a member with a colon.
     has_members: bool,
@@ -86,7 +86,7 @@ pub(super) struct ParserFrame {
 /// A comma between two items.
 #[derive(Clone, Copy, Debug)]
 enum CommaState {
-    /// It stands at this place of the text.
+    /// It is at this position of the text.
     Written(usize),
     /// It was added by the change of this number.
     Added(usize),
@@ -135,7 +135,7 @@ impl<'t> RepairParser<'t> {
         }
     }
 
-    /// Notes a change at the place that was reached.
+    /// Notes a change at the current position.
     #[inline]
     pub(super) fn change(
         &mut self,
@@ -160,8 +160,8 @@ impl<'t> RepairParser<'t> {
         }
     }
 
-    /// Removes a range with everything that was noted inside it. What was added right before it
-    /// belongs to what stands there.
+    /// Removes a range with everything that was noted inside it. Text that was added right before it belongs to the
+    /// token there.
     pub(super) fn remove(&mut self, start: usize, end: usize, kind: RepairChangeKind) {
         if end > start {
             let is_inside =
@@ -177,7 +177,7 @@ impl<'t> RepairParser<'t> {
         self.source.byte(self.at)
     }
 
-    /// Skips white space, comments and special tokens. Whether a line ended there.
+    /// Skips white space, comments and special tokens. Returns whether a line ended there.
     #[inline]
     pub(super) fn skip_noise(&mut self) -> bool {
         match self.source.short_gap(self.at) {
@@ -238,7 +238,7 @@ impl<'t> RepairParser<'t> {
             let is_object = self.source.bytes[start] == b'{';
             self.push_frame(if is_object { ContainerKind::Object } else { ContainerKind::Array }, start)?;
             let frame = self.frame();
-            // How many items there are does not matter, but that there are some.
+            // The number of items does not matter, only that there are some.
             frame.items = 1;
             frame.has_members = is_object;
         }
@@ -377,7 +377,7 @@ impl<'t> RepairParser<'t> {
         }
     }
 
-    /// Goes on behind the comma at `at`.
+    /// Continues behind the comma at `at`.
     #[inline]
     pub(super) fn take_comma(&mut self, at: usize) {
         self.at = at + 1;
@@ -408,7 +408,7 @@ impl<'t> RepairParser<'t> {
         self.remove(start, self.at, RepairChangeKind::Junk);
     }
 
-    /// After a member, with neither a comma nor a bracket there.
+    /// Handles the text after a member that is followed by neither a comma nor a bracket.
     fn after_member(&mut self, byte: u8, has_newline: bool) {
         if byte == b'{' {
             self.close_implicitly();
@@ -604,7 +604,7 @@ impl<'t> RepairParser<'t> {
         }
     }
 
-    /// A string in an array is followed by a colon: puts braces around the members that begin there.
+    /// Puts braces around the members that begin where a string in an array is followed by a colon.
     pub(super) fn imply_object(&mut self) -> ParseStep {
         let start = self.last.start;
         // A prefix of the string may have been removed since the item began.
@@ -626,7 +626,7 @@ impl<'t> RepairParser<'t> {
         Ok(())
     }
 
-    /// After an object and a comma: if a member follows, the object had ended too early.
+    /// Reopens an object that had ended too early: after it and a comma a member follows.
     pub(super) fn reopen_object(&mut self, comma: usize) -> bool {
         let Some(frame) = self.last.closed(ContainerKind::Object) else { return false };
         let next = self.source.gap(self.at).next;
@@ -646,7 +646,7 @@ impl<'t> RepairParser<'t> {
         true
     }
 
-    /// After a member that was an array, and a comma: another array goes on with the first.
+    /// Merges another array into the first: after a member that was an array, and a comma.
     fn merge_array(&mut self) -> bool {
         let Some(&closed) = self.last.closed(ContainerKind::Array) else { return false };
         let Some(CommaState::Written(comma)) = self.frame().comma else { return false };
@@ -666,7 +666,7 @@ impl<'t> RepairParser<'t> {
         true
     }
 
-    /// Deals with a closing bracket.
+    /// Handles a closing bracket.
     fn close(&mut self, bracket: u8) -> ParseStep {
         let wanted = |container: ContainerKind| match bracket {
             b'}' => container == ContainerKind::Object,
@@ -703,7 +703,7 @@ impl<'t> RepairParser<'t> {
             self.drop_byte(RepairChangeKind::Stray);
             return Ok(());
         }
-        // Nothing that it could close: it stands for the bracket that is due.
+        // It can close nothing: it stands for the bracket that is due.
         self.close_frame(bracket);
         Ok(())
     }
@@ -799,7 +799,7 @@ impl<'t> RepairParser<'t> {
         self.expect = Expectation::AfterValue;
     }
 
-    /// The text has ended, or a fence ends the document: closes everything.
+    /// Closes everything: the text has ended, or a fence ends the document.
     fn close_all(&mut self) {
         if self.innermost() == Some(ContainerKind::Object) {
             self.end_last_member();

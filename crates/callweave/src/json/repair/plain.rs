@@ -1,8 +1,8 @@
-//! Members and elements that leave no doubt, read many at a time.
+//! Unambiguous members and elements, read many at a time.
 //!
-//! Most of a broken document is not broken. What stands here reads keys, strings, numbers and literals
-//! with nothing odd inside them, if what follows leaves no doubt about their end either; all else is left
-//! to the careful reading, which would come to the same result.
+//! Most of a broken document is not broken. This module reads keys, strings, numbers and literals with nothing odd
+//! inside them, if the text behind them leaves no doubt about their end either; all else is left to the careful parser,
+//! which would come to the same result.
 
 use super::noise::may_be_noise;
 use super::parser::{ContainerKind, RepairParser};
@@ -12,7 +12,7 @@ use crate::json::word::{next_byte, odd_end};
 /// A key and its colon.
 struct PlainKey {
     start: usize,
-    /// Where its text ends: before the closing quote, if it has one.
+    /// The end of its text: before the closing quote, if it has one.
     end: usize,
     /// Its quote, if it has one.
     quote: Option<u8>,
@@ -32,15 +32,15 @@ enum ScalarKind {
         quote: u8,
     },
     Number,
-    /// A literal, and how JSON writes it.
+    /// A literal, in the form of JSON.
     Literal(&'static str),
 }
 
-/// What reading a value came to.
+/// The result of reading a value.
 enum ReadOutcome {
-    /// It takes a careful look.
+    /// The value needs the careful parser.
     Nothing,
-    /// It was read, and what follows is not here.
+    /// It was read, but no key behind it.
     Value,
     /// It was read, and a key follows.
     ValueBefore(PlainKey),
@@ -65,7 +65,7 @@ impl RepairParser<'_> {
         }
     }
 
-    /// Reads the value of a member, and members after it. `false` if that takes a careful look.
+    /// Reads the value of a member, and members after it. `false` if that needs the careful parser.
     pub(super) fn plain_member_value(&mut self) -> bool {
         match self.read_member_value() {
             ReadOutcome::Nothing => return false,
@@ -202,8 +202,7 @@ impl RepairParser<'_> {
         Some(PlainScalar { start: at, end, kind })
     }
 
-    /// The place of the quote that ends the string at `start`, with no escapes, brackets or other quotes
-    /// on the way.
+    /// The position of the quote that ends the string at `start`, with no escapes, brackets or other quotes on the way.
     #[inline(always)]
     fn plain_string_end(&self, start: usize, quote: u8) -> Option<usize> {
         let end = odd_end(self.source.bytes, start + 1, quote);

@@ -1,7 +1,6 @@
-//! What a quote inside a string is.
+//! The role of a quote inside a string.
 //!
-//! It ends the string only if what follows can follow a string in that place; else it belongs to the text
-//! and is escaped.
+//! It ends the string only if the text behind it can follow a string there; else it belongs to the text and is escaped.
 
 use super::ahead::is_key_byte;
 use super::escape::BackslashReading;
@@ -9,17 +8,17 @@ use super::noise::QuoteKind;
 use super::parser::{ContainerKind, RepairParser};
 use super::string::StringContext;
 
-/// What a quote inside a string is.
+/// The role of a quote inside a string.
 pub(super) enum QuoteRole {
     End,
-    /// The end, together with the quote right after it, up to this place.
+    /// The end, together with the quote right after it, up to this position.
     DoubledEnd(usize),
     Inner,
-    /// The string should have ended before this place: its quote is missing.
+    /// The string should have ended before this position: its quote is missing.
     EndedAt(usize),
 }
 
-/// What is known about the string so far.
+/// The state of reading a string.
 pub(super) struct StringReading {
     pub(super) open: QuoteKind,
     pub(super) start: usize,
@@ -32,15 +31,15 @@ pub(super) struct StringReading {
     pub(super) last_comma: Option<usize>,
     pub(super) last_quote: usize,
     pub(super) first_colon: Option<usize>,
-    /// Quotes before this place are text: JSON was pasted in there.
+    /// Quotes before this position are text: JSON was pasted in there.
     pub(super) embedded_until: usize,
-    /// How the backslashes of the string are read, once one that matters was met.
+    /// The reading of the string's backslashes, once one that matters was met.
     pub(super) backslashes: Option<BackslashReading>,
 }
 
 impl RepairParser<'_> {
-    /// The end of the JSON that was pasted into the string without escapes, if its first quote stands
-    /// at `at`. What is no JSON to its last bracket is not followed far.
+    /// The end of the JSON that was pasted into the string without escapes, if its first quote stands at `at`. Text
+    /// that is no JSON to its last bracket is not followed far.
     pub(super) fn embedded_end(
         &mut self,
         context: StringContext,
@@ -72,7 +71,7 @@ impl RepairParser<'_> {
         end
     }
 
-    /// The end of what the bracket at `at` opens, by brackets and quotes alone.
+    /// The end of the container that the bracket at `at` opens, by brackets and quotes alone.
     fn balanced_end(&self, mut at: usize) -> Option<usize> {
         let mut depth = 0usize;
         loop {
@@ -96,7 +95,7 @@ impl RepairParser<'_> {
         !reading.is_quoting && is_after_space
     }
 
-    /// What the quote from `at` to `end` is for the string that is being read.
+    /// Returns the role of the quote from `at` to `end` in the string that is being read.
     pub(super) fn role(
         &mut self,
         context: StringContext,
@@ -266,7 +265,7 @@ impl RepairParser<'_> {
         }
     }
 
-    /// A bracket after the quote ends the string unless it closes one that was opened inside.
+    /// The role of a quote before a bracket: it ends the string unless the bracket closes one that was opened inside.
     fn role_before_bracket(&self, reading: &StringReading, bracket: usize, byte: u8) -> QuoteRole {
         let is_inner = match byte {
             b'}' => reading.braces > 0 && !self.is_after_value(bracket + 1),
@@ -276,7 +275,7 @@ impl RepairParser<'_> {
         if is_inner { QuoteRole::Inner } else { QuoteRole::End }
     }
 
-    /// Whether a quote looks like the end of what it stands after: text before it, a space after it.
+    /// Whether a quote looks like the end of a quotation: text before it, a space after it.
     fn looks_closing(&self, reading: &StringReading, at: usize, end: usize, next: usize) -> bool {
         !reading.is_quoting && at > reading.start && self.is_before_space(reading, at, end, next)
     }

@@ -1,4 +1,4 @@
-//! Is this text JSON already?
+//! A strict check: is this text JSON already?
 //!
 //! The same grammar as [`Tape`](crate::json::Tape) without the notes, and stricter in one point:
 //! half a surrogate pair is refused, because most readers of the result would refuse it.
@@ -10,17 +10,17 @@ pub(super) fn is_valid(text: &str) -> bool {
     check(text).is_ok()
 }
 
-/// Checks that `text` is one JSON value with nothing but white space around it. If it is not, tells
-/// up to where it is beyond doubt: two commas before the place that is wrong, because a quote that
-/// seemed to end a string may have been part of it.
+/// Checks that `text` is one JSON value with nothing but white space around it. If it is not, returns the position up
+/// to which it is beyond doubt: two commas before the error, because a quote that seemed to end a string may have been
+/// part of it.
 pub(super) fn check(text: &str) -> Result<(), usize> {
     let mut reader = StrictReader::new(text.as_bytes(), 0);
     let outcome = reader.document();
     outcome.ok_or(reader.commas.0)
 }
 
-/// Reads the beginning of a JSON text, which is known to be sound up to the comma at `end`, and tells
-/// which containers are open there: the place of each opening bracket, outermost first.
+/// Reads the beginning of a JSON text, which is known to be sound up to the comma at `end`, and returns the containers
+/// that are open there: the position of each opening bracket, outermost first.
 pub(super) fn open_containers(bytes: &[u8], end: usize) -> Vec<usize> {
     let mut open = Vec::new();
     let mut at = 0;
@@ -56,7 +56,7 @@ pub(super) fn string(bytes: &[u8], at: usize) -> Option<usize> {
 struct StrictReader<'t> {
     bytes: &'t [u8],
     at: usize,
-    /// Where the last two commas stand.
+    /// The positions of the last two commas.
     commas: (usize, usize),
 }
 
@@ -73,7 +73,7 @@ impl<'t> StrictReader<'t> {
             match self.token()? {
                 b'{' => {
                     if self.token_is(b'}') {
-                        // An empty object is a whole value.
+                        // An empty object is a complete value.
                     } else {
                         open.push(b'}');
                         self.key()?;

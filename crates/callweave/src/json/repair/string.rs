@@ -1,4 +1,4 @@
-//! Strings, from their opening quote to where they end.
+//! Strings, from their opening quote to their end.
 
 use super::RepairChangeKind;
 use super::ahead::{all_but, skip};
@@ -7,7 +7,7 @@ use super::noise::QuoteKind;
 use super::parser::{ContainerKind, ParseStep, RepairParser};
 use super::quote::{QuoteRole, StringReading};
 
-/// Where a string stands.
+/// The context of a string.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum StringContext {
     Key,
@@ -19,7 +19,7 @@ pub(super) enum StringContext {
     Root,
 }
 
-/// Which bytes are nothing but text to [`RepairParser::body`].
+/// The bytes that are nothing but text to [`RepairParser::body`].
 const IS_TEXT: [bool; 256] = all_but(b"\\:,{[}]\"'`<");
 
 impl RepairParser<'_> {
@@ -52,7 +52,7 @@ impl RepairParser<'_> {
                 self.at = plus + 1;
                 return Ok(true);
             };
-            // The closing quote, the plus and the opening quote go; the string goes on.
+            // The closing quote, the plus and the opening quote are removed; the string continues.
             self.forget_from(quote);
             self.change(quote, next + length, "", RepairChangeKind::Concatenation);
             close = self.body(context, open, next, next + length, false)?;
@@ -60,7 +60,7 @@ impl RepairParser<'_> {
         Ok(false)
     }
 
-    /// Reads one string with its opening quote; where its closing quote stands.
+    /// Reads one string with its opening quote; returns the position of its closing quote.
     fn one_string(&mut self, context: StringContext) -> ParseStep<Option<usize>> {
         let start = self.at;
         let (open, length) = self.source.quote(start).expect("only called at a quote");
@@ -108,7 +108,7 @@ impl RepairParser<'_> {
         }
     }
 
-    /// A string between three quotes, as Python writes it.
+    /// Reads a string between three quotes, as Python writes it.
     fn triple_quoted(&mut self, start: usize, open: QuoteKind, length: usize) -> usize {
         let inside = start + 3 * length;
         self.change(start, inside, "\"", RepairChangeKind::Quote);
@@ -147,7 +147,7 @@ impl RepairParser<'_> {
         }
     }
 
-    /// Reads a string from `inside` to its end; where its closing quote stands, if it is not left out.
+    /// Reads a string from `inside` to its end; returns the position of its closing quote, if it is not left out.
     fn body(
         &mut self,
         context: StringContext,
@@ -262,7 +262,7 @@ impl RepairParser<'_> {
     /// Ends a string whose quote is missing before `place`, white space left outside.
     fn end_string_at(&mut self, place: usize, inside: usize) -> usize {
         let end = self.source.before(place, inside).map_or(inside, |(last, _)| last + 1);
-        // The last byte may be the end of a longer character; its end is where the text goes on.
+        // The last byte may be the end of a longer character; the text goes on at the end of that.
         let end = (end..=place).find(|&end| self.source.text.is_char_boundary(end)).unwrap_or(place);
         self.forget_from(end);
         self.change(end, end, "\"", RepairChangeKind::EndQuote);
@@ -270,7 +270,7 @@ impl RepairParser<'_> {
         end
     }
 
-    /// The text ended inside the string: where its closing quote stands, if it is not left out.
+    /// Ends the string at the end of the text; returns the position of its closing quote, if it is not left out.
     fn end_of_text(&mut self, context: StringContext, reading: &StringReading) -> Option<usize> {
         if !self.options.is_prefix {
             if let Some((quote, length)) = self.quote_of_another_kind(context, reading) {
@@ -282,7 +282,7 @@ impl RepairParser<'_> {
             }
             if let Some(place) = self.missing_quote(context, reading.start) {
                 self.searches_left = self.searches_left.saturating_sub(1);
-                // A plus before the bracket was to join something that did not come.
+                // A plus before the bracket was to join a string that did not come.
                 let text = self.source.text[reading.start..place].trim_end();
                 let text = text.strip_suffix('+').unwrap_or(text);
                 return Some(self.end_string_at(reading.start + text.len(), reading.start));
@@ -319,7 +319,7 @@ impl RepairParser<'_> {
         Some(end)
     }
 
-    /// The text ended with brackets inside a string: where its quote was forgotten.
+    /// The position of a forgotten quote, where the text ended with brackets inside a string.
     fn missing_quote(&self, context: StringContext, start: usize) -> Option<usize> {
         if !self.ends_with_brackets(start) {
             return None;
@@ -344,7 +344,7 @@ impl RepairParser<'_> {
         last.is_some_and(|(last, _)| matches!(self.source.bytes[last], b'}' | b']' | b')' | b'`'))
     }
 
-    /// A typographic quote in a string that began with a plain one, where the string may end.
+    /// The position and length of a typographic quote that may end a string that began with a plain one.
     fn quote_of_another_kind(
         &self,
         context: StringContext,
@@ -362,7 +362,7 @@ impl RepairParser<'_> {
             .find(|&(at, length)| self.is_after_value(at + length))
     }
 
-    /// The place before the brackets at the end of the text that close what is open.
+    /// The position before the brackets at the end of the text that close the open containers.
     fn before_closers(&self, floor: usize) -> Option<usize> {
         let text = self.source.text[floor..].trim_end_matches(|c: char| c == '`' || c.is_ascii_whitespace());
         let mut place = floor + text.len();

@@ -1,7 +1,7 @@
 //! Full-width punctuation between tokens: `｛＂a＂：1，＂b＂：2｝`.
 //!
-//! Whoever writes Chinese or Japanese has these signs on the same keys. In strings and in text without
-//! quotes they are text; only where both neighbours are tokens do they stand for the signs of JSON.
+//! Chinese and Japanese keyboards have these signs on the same keys. In strings and in text without quotes they are
+//! text; only where both neighbours are tokens do they stand for the signs of JSON.
 
 use super::RepairChangeKind;
 use super::ahead::is_key_byte;
@@ -9,10 +9,10 @@ use super::bare::{literal, number};
 use super::encoded::UnescapedText;
 use super::noise::NoisySource;
 
-/// The longest words that are looked back at.
+/// The maximum length of words that are looked back at.
 const LONGEST_WORDS: usize = 64;
 
-/// What stands before a place.
+/// The token before a position.
 #[derive(Clone, Copy)]
 enum TextBefore {
     /// Nothing, or text that is no token.

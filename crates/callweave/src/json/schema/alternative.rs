@@ -1,7 +1,7 @@
-//! The ways in which the schemas of one place can hold together, and which of them an object is.
+//! The combinations in which the schemas of one value can hold together, and the one that an object is.
 //!
-//! Whatever fits an object, as a value or as growing text, asks here: which alternatives there are, what each says of a
-//! member, and which are out. So there is one answer.
+//! All code that coerces an object, as a value or as growing text, asks here which alternatives there are, what each
+//! says of a member, and which are ruled out; there is one source for that.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
@@ -11,36 +11,36 @@ use super::budget::{BudgetSpent, StepBudget};
 use super::graph::{SchemaGraph, SchemaNode, SchemaNodeId};
 use super::scalar;
 
-/// So many alternatives are told apart. What groups say that would make more of them is left to validation.
+/// The maximum number of alternatives that are distinguished. Groups that would make more are left to validation.
 const MAX_ALTERNATIVES: usize = 256;
-/// So many schemas hold together; what more of them say is left to validation.
+/// The maximum number of schemas that hold together; the rest of them are left to validation.
 const MAX_TOGETHER: usize = 128;
-/// So many schemas are looked at for the keys that they know; where there are more, every key may be known.
+/// The maximum number of schemas searched for the keys that they know; where there are more, every key may be known.
 const MAX_KNOWN: usize = 64;
-/// Alternatives of which more schemas are listed in all are not remembered.
+/// Alternatives that list more schemas than this in all are not remembered.
 const MAX_REMEMBERED: usize = 64;
 
 /// Schemas that hold together for an object, with one of each group of which one holds.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ObjectAlternative {
     pub(super) ids: Vec<SchemaNodeId>,
-    /// Schemas that may hold as well: they say which keys are known, and nothing else.
+    /// Schemas that may hold as well: they only say which keys are known.
     known: Vec<SchemaNodeId>,
-    /// Those that are a choice of values.
+    /// The schemas that are a choice of values.
     pub(super) choices: Vec<SchemaNodeId>,
-    /// Groups of which one holds, whichever, without any change: by the schema that has them, and their number there.
+    /// Groups of which any one holds, without any change: by the schema that has them, and their number there.
     pub(super) checks: Vec<(SchemaNodeId, usize)>,
-    /// Groups of which none was taken yet.
+    /// Groups of which no schema was taken yet.
     open: VecDeque<(SchemaNodeId, usize)>,
 }
 
-/// What one alternative says of a member, by its key.
+/// The rules of one alternative for a member, by its key.
 #[derive(Clone, Debug)]
 pub(super) struct MemberRules {
     pub(super) schemas: Vec<SchemaNodeId>,
-    /// Whether the key is no name that is known, but may mean one.
+    /// Whether the key is no known name, but may mean one.
     pub(super) is_late: bool,
-    /// Whether a member of that key has no place there.
+    /// Whether a member of that key is not allowed there.
     pub(super) is_excluded: bool,
     is_required: bool,
 }
@@ -72,7 +72,7 @@ impl ObjectAlternative {
         }
     }
 
-    /// Whether anything is said of the members of an object.
+    /// Whether it has rules for the members of an object.
     pub(super) fn is_about_members(&self, graph: &SchemaGraph) -> bool {
         self.ids.iter().any(|&id| {
             let node = graph.node(id);
@@ -82,14 +82,14 @@ impl ObjectAlternative {
 }
 
 impl SchemaGraph {
-    /// Whether objects are described by these schemas, and not listed.
+    /// Whether these schemas describe objects, and do not list them.
     pub(super) fn describes_objects(&self, ids: &[SchemaNodeId]) -> bool {
         let describes = |node: &SchemaNode| node.types.contains(TypeSet::OBJECT) && !node.is_choice;
         ids.iter().all(|&id| describes(self.node(id)))
     }
 
-    /// The ways in which schemas that describe objects hold together; at least one. Whoever `fills` in what is missing
-    /// makes something of objects that others only find wanting.
+    /// The combinations in which schemas that describe objects hold together; at least one. With `fills`, missing
+    /// members are filled in, which makes objects fit that would otherwise lack members.
     pub(super) fn alternatives(
         &self,
         ids: &[SchemaNodeId],
@@ -103,7 +103,7 @@ impl SchemaGraph {
             }
             _ => self.expanded(ids, fills),
         };
-        // What was looked at to find them.
+        // The number of schemas looked at to find them.
         let groups = |&id: &SchemaNodeId| 1 + self.node(id).any.iter().map(Vec::len).sum::<usize>();
         let listed =
             |it: &Arc<ObjectAlternative>| 1 + it.known.len() + it.ids.iter().map(groups).sum::<usize>();
@@ -128,7 +128,7 @@ impl SchemaGraph {
                 continue;
             };
             let group = &self.node(id).any[at];
-            // A schema that leads back to where alternatives are says no more than they do.
+            // A schema that leads back to alternatives that are being expanded adds nothing.
             let leads_back =
                 |id: &SchemaNodeId| alternative.ids.contains(id) && !self.node(*id).any.is_empty();
             let fitting: Vec<SchemaNodeId> = group
@@ -180,7 +180,7 @@ impl SchemaGraph {
         one == other || same(self.node(one), self.node(other))
     }
 
-    /// Whether all alternatives make the same of a member.
+    /// Whether all alternatives treat a member alike.
     pub(super) fn agree(&self, rules: &[MemberRules], is_null: bool) -> bool {
         let Some((first, others)) = rules.split_first() else { return true };
         others.iter().all(|rules| {
@@ -192,7 +192,7 @@ impl SchemaGraph {
     }
 }
 
-/// What an alternative says about the members of an object.
+/// The rules of an alternative for the members of an object.
 #[derive(Clone, Copy)]
 pub(super) struct ObjectShape<'s> {
     graph: &'s SchemaGraph,
@@ -237,9 +237,9 @@ impl<'s> ObjectShape<'s> {
         schemas.iter().all(|&id| self.graph.node(id).types.allows_null())
     }
 
-    /// What is said of the member `key`.
+    /// Returns the rules for the member `key`.
     pub(super) fn rules(&self, key: &str, budget: &mut StepBudget) -> Result<MemberRules, BudgetSpent> {
-        // Each key is looked for among the names, and one that is none of them in all spellings.
+        // Each key is searched for among the names, and an unknown one in all spellings.
         let names = self.alternative.ids.len() + self.properties().count() / 8;
         budget.spend_on(names)?;
         let schemas = self.schemas(key, budget)?;
@@ -254,7 +254,7 @@ impl<'s> ObjectShape<'s> {
         Ok(rules)
     }
 
-    /// Whether a member that has no name there is allowed by more than silence, or may be.
+    /// Whether an undeclared member is allowed explicitly, or may be.
     fn is_allowed(&self, key: &str, budget: &mut StepBudget) -> Result<bool, BudgetSpent> {
         let known = self.alternative.known.iter().map(|&id| self.graph.node(id));
         budget.spend_on(self.alternative.known.len())?;
@@ -292,7 +292,7 @@ impl<'s> ObjectShape<'s> {
             .map(|(name, _)| name)
     }
 
-    /// Which declared member a key is that is late: the only one that it may mean, of those that are not there already.
+    /// The declared member that a late key means: the only one that it may mean, of the members that are still missing.
     pub(super) fn name_of(&self, key: &str, is_there: impl Fn(&str) -> bool) -> Option<&'s str> {
         let mut meant = self.meant_by(key).filter(|name| !is_there(name));
         match (meant.next(), meant.next()) {
@@ -327,7 +327,7 @@ impl<'s> ObjectShape<'s> {
         Ok(all)
     }
 
-    /// The declared and required members that `members` has not.
+    /// The declared and required members that are not in `members`.
     pub(super) fn missing(&self, members: &HashSet<&str>) -> Vec<(&'s str, Option<SchemaNodeId>)> {
         let mut missing: Vec<(&str, Option<SchemaNodeId>)> = Vec::new();
         let mut known: HashSet<&str> = HashSet::new();

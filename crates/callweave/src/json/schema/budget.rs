@@ -1,12 +1,12 @@
-//! How much work a schema may cause.
+//! The limit of the work that a schema may cause.
 
 use crate::error::{Error, ErrorKind};
 
-/// Steps that are left for fitting and checking a value.
+/// The steps that are left for coercing and checking a value.
 ///
-/// A schema decides how much work a value is: alternatives inside alternatives multiply, and so do references.
-/// Every schema that is looked at for a value, every comparison and every stretch of text takes steps. When none are
-/// left the work ends with an error of the kind [`ErrorKind::Limit`], which says nothing about the value.
+/// A schema decides how much work a value is: alternatives inside alternatives multiply, and so do references. Every
+/// schema that is looked at for a value, every comparison and every piece of text takes steps. When none are left the
+/// work ends with an error of the kind [`ErrorKind::Limit`], which says nothing about the value.
 ///
 /// ```
 /// use callweave::ErrorKind;
@@ -23,24 +23,23 @@ pub struct StepBudget {
     left: u64,
 }
 
-/// That no steps are left.
+/// The error that no steps are left.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct BudgetSpent;
 
-/// So much text is one step.
+/// The number of bytes of text that count as one step.
 const TEXT_PER_STEP: usize = 64;
 
 impl StepBudget {
-    /// What one value gets where nobody says otherwise: a thousand times what calls of tools take, and a few hundredths
-    /// of a second.
+    /// The default budget of one value: a thousand times what tool calls take, and a few hundredths of a second.
     pub const STEPS: u64 = 250_000;
 
-    /// A budget of so many steps.
+    /// A budget of `steps` steps.
     pub fn new(steps: u64) -> Self {
         Self { left: steps }
     }
 
-    /// How many steps are left.
+    /// The number of steps left.
     pub fn left(&self) -> u64 {
         self.left
     }
@@ -59,12 +58,12 @@ impl StepBudget {
         }
     }
 
-    /// Takes the steps of looking at so many parts.
+    /// Takes the steps of looking at that number of parts.
     pub(super) fn spend_on(&mut self, parts: usize) -> Result<(), BudgetSpent> {
         self.spend(parts as u64)
     }
 
-    /// Takes the steps of looking at so many bytes of text.
+    /// Takes the steps of looking at that number of bytes of text.
     pub(super) fn spend_on_text(&mut self, bytes: usize) -> Result<(), BudgetSpent> {
         self.spend_on(1 + bytes / TEXT_PER_STEP)
     }

@@ -1,10 +1,10 @@
-//! Fitting a value that is held as a whole to a schema, with a record of every change.
+//! Coercion to a schema of a value that is held completely, with a record of every change.
 //!
-//! [`StreamCoercer`](super::StreamCoercer) is who asks, for text and for values: it decides what is held, and which
-//! alternative an object is, by the rules that stand here and in [`alternative`](super::alternative).
+//! [`StreamCoercer`](super::StreamCoercer) calls this, for text and for values: it decides what is held, and which
+//! alternative an object is, by the rules here and in [`alternative`](super::alternative).
 //!
-//! Each place is tried in every way that its schema allows, each change has a price, and the cheapest
-//! way wins; what fits as it was written costs nothing and stays.
+//! Each value is tried in every way that its schema allows, each change has a cost, and the cheapest way wins; a value
+//! that fits as it was written costs nothing and stays.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -16,19 +16,19 @@ use super::scalar::{self, SearchReach};
 use super::{CoerceOptions, CoercionChange, CoercionKind, MissingMembers, SchemaProblem, TypeSet};
 use crate::json::{Array, Number, Object, Value};
 
-/// What is deeper than this, in the value and in the schema together, is left as it is.
+/// The maximum depth of value and schema together; deeper values stay unchanged.
 const MAX_DEPTH: usize = 256;
-/// What it takes to try a schema on a value, in steps, for each schema that holds with it.
+/// The steps that trying a schema on a value takes, for each schema that holds with it.
 const TRY: usize = 4;
-/// How often a value is put into a container that was not written, one inside the other.
+/// The maximum number of containers that were not written and are put around a value, one inside the other.
 const MAX_ENCLOSED: usize = 4;
-/// What one problem costs: more than all changes that could avoid it.
+/// The cost of one problem: more than all changes that could avoid it.
 const PROBLEM: u32 = 10_000;
 
-/// One way to fit a value.
+/// One way to coerce a value.
 #[derive(Debug, Default)]
 pub(super) struct CoercionTrial {
-    /// The value; nothing if it is as it was.
+    /// The value; none if it is unchanged.
     pub(super) value: Option<Value>,
     pub(super) cost: u32,
     pub(super) changes: Vec<CoercionChange>,
@@ -42,13 +42,13 @@ pub(super) struct ValueCoercer<'s> {
     budget: &'s mut StepBudget,
     path: Vec<ValuePathSegment>,
     depth: usize,
-    /// How many containers around the value were not written.
+    /// The number of containers around the value that were not written.
     enclosed: usize,
-    /// The schemas that are being tried on the same value: one that comes again leads nowhere.
+    /// The schemas that are being tried on the same value: one that comes again is a cycle.
     trail: Vec<SchemaNodeId>,
 }
 
-/// A way that was found, unless that took too much work.
+/// A trial, unless it took too much work.
 type TrialResult = Result<CoercionTrial, BudgetSpent>;
 
 /// One step of a path into a value.
@@ -59,12 +59,12 @@ pub(super) enum ValuePathSegment {
 }
 
 impl CoercionTrial {
-    /// That a value could not be fitted.
+    /// The trial of a value that could not be coerced.
     pub(super) fn failed(problem: SchemaProblem) -> Self {
         Self { cost: PROBLEM, problems: vec![problem], ..Self::default() }
     }
 
-    /// Goes on with the outcome of `next`, which was given this trial's value.
+    /// Continues with the outcome of `next`, which was given this trial's value.
     fn then(&mut self, next: Self) {
         if next.value.is_some() {
             self.value = next.value;
@@ -80,7 +80,7 @@ impl CoercionTrial {
 }
 
 impl<'s> ValueCoercer<'s> {
-    /// For fitting one value, with the steps of a budget: alternatives inside alternatives multiply, and so do texts
+    /// A coercion of one value, with the steps of a budget: alternatives inside alternatives multiply, and so do texts
     /// that spell texts.
     pub(super) fn new(
         graph: &'s SchemaGraph,
@@ -91,12 +91,12 @@ impl<'s> ValueCoercer<'s> {
         Self { graph, options, reach, budget, path: Vec::new(), depth: 0, enclosed: 0, trail: Vec::new() }
     }
 
-    /// For fitting values that stand somewhere in another.
+    /// The same for values that are parts of another.
     pub(super) fn at(self, path: Vec<ValuePathSegment>, depth: usize) -> Self {
         Self { path, depth, ..self }
     }
 
-    /// Where those values stand.
+    /// The path of these values.
     pub(super) fn into_path(self) -> Vec<ValuePathSegment> {
         self.path
     }
@@ -105,7 +105,7 @@ impl<'s> ValueCoercer<'s> {
         self.fit_together(&[id], value)
     }
 
-    /// Fits to schemas that hold together; to several only where they describe objects.
+    /// Coerces to schemas that hold together; to several only where they describe objects.
     fn fit_together(&mut self, ids: &[SchemaNodeId], value: &Value) -> TrialResult {
         self.budget
             .spend_on(TRY * ids.iter().map(|&id| self.graph.node(id).together.len()).sum::<usize>())?;
@@ -130,7 +130,7 @@ impl<'s> ValueCoercer<'s> {
         trial
     }
 
-    /// Fits another value than the one that is being fitted: a part of it, or what it was converted to.
+    /// Coerces another value than the current one: a part of it, or the result of its conversion.
     fn fit_other(&mut self, id: SchemaNodeId, value: &Value) -> TrialResult {
         let trail = std::mem::take(&mut self.trail);
         let trial = self.fit(id, value);
@@ -157,10 +157,10 @@ impl<'s> ValueCoercer<'s> {
     fn fit_best(&mut self, branches: &[SchemaNodeId], value: &Value) -> TrialResult {
         self.budget.spend_on(branches.len())?;
         let mut best: Option<CoercionTrial> = None;
-        // What takes the value as it is comes first, because it ends the search.
+        // Branches that take the value as it is come first, because they end the search.
         let takes = |branch: &&SchemaNodeId| self.graph.node(**branch).types.contains(TypeSet::of(value));
         let (likely, others): (Vec<&SchemaNodeId>, Vec<&SchemaNodeId>) = branches.iter().partition(takes);
-        // Nothing else is made of an array that one of them takes, so that its parts need not wait for its end.
+        // An array that only one of them takes is coerced to that one, so that its elements need not wait for its end.
         if let ([only], true) = (&likely[..], value.is_array()) {
             return self.fit(**only, value);
         }
@@ -186,7 +186,7 @@ impl<'s> ValueCoercer<'s> {
         if self.is_one_of(choices, value)? || (value.is_null() && types.allows_null()) {
             return Ok(CoercionTrial::default());
         }
-        // Each choice is spelled in several ways, and looked for in all of the text.
+        // Each choice is spelled in several ways, and searched for in all of the text.
         let text = value.as_str().map_or(0, str::len);
         self.budget.spend_on(choices.len().saturating_mul(8 + text / 16))?;
         if let Some(chosen) = scalar::choose(choices, value, self.reach) {
@@ -210,7 +210,7 @@ impl<'s> ValueCoercer<'s> {
         }
     }
 
-    /// The element that stands for a whole array: its only one, or in prose its first.
+    /// The element that stands for a complete array: its only one, or in prose its first.
     fn pick(&self, elements: &[Value]) -> Option<Value> {
         match elements {
             [element] => Some(element.clone()),
@@ -219,21 +219,21 @@ impl<'s> ValueCoercer<'s> {
         }
     }
 
-    /// Fits to what the schema says itself, alternatives aside.
+    /// Coerces to the schema's own keywords, without alternatives.
     fn fit_own(&mut self, id: SchemaNodeId, value: &Value) -> TrialResult {
         let types = self.graph.node(id).types;
         if !types.contains(TypeSet::of(value)) {
             return self.convert(id, types, value);
         }
         match value {
-            // What a text turned out to be, since objects have come to their alternatives before.
+            // Only an object read from a text comes here: objects have come to their alternatives before.
             Value::Object(members) => self.fit_object(&[id], members, value),
             Value::Array(elements) => self.fit_elements(id, elements),
             _ => Ok(CoercionTrial::default()),
         }
     }
 
-    /// Fits a value of a type that is not allowed: the cheapest conversion to one that is.
+    /// Coerces a value of a type that is not allowed: the cheapest conversion to one that is.
     fn convert(&mut self, id: SchemaNodeId, types: TypeSet, value: &Value) -> TrialResult {
         self.spend(value)?;
         let mut best: Option<CoercionTrial> = None;
@@ -348,7 +348,7 @@ impl<'s> ValueCoercer<'s> {
         Ok(trial)
     }
 
-    /// Fits one element of an array.
+    /// Coerces one element of an array.
     pub(super) fn fit_element(
         &mut self,
         schemas: &[SchemaNodeId],
@@ -361,7 +361,7 @@ impl<'s> ValueCoercer<'s> {
         Ok(inner)
     }
 
-    /// Fits to schemas that all hold for a value: for an object as one, for any other one after the other.
+    /// Coerces to schemas that all hold for a value: for an object as one, for any other one after the other.
     fn fit_all(&mut self, schemas: &[SchemaNodeId], value: &Value) -> TrialResult {
         if schemas.len() > 1 && value.is_object() && self.graph.describes_objects(schemas) {
             let trail = std::mem::take(&mut self.trail);
@@ -377,7 +377,7 @@ impl<'s> ValueCoercer<'s> {
         Ok(trial)
     }
 
-    /// Fits an object to the alternative that it is, of all that describe it.
+    /// Coerces an object to the alternative that it is, of all that describe it.
     fn fit_object(&mut self, ids: &[SchemaNodeId], members: &Object, value: &Value) -> TrialResult {
         let fills = self.options.missing != MissingMembers::Keep;
         let mut left = self.graph.alternatives(ids, fills, self.budget)?;
@@ -393,7 +393,7 @@ impl<'s> ValueCoercer<'s> {
         Ok(self.cheapest(&left, members, value)?.1)
     }
 
-    /// Leaves out the alternatives that have no place for a member that others have one for.
+    /// Removes the alternatives that do not allow a member that others allow.
     pub(super) fn narrow_by_key(
         &mut self,
         left: &mut Vec<Arc<ObjectAlternative>>,
@@ -406,7 +406,7 @@ impl<'s> ValueCoercer<'s> {
         self.narrow(left, is_out)
     }
 
-    /// Leaves out the alternatives that cannot take a member, a string, number or boolean, that others can.
+    /// Removes the alternatives that cannot take a member, a string, number or boolean, that others can.
     pub(super) fn narrow_by_value(
         &mut self,
         left: &mut Vec<Arc<ObjectAlternative>>,
@@ -423,7 +423,7 @@ impl<'s> ValueCoercer<'s> {
         self.narrow(left, is_out)
     }
 
-    /// Leaves out alternatives, unless that would be all.
+    /// Removes alternatives, unless that would remove all.
     fn narrow(
         &mut self,
         left: &mut Vec<Arc<ObjectAlternative>>,
@@ -502,7 +502,7 @@ impl<'s> ValueCoercer<'s> {
                 kept.push((key, new, member));
             }
         }
-        // Whether a member has another's name is known when all have come.
+        // Whether a key means another member's name is known when all members have come.
         let mut given: HashSet<&str> = HashSet::new();
         for (key, member) in later {
             let is_there = |name: &str| members.contains_key(name) || given.contains(name);
@@ -547,8 +547,8 @@ impl<'s> ValueCoercer<'s> {
         Ok(Some(trial).filter(|trial| trial.problems.is_empty()))
     }
 
-    /// Fits the member `key`, which has that name and those rules in the schema: its new value if it changed; nothing if
-    /// it is left out.
+    /// Coerces the member `key`, which has that name and those rules in the schema: its new value if it changed; none
+    /// if it is left out.
     pub(super) fn fit_member(
         &mut self,
         shape: &ObjectShape<'_>,
@@ -579,7 +579,7 @@ impl<'s> ValueCoercer<'s> {
         Ok(kept)
     }
 
-    /// Fills in the members that are not there, or says that they are missing.
+    /// Fills in the missing members, or reports them.
     pub(super) fn add_missing(
         &mut self,
         shape: &ObjectShape<'_>,
@@ -605,7 +605,7 @@ impl<'s> ValueCoercer<'s> {
         Ok(added)
     }
 
-    /// What stands in for a missing member, as the options allow.
+    /// The substitute for a missing member, as the options allow.
     fn stand_in(
         &mut self,
         schema: Option<SchemaNodeId>,
@@ -634,7 +634,7 @@ impl<'s> ValueCoercer<'s> {
         schema.is_some_and(|id| self.graph.together(id).any(|node| !node.properties.is_empty()))
     }
 
-    /// What the schema itself offers for a member: its default, its first choice, an empty container.
+    /// The value that the schema itself offers for a member: its default, its first choice, an empty container.
     fn inferred(&mut self, schema: SchemaNodeId, types: TypeSet) -> Result<Option<Value>, BudgetSpent> {
         let graph = self.graph;
         if let Some(default) = graph.together(schema).find_map(|node| node.default.as_ref()) {
@@ -653,15 +653,15 @@ impl<'s> ValueCoercer<'s> {
         })
     }
 
-    /// Counts the work of looking at all of a value, which conversions and choices do. Text that may have
-    /// to be mended is looked at closely.
+    /// Counts the work of looking at all of a value, which conversions and choices do. Text that may have to be
+    /// repaired is looked at closely.
     fn spend(&mut self, value: &Value) -> Result<(), BudgetSpent> {
         let is_mendable = value.as_str().is_some_and(|text| text.trim_start().starts_with(['{', '[']));
         let closeness = if is_mendable { 16 } else { 1 };
         self.budget.spend_on(size(value).saturating_mul(closeness))
     }
 
-    /// Counts the work of copying parts of a value: a change copies what stands beside it.
+    /// Counts the work of copying parts of a value: a change copies the parts beside it.
     fn spend_on_copy<'v>(&mut self, parts: impl Iterator<Item = &'v Value>) -> Result<(), BudgetSpent> {
         for part in parts {
             self.budget.spend_on(size(part))?;
@@ -694,7 +694,7 @@ impl<'s> ValueCoercer<'s> {
     }
 }
 
-/// A path as it is told, like `$.items[2].name`.
+/// A path as it is reported, like `$.items[2].name`.
 pub(super) fn path_of(segments: &[ValuePathSegment]) -> String {
     let mut path = String::from("$");
     for segment in segments {
@@ -706,7 +706,7 @@ pub(super) fn path_of(segments: &[ValuePathSegment]) -> String {
     path
 }
 
-/// How much there is to look at in a value: its parts, long texts counted by their length.
+/// The size of a value: its parts, long texts counted by their length.
 fn size(value: &Value) -> usize {
     const TEXT: usize = 64;
     let mut size = 0;
@@ -727,7 +727,7 @@ fn keyed(name: &str, value: &Value) -> Value {
     Value::Object(Object::from_iter([(name, value.clone())]))
 }
 
-/// Whether two values are the same to JSON Schema, for which `1` and `1.0` are.
+/// Whether two values are equal in JSON Schema, where `1` and `1.0` are.
 fn is_same(one: &Value, other: &Value) -> bool {
     let is_decimal = |number: &Number| number.as_str().contains(['.', 'e', 'E']);
     match (one, other) {
@@ -738,7 +738,7 @@ fn is_same(one: &Value, other: &Value) -> bool {
     }
 }
 
-/// A value in a message: short, and only as much of it as tells which one it is.
+/// A value in a message: short, and only enough of it to identify it.
 fn brief(value: &Value) -> String {
     match value {
         Value::Array(_) => "an array".to_owned(),

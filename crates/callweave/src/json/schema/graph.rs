@@ -1,4 +1,4 @@
-//! The schema as a graph of nodes: references resolved to edges, types of every node worked out.
+//! The schema as a graph of nodes: references resolved to edges, types of every node computed.
 //!
 //! Following a reference is following an edge, so cycles are harmless, and nothing here recurses over
 //! the schema.
@@ -24,14 +24,14 @@ pub(super) struct SchemaGraph {
 /// One schema object, with its sub-schemas as edges.
 #[derive(Clone, Debug)]
 pub(super) struct SchemaNode {
-    /// What the node's own words allow.
+    /// The types that the node's own keywords allow.
     own: TypeSet,
     is_nullable: bool,
-    /// What the node allows all in all.
+    /// The types that the node allows in total.
     pub(super) types: TypeSet,
-    /// The types whose values it takes as they are, whatever is in them.
+    /// The types whose values it takes as they are, whatever they contain.
     pub(super) takes: TypeSet,
-    /// The types whose values it never changes, whatever is in them: they fit, or cannot be made to.
+    /// The types whose values it never changes, whatever they contain: they fit, or cannot be coerced.
     pub(super) keeps: TypeSet,
     /// Whether it is a choice of values: see [`SchemaGraph::choices`].
     pub(super) is_choice: bool,
@@ -46,8 +46,8 @@ pub(super) struct SchemaNode {
     pub(super) together: Vec<SchemaNodeId>,
     /// Groups of which one schema holds: `anyOf` and `oneOf`.
     pub(super) any: Vec<Vec<SchemaNodeId>>,
-    /// The ways in which it holds for objects, found when they are first needed: for those who fill in nothing, and for
-    /// those who do. See [`SchemaGraph::alternatives`].
+    /// The ways in which it holds for objects, found when they are first needed: without filling in missing members,
+    /// and with it. See [`SchemaGraph::alternatives`].
     pub(super) alternatives: [OnceLock<Vec<Arc<ObjectAlternative>>>; 2],
     pub(super) properties: Vec<(String, SchemaNodeId)>,
     pub(super) patterns: Vec<(KeyPattern, SchemaNodeId)>,
@@ -55,7 +55,7 @@ pub(super) struct SchemaNode {
     pub(super) additional: Option<SchemaNodeId>,
     /// `additionalProperties: false`
     pub(super) is_closed: bool,
-    /// Whether it says that members without a name are allowed, or refers to a schema that nobody has and that may.
+    /// Whether it allows members without a declared name, or refers to an unavailable schema that may allow them.
     pub(super) is_open: bool,
     pub(super) prefix: Vec<SchemaNodeId>,
     pub(super) items: Option<SchemaNodeId>,
@@ -94,7 +94,7 @@ impl SchemaGraph {
         const PASSES: usize = 64;
         for _ in 0..PASSES {
             let mut has_changed = false;
-            // Sub-schemas mostly have higher numbers than what holds them.
+            // Sub-schemas mostly have higher numbers than the schemas that contain them.
             for id in (0..self.nodes.len()).rev() {
                 let node = &self.nodes[id];
                 let all = node.all.iter().fold(node.own, |types, &id| types & self.nodes[id].types);
@@ -130,15 +130,15 @@ impl SchemaGraph {
         }
     }
 
-    /// Finds which values no node changes. Sets only ever grow, so stopping early calls changeable what is not, never the
-    /// other way round.
+    /// Finds the values that no node changes. Sets only ever grow, so stopping early marks too many values as
+    /// changeable, never too few.
     fn settle_kept(&mut self) {
         const PASSES: usize = 8;
-        // What each schema says with those that hold with it, alternatives aside.
+        // The types of each schema together with the schemas that hold with it, without alternatives.
         let own: Vec<(TypeSet, TypeSet)> = (0..self.nodes.len()).map(|id| self.own_kept(id)).collect();
         for _ in 0..PASSES {
             let mut has_changed = false;
-            // What the alternatives of each node say.
+            // The types that the alternatives of each node allow.
             let any: Vec<(TypeSet, TypeSet)> = self.nodes.iter().map(|node| self.any_kept(node)).collect();
             for id in (0..self.nodes.len()).rev() {
                 let node = &self.nodes[id];
@@ -172,7 +172,7 @@ impl SchemaGraph {
         let keeps = node.types.without(said);
         let is_demanding = self.together(id).any(|node| !node.required.is_empty());
         let takes = if is_demanding { keeps.without(TypeSet::OBJECT) } else { keeps };
-        // Nothing is made of `null`.
+        // `null` is never converted.
         (takes, keeps | TypeSet::NULL)
     }
 
@@ -186,8 +186,8 @@ impl SchemaGraph {
         kept
     }
 
-    /// The schemas that say something of the elements of an array that `id` describes, with how many are tried one inside
-    /// the other to come there; none if it is not known before all of it is there.
+    /// The schemas for the elements of an array that `id` describes, with the number of schemas tried one inside the
+    /// other to come there; none if that is not known before the array is complete.
     pub(super) fn of_elements(
         &self,
         id: SchemaNodeId,
@@ -195,7 +195,7 @@ impl SchemaGraph {
         found: &mut Vec<(SchemaNodeId, usize)>,
         budget: &mut StepBudget,
     ) -> Result<Option<()>, BudgetSpent> {
-        /// Alternatives inside alternatives that are followed.
+        /// The maximum depth of alternatives inside alternatives that are followed.
         const MAX: usize = 16;
         let kind = TypeSet::ARRAY;
         let node = &self.nodes[id];
@@ -222,7 +222,7 @@ impl SchemaGraph {
         Ok(Some(()))
     }
 
-    /// The nodes that say something about a place that `id` describes, alternatives aside.
+    /// The nodes about a value that `id` describes, without alternatives.
     pub(super) fn together(&self, id: SchemaNodeId) -> impl Iterator<Item = &SchemaNode> {
         self.nodes[id].together.iter().map(|&id| &self.nodes[id])
     }
@@ -276,8 +276,8 @@ impl SchemaGraph {
         self.nodes[id].title.as_deref()
     }
 
-    /// A schema and those that hold with it, as many as tools have; a longer chain of references only
-    /// says less, which validation makes good.
+    /// A schema and the schemas that hold with it, as many as tools have; a longer chain of references only restricts
+    /// less, which validation makes good.
     fn conjunction(&self, id: SchemaNodeId) -> Vec<SchemaNodeId> {
         const MAX: usize = 64;
         let mut found = vec![id];
@@ -401,7 +401,7 @@ impl<'v> GraphBuilder<'v> {
             matches!(words.get("unevaluatedProperties"), Some(Value::Bool(true) | Value::Object(_)));
         node.prefix = self.list(words, "prefixItems");
         match words.get("items") {
-            // The older drafts' tuples.
+            // The tuples of older drafts.
             Some(Value::Array(_)) => node.prefix = self.list(words, "items"),
             Some(schema) => node.items = Some(self.id(schema)),
             None => {}
@@ -426,8 +426,8 @@ impl<'v> GraphBuilder<'v> {
     }
 }
 
-/// What `type`, `enum` and `const` allow; without them, what the shape words are about: the standard
-/// lets `properties` alone allow a string, but nobody who writes them means that.
+/// The types that `type`, `enum` and `const` allow; without them, the types that the shape keywords are about: the
+/// standard lets `properties` alone allow a string, but nobody who writes them means that.
 fn own_types(words: &Object, values: Option<&[Value]>) -> TypeSet {
     let named = match words.get("type") {
         Some(Value::String(word)) => TypeSet::named(word),
@@ -450,7 +450,7 @@ fn own_types(words: &Object, values: Option<&[Value]>) -> TypeSet {
     }
 }
 
-/// The schema a local reference (`#`, `#/$defs/NameState`) points at.
+/// The schema that a local reference (`#`, `#/$defs/Name`) points at.
 fn resolve<'v>(root: &'v Value, reference: &str) -> Option<&'v Value> {
     let pointer = reference.strip_prefix('#')?;
     if pointer.contains('%') { root.pointer(&percent_decoded(pointer)) } else { root.pointer(pointer) }

@@ -1,15 +1,15 @@
-//! Fitting arguments to the JSON Schema of a tool.
+//! Coercion of arguments to the JSON Schema of a tool.
 //!
-//! - [`Schema::coerce`]: a value in, the value that the schema wants out, with every [`CoercionChange`] and what
-//!   could not be fitted.
+//! - [`Schema::coerce`]: takes a value and returns the value that the schema requires, with every [`CoercionChange`]
+//!   and the problems that remain.
 //! - [`StreamCoercer`]: the same for JSON text that is still growing.
-//! - [`Schema::read`]: the same from an answer's text, broken or in prose.
-//! - [`Schema::validate`] and [`Schema::apply`]: full validation, and the [`SchemaPolicy`] that says what
-//!   follows from it (feature `schema`).
-//! - [`StepBudget`]: how many steps all of that may take.
-//! - [`SchemaPlace`] and [`TypeSet`]: which JSON types a parameter may have, for dialects that write values
-//!   without saying their types.
-//! - [`match_name`]: which declared tool a called name means.
+//! - [`Schema::read`]: the same from a response's text, broken or in prose.
+//! - [`Schema::validate`] and [`Schema::apply`]: full validation, and the [`SchemaPolicy`] that says what follows from
+//!   it (feature `schema`).
+//! - [`StepBudget`]: the maximum number of steps for all of that.
+//! - [`SchemaPlace`] and [`TypeSet`]: the JSON types that a parameter may have, for dialects that write values without
+//!   their types.
+//! - [`match_name`]: the declared tool that a called name means.
 //!
 //! ```
 //! use callweave::json::schema::Schema;
@@ -26,18 +26,19 @@
 //! assert!(fit.problems.is_empty());
 //! ```
 //!
-//! # What is decided
+//! # Decisions
 //!
-//! - What fits as it was written stays: a place for strings or numbers keeps `"5"` and `5` alike.
+//! - A value that fits as it was written stays: where strings or numbers are allowed, `"5"` and `5` stay alike.
 //! - Nothing is invented: defaults are filled in only on request ([`MissingMembers`]).
 //! - A `null` for an optional member that takes none is left out: models write it for "not given".
-//! - Members are found by another spelling of their name or by their title, and then stand last, as they do where text
-//!   flows; undeclared ones are left out only where the schema is closed. Neither happens to a key that any keyword allows.
-//! - Of several alternatives an object or array is fitted to the only one that takes it, whatever is wrong with its parts. An
-//!   alternative does not take an object with a key that it has no place for, or a scalar that it cannot make fit, if
-//!   others do.
+//! - Members are found by another spelling of their name or by their title, and then come last, as they do in streamed
+//!   text; undeclared ones are left out only where the schema is closed. Neither happens to a key that any keyword
+//!   allows.
+//! - Of several alternatives an object or array is coerced to the only one that takes it, whatever is wrong with its
+//!   parts. An alternative does not take an object with a key that it does not allow, or a scalar that it cannot
+//!   coerce, if others do.
 //! - A fraction is never rounded to an integer.
-//! - A root that takes only strings is the text itself, quotes and all.
+//! - A root that takes only strings is the text itself, with its quotes.
 
 mod alternative;
 mod budget;
@@ -72,7 +73,7 @@ use crate::json::{AsValue, Value};
 
 /// The JSON Schema of a tool's arguments (or of any value). See the [module](self).
 ///
-/// References are local (`#/$defs/…`); one that leads elsewhere or nowhere says nothing.
+/// References are local (`#/$defs/…`); a reference that leads elsewhere or nowhere restricts nothing.
 #[derive(Clone, Debug)]
 pub struct Schema {
     graph: Arc<SchemaGraph>,
@@ -81,27 +82,27 @@ pub struct Schema {
     validator: validate::LazyCheck,
 }
 
-/// What became of a value.
+/// The outcome of coercing a value.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CoercedValue {
-    /// The value, as far as it could be fitted.
+    /// The value, coerced as far as possible.
     pub value: Value,
     /// Every change that was made, in the order of the outcome.
     pub changes: Vec<CoercionChange>,
-    /// What could not be fitted and stays as it was.
+    /// The problems that could not be coerced away; the values stay as they were.
     pub problems: Vec<SchemaProblem>,
 }
 
 /// One change of a value.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CoercionChange {
-    /// Where in the value as it was, like `$.items[2].name`.
+    /// The path in the value as it was, like `$.items[2].name`.
     pub path: String,
-    /// What was done.
+    /// The kind of change.
     pub kind: CoercionKind,
-    /// What stood there.
+    /// The value before the change.
     pub from: Value,
-    /// What stands there now.
+    /// The value after the change.
     pub to: Value,
 }
 
@@ -138,7 +139,7 @@ pub enum CoercionKind {
 }
 
 impl CoercionKind {
-    /// How unlikely it is that this was meant.
+    /// The cost of the change: how unlikely it is that this was meant.
     fn cost(self) -> u32 {
         match self {
             Self::Null | Self::Boolean | Self::Number | Self::Parsed | Self::Filled | Self::Renamed => 1,
@@ -169,79 +170,79 @@ impl CoercionKind {
     }
 }
 
-/// Something that does not fit.
+/// A part of a value that does not fit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SchemaProblem {
-    /// Where, like `$.items[2].name`.
+    /// The path of the value, like `$.items[2].name`.
     pub path: String,
-    /// What, in words, without the value itself.
+    /// The problem in words, without the value itself.
     pub detail: String,
 }
 
 impl SchemaProblem {
-    /// That a value was too deep to be walked.
+    /// The problem of a value that was too deep to be walked.
     fn too_deep() -> Self {
         let detail = "nested too deep: what lies deeper stands as its text".to_owned();
         Self { path: "$".to_owned(), detail }
     }
 
-    /// That it was too much work to look.
+    /// The problem of a value that took too much work to check.
     fn unchecked(error: &Error) -> Self {
         Self { path: "$".to_owned(), detail: error.to_string() }
     }
 }
 
-/// How to fit a value.
+/// The options of coercion.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CoerceOptions {
-    /// What becomes of members that are not there.
+    /// The treatment of members that are missing.
     pub missing: MissingMembers,
-    /// Whether a text is whole.
+    /// Whether a text is complete.
     pub extent: TextCompleteness,
 }
 
-/// What becomes of members that are not there.
+/// The treatment of members that are missing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum MissingMembers {
-    /// They stay away; a required one is a problem.
+    /// They stay missing; a required one is a problem.
     #[default]
     Keep,
     /// They become `null` where that is allowed; a required array becomes empty.
     Empty,
-    /// They become `null`, or empty where only an array or a map is allowed: something to show while the
-    /// rest is still to come.
+    /// They become `null`, or empty where only an array or a map is allowed: something to show while the rest is still
+    /// to come.
     Blank,
-    /// Required ones become what the schema offers: its default, its first choice, an empty container.
+    /// Required ones become the value that the schema offers: its default, its first choice, an empty container.
     Infer,
 }
 
-/// Whether a text is whole.
+/// Whether a text is complete.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum TextCompleteness {
-    /// All of it is there.
+    /// It is complete.
     #[default]
     Complete,
     /// It is the beginning of a longer one: a number at its end is not complete.
     Prefix,
 }
 
-/// A place in a document, with what the schema says about it.
+/// A position in a document, with the schemas for it.
 #[derive(Clone, Debug)]
 pub struct SchemaPlace<'s> {
     graph: &'s SchemaGraph,
-    /// The nodes that describe the place, each together with what holds whenever it does.
+    /// The nodes that describe the position, each together with the nodes that hold whenever it does.
     ids: Vec<SchemaNodeId>,
     types: TypeSet,
 }
 
 impl Schema {
-    /// How many values the text of a schema may have. A larger one says nothing, and nothing is checked by it: the
-    /// largest schemas of tools have a few thousand.
+    /// The maximum number of values in the text of a schema. A larger schema restricts nothing, and nothing is checked
+    /// by it: the largest schemas of tools have a few thousand.
     pub const MAX_VALUES: usize = 50_000;
-    /// How many bytes the names and texts of a schema may have together.
+    /// The maximum number of bytes of the names and texts of a schema together.
     pub const MAX_BYTES: usize = 2 << 20;
 
-    /// Reads a schema. Words it does not know say nothing, as the standard wants it.
+    /// Reads a schema. Unknown keywords restrict nothing, as the standard requires.
     pub fn new(schema: &(impl AsValue + ?Sized)) -> Self {
         let schema = schema.as_value();
         let is_too_large = is_too_large(&schema);
@@ -254,16 +255,16 @@ impl Schema {
         }
     }
 
-    /// Fits a value to the schema.
+    /// Coerces a value to the schema.
     ///
-    /// Only types, choices, members and elements are looked at; what a schema says beyond that (lengths,
-    /// patterns, ranges) is for [`validate`](Schema::validate).
+    /// Only types, choices, members and elements are looked at; all other keywords (lengths, patterns, ranges) are for
+    /// [`validate`](Schema::validate).
     pub fn coerce(&self, value: &(impl AsValue + ?Sized)) -> CoercedValue {
         self.coerce_with(value, CoerceOptions::default())
     }
 
-    /// Fits a value to the schema, as `options` say. Where that would take more than a [`StepBudget`] allows, the value
-    /// stays as it is, and that is its problem.
+    /// Coerces a value to the schema, as `options` say. Where that would take more than a [`StepBudget`] allows, the
+    /// value stays as it is, and that is reported as its problem.
     pub fn coerce_with(&self, value: &(impl AsValue + ?Sized), options: CoerceOptions) -> CoercedValue {
         let value = value.as_value();
         self.coerce_within(&*value, options, &mut StepBudget::default()).unwrap_or_else(|error| {
@@ -275,7 +276,7 @@ impl Schema {
         })
     }
 
-    /// Fits a value to the schema with the steps of a budget. Fails with [`ErrorKind::Limit`] where they do not
+    /// Coerces a value to the schema with the steps of a budget. Fails with [`ErrorKind::Limit`] where they do not
     /// suffice, or where the schema is [too large](Schema::MAX_VALUES).
     ///
     /// [`ErrorKind::Limit`]: crate::ErrorKind::Limit
@@ -304,9 +305,9 @@ impl Schema {
         Ok(())
     }
 
-    /// Reads the value that the schema wants out of an answer: JSON, broken JSON, JSON in prose or in
-    /// fenced blocks, or a plain sentence that names the value. Of all that can be found there, what fits
-    /// with the fewest changes is taken.
+    /// Reads the value that the schema requires out of a response: JSON, broken JSON, JSON in prose or in fenced
+    /// blocks, or a plain sentence that names the value. Of all candidates, the one that fits with the fewest changes
+    /// is taken.
     ///
     /// ```
     /// use callweave::json::schema::Schema;
@@ -319,12 +320,12 @@ impl Schema {
         self.read_with(text, CoerceOptions::default())
     }
 
-    /// Reads the value out of an answer, as `options` say.
+    /// Reads the value out of a response, as `options` say.
     pub fn read_with(&self, text: &str, options: CoerceOptions) -> CoercedValue {
         read::read(&self.graph, text, options)
     }
 
-    /// What the schema says about the whole value.
+    /// The part of the schema that applies to the whole value.
     pub fn root(&self) -> SchemaPlace<'_> {
         let id = SchemaGraph::ROOT;
         SchemaPlace { graph: &self.graph, ids: vec![id], types: self.graph.node(id).types }
@@ -354,7 +355,7 @@ impl<'s> SchemaPlace<'s> {
         self.types
     }
 
-    /// The place of the member `name` of an object here; nothing where the schema does not mention it.
+    /// The position of the member `name` of an object here; none where the schema does not mention it.
     pub fn property(&self, name: &str) -> Option<Self> {
         self.step(|graph, id| {
             let node = graph.node(id);
@@ -365,7 +366,7 @@ impl<'s> SchemaPlace<'s> {
         })
     }
 
-    /// The place of the elements of an array here; nothing where the schema does not say.
+    /// The position of the elements of an array here; none where the schema does not say.
     pub fn items(&self) -> Option<Self> {
         self.step(|graph, id| {
             let node = graph.node(id);
@@ -373,10 +374,10 @@ impl<'s> SchemaPlace<'s> {
         })
     }
 
-    /// Where `next` leads from any schema that describes this place: what the schemas of one
-    /// alternative say holds together, what alternatives say is allowed side by side.
+    /// The position to which `next` leads from any schema that describes this one: the schemas of one alternative hold
+    /// together, alternatives are allowed side by side.
     fn step(&self, next: impl Fn(&SchemaGraph, SchemaNodeId) -> Option<SchemaNodeId>) -> Option<Self> {
-        /// So many schemas and names are looked at; more of them only leave a type open.
+        /// The maximum number of schemas and names that are looked at; more of them only leave a type open.
         const MAX: usize = 4096;
         let mut looks = 0;
         let mut ids = Vec::new();
@@ -414,7 +415,7 @@ impl<'s> SchemaPlace<'s> {
     }
 }
 
-/// Whether a schema has more in it than is read.
+/// Whether a schema is larger than the limits.
 fn is_too_large(schema: &Value) -> bool {
     let (mut values, mut bytes) = (0, 0);
     let mut open = vec![schema];
@@ -445,10 +446,10 @@ fn is_too_large(schema: &Value) -> bool {
     false
 }
 
-/// Characters of a name, a pattern or a value that are told of a problem or in a path.
+/// The maximum number of characters of a name, a pattern or a value in a problem or a path.
 const EXCERPT: usize = 120;
 
-/// The beginning of a text, as long as it may be told.
+/// The beginning of a text, as long as a problem may quote it.
 fn excerpt(text: &str) -> Cow<'_, str> {
     if text.len() <= EXCERPT {
         return text.into();

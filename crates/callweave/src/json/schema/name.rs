@@ -1,8 +1,8 @@
-//! Which declared tool a model means by the name that it wrote.
+//! The declared tool that a model means by the name that it wrote.
 
 use super::scalar::letters_and_digits;
 
-/// Which of the `declared` names `called` means.
+/// The one of the `declared` names that `called` means.
 ///
 /// An exact name wins. Else prefixes that models put before names (`functions.`, `default_api:`,
 /// `mcp__server__`, …) and the spelling (case, `-` for `_`) are forgiven, as long as that leaves one
@@ -23,7 +23,7 @@ pub fn match_name<'d>(called: &str, declared: impl IntoIterator<Item = &'d str>)
         return Some(exact);
     }
     let called = called.trim();
-    // The whole name first, then what follows each separator, from the longest to the shortest.
+    // The complete name first, then the part behind each separator, from the longest to the shortest.
     let tails = called.char_indices().filter(|(_, letter)| matches!(letter, '.' | ':' | '/'));
     let doubled = called.match_indices("__").map(|(at, separator)| at + separator.len());
     let mut starts: Vec<usize> = tails.map(|(at, _)| at + 1).chain(doubled).collect();

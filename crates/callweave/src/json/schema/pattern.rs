@@ -1,19 +1,19 @@
 //! The patterns of `patternProperties`, as far as coercion reads them.
 //!
-//! A pattern becomes a short program that is run on a key in time of its length times the key's. Patterns that such a
-//! program cannot express (looking around, referring back, classes of Unicode's) and long ones are left to validation:
-//! [`KeyPattern::matches`] does not know, and whoever asks keeps the key.
+//! A pattern becomes a short program whose run on a key takes time of its length times the key's. Patterns that such a
+//! program cannot express (lookaround, back references, Unicode classes) and long ones are left to validation:
+//! [`KeyPattern::matches`] does not know, and the caller keeps the key.
 
 use super::budget::{BudgetSpent, StepBudget};
 
-/// Steps of a program: a longer one is not made.
+/// The maximum number of steps of a program: a longer one is not made.
 const MAX_STEPS: usize = 1_000;
-/// Groups one inside the other.
+/// The maximum depth of groups one inside the other.
 const MAX_DEPTH: usize = 32;
-/// Steps of a program that one step of a budget pays for.
+/// The number of program steps that one step of a budget pays for.
 const PER_STEP: usize = 64;
 
-/// A regular expression as the standard has them, to be found anywhere in a key.
+/// A regular expression of the standard, to be found anywhere in a key.
 #[derive(Clone, Debug)]
 pub(super) struct KeyPattern {
     program: Option<Vec<PatternStep>>,
@@ -22,7 +22,7 @@ pub(super) struct KeyPattern {
 #[derive(Clone, Debug)]
 enum PatternStep {
     One(CharClass),
-    /// Goes on at both places.
+    /// Continues at both positions.
     Fork(usize, usize),
     Go(usize),
     Start,
@@ -30,12 +30,12 @@ enum PatternStep {
     Found,
 }
 
-/// A set of letters.
+/// A set of characters.
 #[derive(Clone, Debug, Default)]
 struct CharClass {
     is_negated: bool,
     ranges: Vec<(char, char)>,
-    /// Sets that are in it: the letters of `d`, `w` and `s`, or all others.
+    /// Sets that are in it: the characters of `d`, `w` and `s`, or all others.
     sets: Vec<(char, bool)>,
 }
 
@@ -47,27 +47,27 @@ impl KeyPattern {
         Self { program: (is_read && reader.steps.len() <= MAX_STEPS).then_some(reader.steps) }
     }
 
-    /// Whether it is found in a key; nothing if that is not known.
+    /// Whether it is found in a key; none if that is not known.
     pub(super) fn matches(&self, key: &str, budget: &mut StepBudget) -> Result<Option<bool>, BudgetSpent> {
         let Some(program) = &self.program else { return Ok(None) };
         budget.spend_on(1 + program.len().saturating_mul(key.len()) / PER_STEP)?;
         Ok(Some(is_found(program, key)))
     }
 
-    /// The same for whoever has no budget: keys and patterns are short there.
+    /// The same for callers without a budget: keys and patterns are short there.
     pub(super) fn is_found_in(&self, key: &str) -> bool {
         self.program.as_ref().is_some_and(|program| is_found(program, key))
     }
 }
 
-/// Runs all ways through a program side by side.
+/// Runs all paths through a program side by side.
 fn is_found(program: &[PatternStep], key: &str) -> bool {
     let mut letters = key.chars();
     let (mut here, mut next) = (Vec::new(), Vec::new());
     let mut is_there = vec![usize::MAX; program.len()];
     for at in 0.. {
         let letter = letters.next();
-        // The pattern may begin at each letter.
+        // The pattern may begin at each character.
         let mut open = vec![0];
         open.extend(here.drain(..).rev());
         while let Some(step) = open.pop() {
@@ -118,7 +118,7 @@ impl CharClass {
     }
 }
 
-/// Reads a pattern and writes its program; nothing where it cannot.
+/// Reads a pattern and writes its program; none where it cannot.
 struct PatternReader<'p> {
     rest: std::iter::Peekable<std::str::Chars<'p>>,
     steps: Vec<PatternStep>,
@@ -131,7 +131,7 @@ impl PatternReader<'_> {
         self.sequence()?;
         let mut ends = Vec::new();
         while self.rest.next_if_eq(&'|').is_some() {
-            // What is there already is moved behind a fork.
+            // The steps compiled so far move behind a fork.
             self.insert(start, PatternStep::Fork(start + 1, self.steps.len() + 2))?;
             ends.iter_mut().for_each(|end| *end += 1);
             ends.push(self.steps.len());
@@ -190,7 +190,7 @@ impl PatternReader<'_> {
         self.rest.next_if_eq(&')').map(|_| ())
     }
 
-    /// Repeats what was written from `start` on, as often as the pattern says.
+    /// Repeats the steps from `start` on, as often as the pattern says.
     fn repeat(&mut self, start: usize, may_repeat: bool) -> Option<()> {
         let (least, most) = match self.rest.peek() {
             Some('*') => (0, None),
@@ -203,7 +203,7 @@ impl PatternReader<'_> {
             _ => return Some(()),
         };
         self.rest.next_if(|letter| matches!(letter, '*' | '+' | '?' | '}'));
-        // Whether as few as possible are taken makes no difference to whether there are any.
+        // Lazy or greedy makes no difference to whether there is a match.
         self.rest.next_if_eq(&'?');
         let is_twice = matches!(self.rest.peek(), Some('*' | '+' | '?' | '{'));
         if !may_repeat || is_twice || most.is_some_and(|most| most < least) {
@@ -239,7 +239,7 @@ impl PatternReader<'_> {
         Some(())
     }
 
-    /// Writes steps that stood at `from` once more.
+    /// Copies steps that stood at `from`.
     fn copy(&mut self, part: &[PatternStep], from: usize) {
         let by = self.steps.len() - from;
         self.steps.extend(part.iter().map(|step| match step {
@@ -249,7 +249,7 @@ impl PatternReader<'_> {
         }));
     }
 
-    /// Puts a step before all that stand from `at` on.
+    /// Inserts a step at `at`.
     fn insert(&mut self, at: usize, step: PatternStep) -> Option<()> {
         let part: Vec<PatternStep> = self.steps.drain(at..).collect();
         self.steps.push(step);
@@ -257,7 +257,7 @@ impl PatternReader<'_> {
         (self.steps.len() <= MAX_STEPS).then_some(())
     }
 
-    /// `2}`, `2,}` and `2,5}`, up to the brace.
+    /// Reads `2}`, `2,}` and `2,5}`, up to the brace.
     fn counts(&mut self) -> Option<(usize, Option<usize>)> {
         let least = self.count()?;
         let most = match self.rest.next_if_eq(&',') {
@@ -277,7 +277,7 @@ impl PatternReader<'_> {
         count
     }
 
-    /// The letters between brackets.
+    /// Reads the characters between brackets.
     fn class(&mut self) -> Option<CharClass> {
         let mut class =
             CharClass { is_negated: self.rest.next_if_eq(&'^').is_some(), ..CharClass::default() };
@@ -313,7 +313,7 @@ impl PatternReader<'_> {
         }
     }
 
-    /// What stands behind a backslash.
+    /// Reads the character class behind a backslash.
     fn escape(&mut self) -> Option<CharClass> {
         let letter = self.rest.next()?;
         let one = match letter {

@@ -1,4 +1,4 @@
-//! From an answer's text to the value that a schema wants.
+//! From a response's text to the value that a schema requires.
 
 use super::coerce::{CoercionTrial, ValueCoercer};
 use super::graph::SchemaGraph;
@@ -8,9 +8,9 @@ use crate::json::partial::{PartialValue, UnfinishedValues};
 use crate::json::repair::{self, RepairVerdict};
 use crate::json::{ScanStatus, Value};
 
-/// How many pieces of a text are tried.
+/// The maximum number of pieces of a text that are tried.
 const MAX_PIECES: usize = 64;
-/// What it costs to take a text with JSON in it for the value; it has to fit, then.
+/// The cost of taking the JSON inside a text for the value; that JSON has to fit the schema.
 const TEXT_AROUND: u32 = 1000;
 
 pub(super) fn read(graph: &SchemaGraph, text: &str, options: CoerceOptions) -> CoercedValue {
@@ -18,7 +18,7 @@ pub(super) fn read(graph: &SchemaGraph, text: &str, options: CoerceOptions) -> C
     let is_choice = graph.choices(SchemaGraph::ROOT, &mut budget).is_ok_and(|choices| choices.is_some());
     let is_free_text = graph.node(SchemaGraph::ROOT).types == TypeSet::STRING && !is_choice;
     if is_free_text {
-        // Text that is a JSON string is a document that fits; all else is the string itself.
+        // Text that is a JSON string is a document that fits; any other text is the string itself.
         return CoercedValue::new(CoercionTrial::default(), || match text.parse() {
             Ok(document @ Value::String(_)) => document,
             _ => text.into(),
@@ -41,8 +41,8 @@ pub(super) fn read(graph: &SchemaGraph, text: &str, options: CoerceOptions) -> C
     CoercedValue::new(trial, || candidate)
 }
 
-/// The value of a text that is JSON or can be mended to be. One that was cut off is the beginning of a
-/// longer one and is closed where it ends.
+/// The value of a text that is JSON or can be repaired to be. A truncated text is the beginning of a longer one and is
+/// closed where it ends.
 pub(super) fn mended(text: &str) -> Option<Value> {
     let whole = repair::repair(text);
     if whole.verdict == RepairVerdict::Incomplete {
@@ -55,7 +55,7 @@ fn begun(text: &str) -> Option<Value> {
     repair::RepairOptions::new().prefix().repair(text).closed()?.parse().ok()
 }
 
-/// What could be meant by a text, likeliest first, each with what it costs to believe so.
+/// The values that a text could mean, likeliest first, each with the cost of that reading.
 fn candidates(text: &str, extent: TextCompleteness) -> Vec<(Value, u32)> {
     let as_text = Value::String(text.to_owned());
     if let Ok(value) = text.parse::<Value>() {
@@ -85,7 +85,7 @@ fn candidates(text: &str, extent: TextCompleteness) -> Vec<(Value, u32)> {
     found
 }
 
-/// The value of a text that still grows: what is complete of it, and a string as far as it has come.
+/// The value of a text that still grows: its complete parts, and a string as far as it has come.
 fn growing(text: &str) -> Option<Value> {
     let mut partial = PartialValue::new(UnfinishedValues::Strings);
     partial.push(text);

@@ -2,16 +2,16 @@
 
 use crate::json::{Number, Value};
 
-/// How far a value is searched for in a text.
+/// The scope in which a value is searched for in a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SearchReach {
-    /// The text is the value: it is all spelling.
+    /// The text is the value, in some spelling.
     Value,
-    /// The value stands somewhere in an answer.
+    /// The value is somewhere in a response.
     Prose,
 }
 
-/// A value that may be chosen, with the other names it goes by.
+/// A value of a choice, with its other names.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct NamedChoice<'g> {
     pub(super) value: &'g Value,
@@ -32,7 +32,7 @@ pub(super) fn boolean(text: &str, reach: SearchReach) -> Option<bool> {
     if reach == SearchReach::Value {
         return None;
     }
-    // In prose only the words of JSON count, and only where they do not contradict each other.
+    // In prose only the literals of JSON count, and only where they do not contradict each other.
     let mut said = text
         .split(|letter: char| !letter.is_alphanumeric())
         .filter(|word| word.eq_ignore_ascii_case("true") || word.eq_ignore_ascii_case("false"))
@@ -41,7 +41,7 @@ pub(super) fn boolean(text: &str, reach: SearchReach) -> Option<bool> {
     said.all(|other| other == first).then_some(first)
 }
 
-/// What `number` says about truth: one and zero do, however many decimals they are written with.
+/// The boolean that `number` stands for: one and zero, however many decimals they are written with.
 pub(super) fn truth(number: &Number) -> Option<bool> {
     let written = number.as_str();
     let whole = match written.split_once('.') {
@@ -143,8 +143,8 @@ fn split(text: &str, separator: char) -> (String, &str) {
     (whole.replace('_', ""), decimals)
 }
 
-/// Which of `choices` is meant by `value`: the same text in another spelling, or in prose the one that is
-/// named, most often if several are.
+/// The one of `choices` that `value` means: the same text in another spelling, or in prose the one that is named, most
+/// often if several are.
 pub(super) fn choose<'g>(
     choices: &[NamedChoice<'g>],
     value: &Value,
@@ -190,7 +190,7 @@ pub(super) fn choose<'g>(
 }
 
 impl NamedChoice<'_> {
-    /// What the choice may be called.
+    /// The names by which the choice may be written.
     fn names(&self) -> Vec<String> {
         let own = match self.value {
             Value::String(text) => Some(text.clone()),
@@ -201,7 +201,7 @@ impl NamedChoice<'_> {
     }
 }
 
-/// How often `name` stands in `text` as words of its own.
+/// The number of times that `name` is in `text` as separate words.
 fn mentions(text: &str, name: &str) -> usize {
     if name.is_empty() {
         return 0;
@@ -215,7 +215,7 @@ fn mentions(text: &str, name: &str) -> usize {
         .count()
 }
 
-/// The text without its punctuation, spaces and case: `In-ValueChange`, `in_progress` and `in progress` agree.
+/// The text without its punctuation, spaces and case: `In-Progress`, `in_progress` and `in progress` agree.
 pub(super) fn letters_and_digits(text: &str) -> String {
     text.chars().filter(|letter| letter.is_alphanumeric()).flat_map(char::to_lowercase).collect()
 }

@@ -24,22 +24,24 @@ use crate::error::Error;
 use crate::json::tape::Tape;
 use crate::json::{JsonContainer, JsonLiteral, JsonScanner, ScanStatus, ScanToken, ScanVisitor, Value};
 
-/// Fits JSON text to a schema while it comes, and gives it on as early as is safe.
+/// Coerces JSON text to a schema while it comes, and passes it on as early as is safe.
 ///
-/// Each value is looked at where it begins. One that no word of the schema can change flows, strings in pieces; any other
-/// is held to its own end, and then fitted. So a string flows where strings are allowed, an object and an array flow part
-/// by part, and `"5"` for an integer is held. [`Schema::coerce`] is the same for a text in one piece. Held as a whole are:
+/// Each value is looked at where it begins. A value that no keyword of the schema can change is streamed, strings in
+/// pieces; any other is held to its own end, and then coerced. A string is streamed where strings are allowed, an
+/// object and an array are streamed part by part, and `"5"` for an integer is held. [`Schema::coerce`] is the same for
+/// a text in one piece. Held completely are:
 ///
-/// - values of `enum` and `const`, and scalars but strings, which are short;
+/// - values of `enum` and `const`, and scalars other than strings, which are short;
 /// - values of a type that the schema does not allow there;
 /// - arrays that several alternatives of an `anyOf` or `oneOf` take;
-/// - of an object that several alternatives take, what they make something else of, until a key or a value has shown
-///   which one it is, else to its end;
+/// - of an object that several alternatives take, the members that they treat differently, until a key or a value has
+///   shown which one it is, else to its end;
 /// - members whose key is no declared name but may mean one: they come at the end of their object, and so do members
 ///   that are filled in.
 ///
-/// What needs no change is given on byte for byte. Where the text is no JSON any more, where it ends early and where
-/// the [`StepBudget`] is spent, the rest is given on as it is. The result depends on the text alone, not on its pieces.
+/// Text that needs no change is passed on byte for byte. Where the text is no JSON any more, where it ends early and
+/// where the [`StepBudget`] is spent, the rest is passed on as it is. The result depends on the text alone, not on its
+/// pieces.
 ///
 /// ```
 /// use callweave::json::schema::{StepBudget, CoerceOptions, Schema, StreamCoercer};
@@ -66,59 +68,59 @@ pub struct StreamCoercer {
 struct CoercerState {
     options: CoerceOptions,
     budget: StepBudget,
-    /// Why nothing more is fitted.
+    /// The reason why nothing more is coerced.
     error: Option<Error>,
     wants_object: bool,
-    /// The containers that flow and are open.
+    /// The open containers that are streamed.
     open: Vec<FlowingContainer>,
-    /// Where the innermost of them stands.
+    /// The path of the innermost of them.
     path: Vec<ValuePathSegment>,
     now: TextFate,
-    /// How many containers are open inside the value that is passed or held.
+    /// The number of containers that are open inside the value that is passed or held.
     nested: usize,
-    /// In an object: what came since its last member, up to the value of the next.
+    /// In an object: the text since its last member, up to the value of the next.
     lead: MemberLead,
-    /// The text of the value that is held, and what it is.
+    /// The text of the held value, and its kind.
     held: String,
     kind: ValueKind,
     /// The schemas of the value that has begun.
     ids: Vec<SchemaNodeId>,
-    /// Whether its place is decided at the end of its object.
+    /// Whether its name is decided at the end of its object.
     is_late: bool,
     /// Whether several alternatives have schemas of their own for it.
     is_shared: bool,
-    /// What is known of an object of which no more can be given on before it is known which alternative it is.
+    /// The state of an object whose text waits until its alternative is known.
     undecided: UndecidedObject,
-    /// How often text that waited is gone through once more, one inside the other.
+    /// The number of nested re-reads of text that waited.
     again: usize,
     /// Whether the text that waited is no value, so that it passes as it is.
     is_unreadable: bool,
-    /// How many bytes came before this piece.
+    /// The number of bytes before this piece.
     taken: usize,
-    /// The text that came before, from this byte on, as long as it may be looked at again.
+    /// The earlier text, from this byte on, as long as it may be read again.
     recent: String,
     recent_from: usize,
-    /// Whether something was told otherwise than it came.
+    /// Whether the output differs from the text that came.
     has_diverged: bool,
     changes: Vec<CoercionChange>,
-    /// What does not fit, for those who want to know.
+    /// The problems, if they are asked for.
     problems: Option<Vec<SchemaProblem>>,
 }
 
-/// What becomes of text.
+/// The treatment of a piece of text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum TextFate {
-    /// It stands between values.
+    /// It is between values.
     Between,
     /// It is a key.
     Key,
-    /// It is given on.
+    /// It is passed on.
     Pass,
     /// It is held to the end of its value.
     Hold,
-    /// It waits until it is known which alternative the innermost object is.
+    /// It waits until the alternative of the innermost object is known.
     Wait,
-    /// Nothing is looked for in it any more.
+    /// It is not looked at any more.
     Over,
 }
 
@@ -131,22 +133,22 @@ enum ValueKind {
     Literal(JsonLiteral),
 }
 
-/// What is done with a value that begins.
+/// The treatment of a value that begins.
 enum ValueDecision {
     Pass,
     /// Its members are looked at one by one, by these alternatives.
     EnterObject(Vec<Arc<ObjectAlternative>>),
-    /// Its elements are looked at one by one, by that schema; so many schemas are tried around them.
+    /// Its elements are looked at one by one, by that schema; the number counts the schemas tried around them.
     EnterArray(SchemaNodeId, usize),
     Hold,
-    /// It has to be known first which alternative the object is that it is a member of.
+    /// The alternative of the object that it is a member of has to be known first.
     Wait,
 }
 
-/// A container that flows.
+/// A container that is streamed.
 #[derive(Clone, Debug)]
 struct FlowingContainer {
-    /// How many schemas are tried one inside the other where its parts are.
+    /// The number of schemas tried one inside the other where its parts are.
     depth: usize,
     parts: ContainerParts,
 }
@@ -154,22 +156,22 @@ struct FlowingContainer {
 #[derive(Clone, Debug)]
 enum ContainerParts {
     Members(FlowingMembers),
-    /// The schema, and how many elements are over.
+    /// The schema, and the number of elements that are over.
     Elements(SchemaNodeId, usize),
 }
 
 #[derive(Clone, Debug, Default)]
 struct FlowingMembers {
-    /// Those that it may still be; all of them make the same of the members that came.
+    /// The alternatives that the object may still be; all of them coerce the members so far alike.
     alternatives: Vec<Arc<ObjectAlternative>>,
-    /// At which byte the object began.
+    /// The byte at which the object began.
     start: usize,
     /// The last key.
     key: String,
     is_told: bool,
     /// All declared names that came, and all others that were kept.
     names: Vec<String>,
-    /// The names of those that were left out.
+    /// The names of the members that were left out.
     dropped: Vec<String>,
     later: Vec<DelayedMember>,
 }
@@ -182,21 +184,21 @@ struct DelayedMember {
     text: String,
 }
 
-/// What stands before the value of a member: the comma, the key and the colon.
+/// The text before the value of a member: the comma, the key and the colon.
 #[derive(Clone, Debug, Default)]
 struct MemberLead {
     text: String,
-    /// Where the key stands in it, quotes included.
+    /// The range of the key in it, quotes included.
     key: Range<usize>,
 }
 
-/// So many containers flow one inside the other; the scanner tells keys as such a little longer.
+/// The maximum number of containers that are streamed one inside the other; the scanner reports keys a little deeper.
 const MAX_OPEN: usize = 96;
-/// So often is text that waited gone through once more, one inside the other; alternatives inside are held then.
+/// The maximum number of nested re-reads of text that waited; alternatives deeper than that are held.
 const MAX_AGAIN: usize = 8;
 
 impl StreamCoercer {
-    /// For one text, with the steps of a budget.
+    /// A coercer for one text, with the steps of a budget.
     pub fn new(schema: &Schema, options: CoerceOptions, budget: StepBudget) -> Self {
         let state = CoercerState {
             options,
@@ -226,13 +228,13 @@ impl StreamCoercer {
         Self { graph: Arc::clone(&schema.graph), scanner: JsonScanner::new(), state }
     }
 
-    /// Changes nothing where the outcome is no object: arguments are one.
+    /// Makes it change nothing where the outcome is no object: arguments are one.
     pub(crate) fn of_arguments(mut self) -> Self {
         self.state.wants_object = true;
         self
     }
 
-    /// Fits a value, which is the same as its text in one piece, with what of it does not fit.
+    /// Coerces a value, which is the same as its text in one piece, with the problems that remain.
     pub(super) fn fit(mut self, value: &Value) -> Result<(CoercedValue, StepBudget), Error> {
         self.state.problems = Some(Vec::new());
         let mut out = String::new();
@@ -249,7 +251,7 @@ impl StreamCoercer {
         Ok((CoercedValue { value, changes, problems: problems.unwrap_or_default() }, budget))
     }
 
-    /// Takes the next piece of the text, and appends what is sure by now to `out`.
+    /// Takes the next piece of the text, and appends the part that is certain by now to `out`.
     pub fn push(&mut self, text: &str, out: &mut String) {
         if self.state.now == TextFate::Over {
             return out.push_str(text);
@@ -265,8 +267,8 @@ impl StreamCoercer {
         state.remember(text);
     }
 
-    /// Says that no more text will come: what is held is appended as it was written, but for members that wait for the
-    /// end of an object that has none.
+    /// Ends the text: held text is appended as it was written, but for members that wait for the end of an object that
+    /// has none.
     pub fn finish(&mut self, out: &mut String) {
         let Self { graph, scanner, state } = self;
         let mut walk = CoercerWalk { graph, base: state.taken, state, text: "", from: 0, out };
@@ -274,29 +276,29 @@ impl StreamCoercer {
         walk.give_up();
     }
 
-    /// What was changed so far.
+    /// The changes made so far.
     pub fn changes(&self) -> &[CoercionChange] {
         &self.state.changes
     }
 
-    /// Why what follows is given on as it is, if it is: see [`StepBudget`].
+    /// The reason why the rest is passed on as it is, if it is: see [`StepBudget`].
     pub fn error(&self) -> Option<&Error> {
         self.state.error.as_ref()
     }
 
-    /// Whether the text that was given on is not the beginning of the one that came.
+    /// Whether the text passed on is not the beginning of the text that came.
     pub(crate) fn has_diverged(&self) -> bool {
         self.state.has_diverged
     }
 
-    /// What is left of the budget.
+    /// The remaining budget.
     pub(crate) fn budget(&self) -> &StepBudget {
         &self.state.budget
     }
 }
 
 impl CoercerState {
-    /// Reports what was found of a part.
+    /// Reports the changes and problems of a part.
     fn report(&mut self, CoercionTrial { changes, problems, .. }: CoercionTrial) {
         self.changes.extend(changes);
         if let Some(all) = &mut self.problems {
@@ -305,20 +307,20 @@ impl CoercerState {
     }
 }
 
-/// Goes through one piece of the text, or once more through one that waited.
+/// Walks through one piece of the text, or again through one that waited.
 struct CoercerWalk<'a> {
     graph: &'a SchemaGraph,
     state: &'a mut CoercerState,
-    /// Which byte of all text the piece begins with.
+    /// The offset of the piece in all text.
     base: usize,
     text: &'a str,
-    /// Up to where the piece was dealt with.
+    /// The position up to which the piece was dealt with.
     from: usize,
     out: &'a mut String,
 }
 
 impl CoercerWalk<'_> {
-    /// Deals with the text up to `to` as what it is now.
+    /// Deals with the text up to `to` by its current treatment.
     fn flush(&mut self, to: usize) {
         let run = &self.text[self.from..to];
         self.from = to;
@@ -339,7 +341,7 @@ impl CoercerWalk<'_> {
         }
     }
 
-    /// Gives on what is held, and looks at nothing any more.
+    /// Passes on the held text, and looks at nothing any more.
     fn give_up(&mut self) {
         if self.state.now == TextFate::Over {
             return;
@@ -361,7 +363,7 @@ impl CoercerWalk<'_> {
         self.state.now = TextFate::Over;
     }
 
-    /// A value begins at `at`.
+    /// Handles the start of a value at `at`.
     fn begin_value(&mut self, kind: ValueKind, at: usize) {
         self.flush(at);
         self.state.kind = kind;
@@ -401,7 +403,7 @@ impl CoercerWalk<'_> {
         self.state.nested = usize::from(is_container);
     }
 
-    /// A container flows that begins at `at`, so many schemas inside what is around it.
+    /// Enters a container to stream, which begins at `at`, with that number of schemas around its parts.
     fn enter(&mut self, at: usize, depth: usize, parts: ContainerParts) {
         self.put_lead(None);
         self.out.push_str(&self.text[at..=at]);
@@ -412,7 +414,7 @@ impl CoercerWalk<'_> {
         open.push(FlowingContainer { depth, parts });
     }
 
-    /// What is done with the value that begins.
+    /// Decides on the value that begins.
     fn decide(&mut self) -> Result<ValueDecision, BudgetSpent> {
         let graph = self.graph;
         let CoercerState { open, ids, .. } = &mut *self.state;
@@ -440,7 +442,7 @@ impl CoercerWalk<'_> {
         Ok(decision)
     }
 
-    /// What the schemas of the value say of it.
+    /// Decides on the value by its schemas.
     fn by_schemas(&mut self) -> Result<ValueDecision, BudgetSpent> {
         let CoercerState { ids, budget, open, kind, options, problems, again, .. } = &mut *self.state;
         let graph = self.graph;
@@ -489,7 +491,7 @@ impl CoercerWalk<'_> {
         })
     }
 
-    /// The value that was passed or held ends before `at`.
+    /// Handles the end, before `at`, of the value that was passed or held.
     fn end_value(&mut self, at: usize) {
         self.flush(at);
         let is_held = self.state.now == TextFate::Hold;
@@ -511,7 +513,7 @@ impl CoercerWalk<'_> {
         self.count();
     }
 
-    /// One more element is over.
+    /// Counts an element that is over.
     fn count(&mut self) {
         if let Some(FlowingContainer { parts: ContainerParts::Elements(_, index), .. }) =
             self.state.open.last_mut()
@@ -549,7 +551,7 @@ impl CoercerWalk<'_> {
         }
     }
 
-    /// Whether the value that was held is a scalar that all of its schemas take.
+    /// Whether the held value is a scalar that all of its schemas take.
     fn is_taken(&self, held: &str) -> bool {
         let kind = match self.state.kind {
             ValueKind::Number if is_integer(held) => TypeSet::INTEGER,
@@ -587,7 +589,7 @@ impl CoercerWalk<'_> {
         Ok(())
     }
 
-    /// Ends the member `key`, which is `name` to the schema; its own lead is told before one that is `late`.
+    /// Ends the member `key`, which is `name` to the schema; its own lead is written before one that is `late`.
     fn end_member(
         &mut self,
         key: &str,
@@ -629,7 +631,7 @@ impl CoercerWalk<'_> {
         Ok(())
     }
 
-    /// The innermost object that flows ends before `at`.
+    /// Handles the end, before `at`, of the innermost streamed object.
     fn end_object(&mut self, at: usize) {
         let trail = take(&mut self.state.lead.text);
         let later = self.members().map(|members| take(&mut members.later));
@@ -650,7 +652,7 @@ impl CoercerWalk<'_> {
 
     fn put_later(&mut self, DelayedMember { lead, key, text }: DelayedMember) {
         let names = self.members().map_or(0, |members| members.names.len() + members.dropped.len());
-        // The name that it may have is looked for among those.
+        // The name that it may mean is searched for among these.
         if self.state.error.is_none()
             && let Err(spent) = self.state.budget.spend_on(names / 16)
         {
@@ -678,7 +680,7 @@ impl CoercerWalk<'_> {
         }
     }
 
-    /// Fills in the members of the innermost object that are not there.
+    /// Fills in the missing members of the innermost object.
     fn fill_in(&mut self) -> Result<(), BudgetSpent> {
         let graph = self.graph;
         let CoercerState { open, budget, options, path, problems, .. } = &mut *self.state;
@@ -686,7 +688,7 @@ impl CoercerWalk<'_> {
         else {
             return Ok(());
         };
-        // Members that are missing are a problem, if they do not become anything.
+        // Missing members are a problem, if they are not filled in.
         let is_wanted = options.missing != MissingMembers::Keep || problems.is_some();
         let Some((depth, alternative)) = open.alternative().filter(|_| is_wanted) else { return Ok(()) };
         let names: HashSet<&str> = members.names.iter().map(String::as_str).collect();
@@ -705,7 +707,7 @@ impl CoercerWalk<'_> {
         Ok(())
     }
 
-    /// Gives on what stands before the value of a member, under another name if there is one.
+    /// Passes on the text before the value of a member, under another name if there is one.
     fn put_lead(&mut self, name: Option<&str>) {
         let CoercerState { lead, open, has_diverged, .. } = &mut *self.state;
         let Some(FlowingContainer { parts: ContainerParts::Members(members), .. }) = open.last_mut() else {
@@ -731,7 +733,7 @@ impl CoercerWalk<'_> {
         lead.text.clear();
     }
 
-    /// Gives on a new value, or what was held.
+    /// Passes on a new value, or the held text.
     fn put_value(&mut self, new: Option<&Value>, held: &str) {
         match new {
             Some(new) => {
@@ -742,7 +744,7 @@ impl CoercerWalk<'_> {
         }
     }
 
-    /// The innermost container that flows, if it is an object.
+    /// The innermost streamed container, if it is an object.
     fn members(&mut self) -> Option<&mut FlowingMembers> {
         match self.state.open.last_mut() {
             Some(FlowingContainer { parts: ContainerParts::Members(members), .. }) => Some(members),
@@ -760,7 +762,7 @@ impl FlowingContainer {
         }
     }
 
-    /// Of an object: how many schemas are tried around its members, and the alternative that they are looked at by.
+    /// For an object: the number of schemas tried around its members, and the alternative that applies to them.
     fn alternative(&self) -> Option<(usize, &ObjectAlternative)> {
         match &self.parts {
             ContainerParts::Members(members) => members.alternatives.first().map(|it| (self.depth, &**it)),
@@ -850,7 +852,7 @@ impl ScanVisitor for CoercerWalk<'_> {
     }
 }
 
-/// What a key says that is written so.
+/// Returns the decoded key of its written form.
 fn read_key(written: &str) -> String {
     let plain = written.get(1..written.len().saturating_sub(1)).unwrap_or_default();
     if !plain.contains('\\') {

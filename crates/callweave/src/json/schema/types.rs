@@ -1,4 +1,4 @@
-//! Which JSON types a schema allows in a place.
+//! The JSON types that a schema allows for a value.
 
 use std::fmt;
 use std::ops::{BitAnd, BitOr};
@@ -7,8 +7,8 @@ use crate::json::Value;
 
 /// A set of JSON types.
 ///
-/// `integer` and `number` are told apart as JSON Schema does: a place for a `number` also takes an
-/// integer, a place for an `integer` takes no fraction.
+/// `integer` and `number` are distinguished as JSON Schema does: where a `number` is allowed an integer is too, where
+/// only an `integer` is allowed a fraction is not.
 ///
 /// ```
 /// use callweave::json::schema::Schema;
@@ -55,9 +55,9 @@ impl TypeSet {
     /// Every type: the schema says nothing.
     pub const ANY: Self = Self(127);
 
-    /// The types that a schema's `type` word names. Besides the standard's words these are the ones
-    /// that tool authors carry over from their languages, in any case (`STRING`, `int`, `dict`); a word
-    /// that is none of them says nothing.
+    /// The types that a schema's `type` keyword names. Besides the standard's names these are the ones that tool
+    /// authors carry over from their languages, in any case (`STRING`, `int`, `dict`); an unknown name restricts
+    /// nothing.
     pub(crate) fn named(word: &str) -> Self {
         match word.to_ascii_lowercase().as_str() {
             "null" | "none" => Self::NULL,

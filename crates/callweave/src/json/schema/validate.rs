@@ -1,4 +1,4 @@
-//! Full validation, and what follows from it.
+//! Full validation, and its consequences.
 
 use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
@@ -9,34 +9,34 @@ use super::{CoerceOptions, CoercionChange, Schema, SchemaProblem, StepBudget};
 use crate::error::{Error, ErrorKind, Result};
 use crate::json::{AsValue, Value, bounded};
 
-/// What to do with arguments that come with a schema.
+/// The treatment of arguments that come with a schema.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum SchemaPolicy {
-    /// Nothing: they pass unseen.
+    /// None: they pass unchecked.
     Off,
-    /// Say what is wrong with them and let them pass.
+    /// Report the problems and let them pass.
     Validate,
-    /// Fit them, and say what is wrong with the result.
+    /// Coerce them, and report the problems of the result.
     #[default]
     Coerce,
-    /// Refuse them if anything is wrong with them as written.
+    /// Refuse them if they have any problem as written.
     Reject,
 }
 
-/// What became of arguments under a [`SchemaPolicy`].
+/// The outcome of applying a [`SchemaPolicy`] to arguments.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ValidationOutcome {
     /// The arguments: as they were written, unless there are changes.
     pub value: Value,
     /// Every change that was made.
     pub changes: Vec<CoercionChange>,
-    /// What is wrong with the value.
+    /// The problems of the value.
     pub problems: Vec<SchemaProblem>,
-    /// Whether it was too much work to look: nothing is known of the value, and it is as it was written.
+    /// Whether the check took too much work: nothing is known of the value, and it is as it was written.
     pub is_unchecked: bool,
 }
 
-/// The schema as values are checked by it, read when it is first needed.
+/// The schema compiled for validation, read when it is first needed.
 #[derive(Clone)]
 pub(super) struct LazyCheck {
     schema: Arc<Value>,
@@ -56,8 +56,7 @@ impl LazyCheck {
     }
 }
 
-/// The schema in the words of JSON Schema: `nullable` of OpenAPI becomes a type, and types that are
-/// written in capitals are not.
+/// The schema in the keywords of JSON Schema: `nullable` of OpenAPI becomes a type, and types in capitals become lower case.
 fn standard(schema: &Value) -> Value {
     let mut schema = schema.clone();
     let mut open = vec![&mut schema];
@@ -79,7 +78,7 @@ fn standard(schema: &Value) -> Value {
                 {
                     choices.push(Value::Null);
                 }
-                // What stands under these words is data.
+                // The values of these keywords are data.
                 let is_data =
                     |word: &str| matches!(word, "enum" | "const" | "default" | "examples" | "example");
                 open.extend(words.iter_mut().filter(|(word, _)| !is_data(word)).map(|(_, value)| value));
@@ -97,11 +96,11 @@ impl std::fmt::Debug for LazyCheck {
 }
 
 impl Schema {
-    /// What is wrong with a value by the whole of JSON Schema; nothing if it is valid. At most 64 problems are told.
+    /// Returns the problems of a value by all of JSON Schema; none if it is valid. At most 64 problems are reported.
     ///
     /// Fails with [`ErrorKind::Invalid`] where the schema itself is not valid, and with [`ErrorKind::Limit`] where it
     /// is [too large](Schema::MAX_VALUES), or more work than a [`StepBudget`] allows: then nothing is known of the value.
-    /// Fractions, and what is compared with them, are judged by the float that is nearest.
+    /// Fractions, and numbers compared with them, are judged by the nearest float.
     pub fn validate(&self, value: &(impl AsValue + ?Sized)) -> Result<Vec<SchemaProblem>> {
         self.validate_within(value, &mut StepBudget::default())
     }

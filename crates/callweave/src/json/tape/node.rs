@@ -8,16 +8,16 @@ use super::super::{Str, escape_into};
 use super::{InspectionMark, JsonKind, TapeEntry};
 use crate::json::Value;
 
-/// How much of a value its reader knows.
+/// The part of a value that its reader knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Inspected {
-    /// Of what kind it is and, if it is a string, whether it is empty.
+    /// Its kind and, if it is a string, whether it is empty.
     Kind,
-    /// Besides that it is the same string as the one whose note has that number.
+    /// Also that it is the same string as the one whose note has that number.
     SameAs(u32),
-    /// Besides that it is a number that fits an `i64`, and was passed on as the number of a place.
+    /// Also that it is a number that fits an `i64`, and was passed on as the number of a block key.
     Place,
-    /// What it says.
+    /// The value itself.
     All,
 }
 
@@ -26,20 +26,20 @@ pub(crate) struct TapeLeaf {
     /// The number of its note.
     pub(crate) note: u32,
     pub(crate) kind: JsonKind,
-    /// Where it stands in the text, without quotes.
+    /// Its range in the text, without quotes.
     pub(crate) start: usize,
     pub(crate) end: usize,
     pub(crate) seen: Inspected,
 }
 
-/// Which value of its tape a [`TapeNode`] is, or none: for one who keeps many of them until all are seen, since a node is five
-/// times as large.
+/// The number of a [`TapeNode`] on its tape, or none: for a reader that keeps many of them until all are seen, since a
+/// node is five times as large.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct NodeMark(u32);
 
 impl NodeMark {
     pub(crate) fn is_set(self) -> bool {
-        // The outermost value is in none that could be asked for it.
+        // The outermost value is inside no value that could be asked for it.
         self.0 != 0
     }
 
@@ -64,7 +64,7 @@ impl std::fmt::Debug for TapeNode<'_> {
 }
 
 impl TapeEntry {
-    /// How much its reader knows of it, if nothing is known of what it stands in.
+    /// The part of it that its reader knows, without regard to the containers around it.
     fn seen(&self) -> Inspected {
         match self.sight.get() {
             InspectionMark::UNSEEN => Inspected::Kind,
@@ -77,7 +77,7 @@ impl TapeEntry {
     /// Whether it is the key of that name, as written.
     #[inline]
     fn is_called(&self, key: &str, text: &str) -> bool {
-        // Most names have another length, and most that have not begin otherwise.
+        // Most names have another length, and most of equal length begin otherwise.
         let start = self.start as usize + 1;
         (self.end - self.start) as usize == key.len() + 2
             && text.as_bytes().get(start) == key.as_bytes().first()
@@ -97,7 +97,7 @@ impl<'t> TapeNode<'t> {
         &self.notes[self.at as usize]
     }
 
-    /// What finds it again: see [`TapeNode::marked`].
+    /// The mark that finds it again: see [`TapeNode::marked`].
     #[inline]
     pub(crate) fn mark(self) -> NodeMark {
         NodeMark(self.at)
@@ -109,19 +109,19 @@ impl<'t> TapeNode<'t> {
         mark.is_set().then_some(Self { at: mark.0, ..self })
     }
 
-    /// What kind of value it is.
+    /// The kind of the value.
     #[inline]
     pub fn kind(self) -> JsonKind {
         self.note().kind
     }
 
-    /// How many values and keys it has in it, with itself.
+    /// The number of values and keys in it, with itself.
     #[inline]
     pub(crate) fn size(self) -> usize {
         (self.note().next - self.at) as usize
     }
 
-    /// How many values it has in it, with itself; keys are none.
+    /// The number of values in it, with itself; keys do not count.
     pub fn value_count(self) -> usize {
         let notes = &self.notes[self.at as usize..self.note().next as usize];
         let is_key = |note: &&TapeEntry| {
@@ -145,14 +145,14 @@ impl<'t> TapeNode<'t> {
         self.pass_raw()
     }
 
-    /// Its text as written, for one who passes it on and does not look at it.
+    /// Its text as written, for a reader that passes it on without looking at it.
     #[inline]
     pub(crate) fn pass_raw(self) -> &'t str {
         let note = self.note();
         &self.text[note.start as usize..note.end as usize]
     }
 
-    /// Where it begins in the parsed text.
+    /// Its position in the parsed text.
     pub fn start(self) -> usize {
         self.note().start as usize
     }
@@ -164,7 +164,7 @@ impl<'t> TapeNode<'t> {
         self.pass()
     }
 
-    /// The string, if it is one, for one who passes it on and does not look at it.
+    /// The string, if it is one, for a reader that passes it on without looking at it.
     #[inline]
     pub(crate) fn pass(self) -> Option<Str<'t>> {
         let note = self.note();
@@ -182,7 +182,7 @@ impl<'t> TapeNode<'t> {
         self.pass_filled()
     }
 
-    /// The string, if it is one that is not empty, for one who passes it on and does not look at it.
+    /// The string, if it is one that is not empty, for a reader that passes it on without looking at it.
     #[inline]
     pub(crate) fn pass_filled(self) -> Option<Str<'t>> {
         self.pass().filter(|text| !text.is_empty())
@@ -194,7 +194,7 @@ impl<'t> TapeNode<'t> {
         self.pass_filled().is_some()
     }
 
-    /// Whether both strings are the same, for one who passes on one of them.
+    /// Whether both strings are the same, for a reader that passes on one of them.
     pub(crate) fn is_same(self, other: Self) -> bool {
         if self.at == other.at {
             return true;
@@ -202,7 +202,7 @@ impl<'t> TapeNode<'t> {
         let is_same = self.pass().is_some() && self.pass() == other.pass();
         if is_same {
             let (first, later) = if self.at < other.at { (self, other) } else { (other, self) };
-            // Who has looked at either has looked at both, and a third that is the same is so by the first.
+            // A reader that looked at either has looked at both, and a third that is the same is so by the first.
             match (first.note().sight.get(), later.note().sight.get(), u16::try_from(first.at)) {
                 (InspectionMark::UNSEEN, InspectionMark::UNSEEN, Ok(at)) if at < InspectionMark::PASSED => {
                     later.note().sight.set(at)
@@ -220,8 +220,8 @@ impl<'t> TapeNode<'t> {
         is_same
     }
 
-    /// Has `read` look at it as at a text of its own: who passes its text on, with what `read` made of it, has not looked
-    /// at it. What was looked at before stays so.
+    /// Calls `read` with it as with a text of its own: a reader that passes its text on, with the result of `read`, has
+    /// not looked at it. Parts that were looked at before stay so.
     pub(crate) fn read_apart<T>(self, read: impl FnOnce(Self) -> T) -> T {
         let notes = &self.notes[self.at as usize..self.note().next as usize];
         let is_unseen = notes.iter().all(|note| note.sight.get() == InspectionMark::UNSEEN);
@@ -232,7 +232,7 @@ impl<'t> TapeNode<'t> {
         result
     }
 
-    /// Notes that the reader knows what it says, and so what the one says that is the same.
+    /// Notes that the reader knows the value, and with it the value of the one that is the same.
     #[inline]
     fn look(self) {
         let sight = &self.note().sight;
@@ -243,14 +243,15 @@ impl<'t> TapeNode<'t> {
         sight.set(InspectionMark::SEEN);
     }
 
-    /// The strings and numbers inside this outermost value that are no keys, with what its reader knows of each.
+    /// The strings and numbers inside this outermost value that are no keys, with the part of each that its reader
+    /// knows.
     pub(crate) fn leaves(self) -> impl Iterator<Item = TapeLeaf> {
         let bytes = self.text.as_bytes();
         let mut seen_until = 0;
         (0..self.notes.len() as u32).zip(self.notes).filter_map(move |(at, note)| {
             let own = note.sight.get();
             if own == InspectionMark::SEEN {
-                // Who looks at a list or an object looks at all that is in it.
+                // A reader that looks at a list or an object looks at all that is in it.
                 seen_until = seen_until.max(note.next);
             }
             let (start, end) = (note.start as usize, note.end as usize);
@@ -265,8 +266,8 @@ impl<'t> TapeNode<'t> {
         })
     }
 
-    /// Where the contents begin of the string or number inside this outermost value in which, or right behind which, that
-    /// place of the text is, if it is no key and not empty.
+    /// The start of the contents of the string or number inside this outermost value that contains that position of the
+    /// text, or ends right before it, if it is no key and not empty.
     pub(crate) fn leaf_at(self, at: usize) -> Option<usize> {
         let after = self.notes.partition_point(|note| note.start as usize <= at);
         let note = after.checked_sub(1).and_then(|last| self.notes.get(last))?;
@@ -279,7 +280,7 @@ impl<'t> TapeNode<'t> {
         }
     }
 
-    /// The string or number inside this outermost value in which that range of the text stands, if it is no key.
+    /// The string or number inside this outermost value that contains that range of the text, if it is no key.
     pub(crate) fn leaf_around(self, from: usize, to: usize) -> Option<TapeLeaf> {
         let mut is_seen = false;
         let mut at = 0;
@@ -312,12 +313,12 @@ impl<'t> TapeNode<'t> {
         self.notes.iter().any(|other| other.seen() == Inspected::SameAs(note))
     }
 
-    /// Whether it is `true` or `false`, if it is either.
+    /// The boolean, if it is one.
     pub fn bool(self) -> Option<bool> {
         (self.kind() == JsonKind::Bool).then(|| self.raw() == "true")
     }
 
-    /// The number, if it is a whole one of a few digits, as most are; for one who passes it on.
+    /// The number, if it is an integer of a few digits, as most are; for a reader that passes it on.
     #[inline]
     fn pass_short(self) -> Option<u32> {
         let TapeEntry { kind: JsonKind::Number, start, end, .. } = *self.note() else { return None };
@@ -344,7 +345,7 @@ impl<'t> TapeNode<'t> {
         number
     }
 
-    /// The number as a count of something: a whole number that is not negative.
+    /// The number as a count: an integer that is not negative.
     #[inline]
     pub fn count(self) -> Option<u64> {
         self.short().map(u64::from).or_else(|| self.long_count())
@@ -357,7 +358,7 @@ impl<'t> TapeNode<'t> {
         self.pass_long_count()
     }
 
-    /// The same, for one who passes the number on and does not look at it.
+    /// The same, for a reader that passes the number on without looking at it.
     #[inline]
     pub(crate) fn pass_count(self) -> Option<u64> {
         self.pass_short().map(u64::from).or_else(|| self.pass_long_count())
@@ -374,8 +375,8 @@ impl<'t> TapeNode<'t> {
         })
     }
 
-    /// The number (or numeric string) as the name of a place: any number has one, equal numbers
-    /// have the same, and other values have none.
+    /// The number (or numeric string) as a number of a block key: any number has one, equal numbers have the same, and
+    /// other values have none.
     #[inline]
     pub fn index(self) -> Option<i64> {
         self.short().map(i64::from).or_else(|| self.long_index())
@@ -399,8 +400,8 @@ impl<'t> TapeNode<'t> {
         })
     }
 
-    /// The number as [`TapeNode::index`] gives it, for one who makes a place of it and does not look at it, and the number of
-    /// its note; none if somebody has looked at it, or if one has to.
+    /// The number as [`TapeNode::index`] gives it, for a reader that makes a block key of it without looking at it, and
+    /// the number of its note; none if the reader has looked at it, or has to.
     #[inline]
     pub(crate) fn pass_index(self) -> Option<(i64, NonZero<u16>)> {
         let sight = &self.note().sight;
@@ -447,14 +448,14 @@ impl<'t> TapeNode<'t> {
         })
     }
 
-    /// The value in memory, made in one pass over the notes. What a value should not hold is not lost: half
-    /// a surrogate pair becomes U+FFFD, and what is nested more deeply than [`Value::TOLD_DEPTH`] is a string
-    /// of its JSON text.
+    /// The value in memory, made in one pass over the notes. Parts that a value cannot hold are not lost: half a
+    /// surrogate pair becomes U+FFFD, and a value nested more deeply than [`Value::TOLD_DEPTH`] is a string of its JSON
+    /// text.
     pub fn to_value(self) -> Value {
         self.to_value_within(Value::TOLD_DEPTH)
     }
 
-    /// How many members or elements it has, each of which begins with so many notes: a key, and its value.
+    /// The number of its members or elements, each of which begins with that number of notes: a key, and its value.
     fn child_count(self, notes: u32) -> usize {
         let (mut at, end) = (self.at + 1, self.note().next);
         let mut count = 0;
@@ -465,7 +466,7 @@ impl<'t> TapeNode<'t> {
         count
     }
 
-    /// The value in memory; what is nested more deeply than `depth` is a string of its JSON text.
+    /// Twice a lane, and a few bytes. No position in the first lane is beyond it, so none needs a bounds check.
     pub(in crate::json) fn to_value_within(self, depth: usize) -> Value {
         let mut builder = ValueBuilder::default();
         // For every open container the note after it, and whether it has keys.
@@ -572,7 +573,7 @@ impl<'t> TapeNode<'t> {
 #[derive(Clone)]
 pub struct NodeMembers<'t> {
     text: &'t str,
-    /// All up to the end of the object: who stands inside it asks for none behind it.
+    /// All up to the end of the object: a reader inside it asks for none behind it.
     notes: &'t [TapeEntry],
     at: u32,
 }

@@ -2,7 +2,7 @@
 
 use super::{Object, Value};
 
-/// A value under construction: what is begun, is ended.
+/// A value under construction: each container that is begun must be ended.
 #[derive(Default)]
 pub(in crate::json) struct ValueBuilder {
     open: Vec<Value>,
@@ -20,17 +20,17 @@ impl ValueBuilder {
         self.open.push(Value::Object(Object::new()));
     }
 
-    /// A list of so many elements: it takes no more memory than they need.
+    /// Begins a list of that number of elements: it takes no more memory than they need.
     pub(in crate::json) fn begin_array_of(&mut self, count: usize) {
         self.open.push(Value::Array(Vec::with_capacity(count).into()));
     }
 
-    /// An object of so many members, likewise.
+    /// Begins an object of that number of members, likewise.
     pub(in crate::json) fn begin_object_of(&mut self, count: usize) {
         self.open.push(Value::Object(Object::with_capacity(count)));
     }
 
-    /// The key of the member that comes next.
+    /// Sets the key of the next member.
     pub(in crate::json) fn key(&mut self, key: String) {
         self.keys.push(key);
     }
@@ -45,7 +45,7 @@ impl ValueBuilder {
         }
     }
 
-    /// Ends what was begun last.
+    /// Ends the container that was begun last.
     pub(in crate::json) fn end(&mut self) {
         let ended = self.open.pop().expect("only what is begun ends");
         self.put(ended);

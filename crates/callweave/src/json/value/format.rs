@@ -1,8 +1,8 @@
 //! Values in serde's types and formats.
 //!
-//! The text of a number survives `serde_json` by the way of its raw values, in both directions. In types
-//! that buffer what they read (flattened, tagged and untagged ones) and in other formats there is no text;
-//! numbers are there what the format makes of them.
+//! The text of a number survives `serde_json` by way of its raw values, in both directions. In types that buffer their
+//! input (flattened, tagged and untagged ones) and in other formats there is no text; numbers are then converted by the
+//! format.
 
 use std::fmt;
 
@@ -12,7 +12,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::{Array, Number, Object, Value};
 
-/// As an integer or a float if one is written just like that; else as it is written, for `serde_json`.
+/// Serialized as an integer or a float if one is written just like that; else as it is written, for `serde_json`.
 impl Serialize for Number {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         // Minus zero is no integer to a program.
@@ -37,8 +37,8 @@ impl Serialize for Number {
     }
 }
 
-/// Gives a number to `serde_json` as it is written. Its `Value` takes none beyond the range of floats (`1e400`): that is a
-/// string there, and integers of more than 64 bits are rounded, as when `serde_json` reads them.
+/// Passes a number to `serde_json` as it is written. Its `Value` takes none beyond the range of floats (`1e400`): that
+/// is a string there, and integers of more than 64 bits are rounded, as when `serde_json` reads them.
 fn serialize_text<S: Serializer>(number: &str, serializer: S) -> Result<S::Ok, S::Error> {
     let mut raw = serializer.serialize_struct(RAW, 1)?;
     if let Err(error) = raw.serialize_field(RAW, number) {
@@ -47,7 +47,7 @@ fn serialize_text<S: Serializer>(number: &str, serializer: S) -> Result<S::Ok, S
     raw.end()
 }
 
-/// A value that stands inside so many containers.
+/// A value with the number of containers around it.
 struct NestedValue<'v>(&'v Value, usize);
 
 impl Serialize for NestedValue<'_> {
@@ -107,8 +107,8 @@ impl Serialize for Object {
     }
 }
 
-/// The name by which `serde_json` knows that the text of a value is asked for. A format that does not
-/// know it gives the value.
+/// The name by which `serde_json` recognises that the text of a value is asked for. A format that does not know it
+/// gives the value.
 const RAW: &str = "$serde_json::private::RawValue";
 
 impl<'de> Deserialize<'de> for Value {
@@ -304,7 +304,7 @@ mod tests {
         assert_eq!(flat.inner.value, value);
         let untagged: UntaggedForm = serde_json::from_str(text).expect("untagged");
         assert_eq!(untagged, UntaggedForm::A { value });
-        // What was written survives the way out, whatever is around it.
+        // The written form survives serialization, whatever is around it.
         let spelled: Value = "1.50".parse().expect("JSON");
         for text in [
             serde_json::to_string(&TaggedForm::A { value: spelled.clone() }),

@@ -22,7 +22,7 @@ pub(super) use self::walk::{ValueWalk, WalkStep};
 use super::{Tape, TapeNode};
 use crate::error::{Error, ErrorKind, Result};
 
-/// A JSON value in memory that keeps what was written.
+/// A JSON value in memory that keeps its written form.
 ///
 /// It looks and feels like `serde_json::Value`, with two differences that need no feature of that
 /// crate, since a feature would change the types of everybody else in the same build: members keep their
@@ -47,12 +47,12 @@ use crate::error::{Error, ErrorKind, Result};
 /// # Ok::<(), callweave::Error>(())
 /// ```
 ///
-/// - Equality is that of what was written: members in any order, numbers by their text. `1.0` is not `1`;
-///   compare [`Number::as_f64`] where the amount counts. (`serde_json` tells these two apart as well.)
+/// - Equality is that of the written form: members in any order, numbers by their text. `1.0` is not `1`; compare
+///   [`Number::as_f64`] where the amount counts. (`serde_json` distinguishes these two as well.)
 /// - Of two members with the same key the later one counts, in the place of the earlier.
-/// - Whoever walks a value recurses, so text that nests more than [`Value::MAX_DEPTH`] containers is
-///   refused. Where nothing can be refused (what a provider sent, [`Serialize`], the way to
-///   `serde_json::Value`), what is nested too deeply is a string of its JSON text.
+/// - Code that walks a value recurses, so text that nests more than [`Value::MAX_DEPTH`] containers is refused. Where
+///   nothing can be refused (a provider's value, [`Serialize`], the conversion to `serde_json::Value`), a value nested
+///   too deeply is a string of its JSON text.
 /// - A value that was put together by hand may be of any depth: copying, comparing, displaying and dropping
 ///   it takes no stack.
 #[derive(Default)]
@@ -76,7 +76,7 @@ pub enum Value {
 #[derive(Default)]
 pub struct Array(Vec<Value>);
 
-/// What finds a value inside another: a key or an index. Not to be named elsewhere.
+/// A key or an index, which finds a value inside another. Not to be named elsewhere.
 pub trait ValueIndex: private::SealedIndex {
     /// The value there.
     fn of(self, value: &Value) -> Option<&Value>;
@@ -122,9 +122,10 @@ impl ValueIndex for usize {
 }
 
 impl Value {
-    /// How many containers deep a text may nest: as many as `serde_json` reads by default.
+    /// The maximum depth of containers in a text: as many as `serde_json` reads by default.
     pub const MAX_DEPTH: usize = 127;
-    /// How many containers deep a value of a provider is told: what it is told in must be readable, too.
+    /// The maximum depth of containers in an emitted value of a provider: the text that contains it must be readable,
+    /// too.
     pub const TOLD_DEPTH: usize = 100;
 
     /// Whether a text nests too deeply for a value.
@@ -152,7 +153,7 @@ impl Value {
         Self::Object(members.into_iter().collect())
     }
 
-    /// The value that a JSON text stands for, whatever is in it: see [`TapeNode::to_value`](super::TapeNode::to_value).
+    /// The value of a JSON text, whatever is in it: see [`TapeNode::to_value`](super::TapeNode::to_value).
     pub(crate) fn of_text(text: &str) -> Self {
         Tape::new().parse(text).map_or_else(|_| text.into(), |node| node.to_value())
     }
@@ -182,7 +183,7 @@ impl Value {
         })
     }
 
-    /// What a value of another type is in JSON.
+    /// Converts a value of another type to JSON.
     ///
     /// ```
     /// # use callweave::json::Value;
@@ -251,7 +252,7 @@ impl Value {
         self.as_number()?.as_u64()
     }
 
-    /// The number, if it is one: the nearest that there is.
+    /// The number, if it is one: the nearest float.
     pub fn as_f64(&self) -> Option<f64> {
         self.as_number()?.as_f64()
     }
@@ -281,13 +282,13 @@ impl Value {
         if let Self::Object(members) = self { Some(members) } else { None }
     }
 
-    /// The value; null stays in its place.
+    /// Takes the value out; null stays in its place.
     pub fn take(&mut self) -> Self {
         std::mem::take(self)
     }
 }
 
-/// A value as one that may be walked by recursion: what is nested too deeply becomes a string of its JSON text.
+/// A value that may be walked by recursion: a value nested too deeply becomes a string of its JSON text.
 pub(crate) fn bounded(whole: &Value) -> Cow<'_, Value> {
     let mut open = vec![(whole, 0)];
     while let Some((value, depth)) = open.pop() {
@@ -325,7 +326,7 @@ impl FromStr for Value {
     }
 }
 
-/// As a [`Value`] that must be an object.
+/// Reads a [`Value`] that must be an object.
 impl FromStr for Object {
     type Err = Error;
 
@@ -477,7 +478,7 @@ impl From<Number> for Value {
     }
 }
 
-/// What is no number is null.
+/// NaN and the infinities become null.
 impl From<f64> for Value {
     fn from(number: f64) -> Self {
         Number::from_f64(number).into()
@@ -499,7 +500,7 @@ impl From<Object> for Value {
 impl<V: Into<Self>> From<Vec<V>> for Value {
     fn from(elements: Vec<V>) -> Self {
         let mut elements: Array = elements.into_iter().collect();
-        // They may stand in the memory of what they were made of, which is larger.
+        // They may be in the memory of the collection they were made of, which is larger.
         elements.shrink_to_fit();
         Self::Array(elements)
     }
@@ -511,7 +512,7 @@ impl From<&[Self]> for Value {
     }
 }
 
-/// What is missing is null.
+/// `None` becomes null.
 impl<V: Into<Self>> From<Option<V>> for Value {
     fn from(value: Option<V>) -> Self {
         value.map_or(Self::Null, Into::into)

@@ -21,14 +21,14 @@ use crate::json::tape;
 #[derive(Clone)]
 pub struct Number(NumberText);
 
-/// Nearly all numbers are short, and a value may hold many: these need no memory of their own.
+/// Nearly all numbers are short, and a value may hold many: short ones need no memory of their own.
 #[derive(Clone)]
 enum NumberText {
     Short { length: u8, bytes: [u8; SHORT] },
     Long(Box<str>),
 }
 
-/// As many bytes as make a number no larger than a string.
+/// The number of bytes that makes a number no larger than a string.
 const SHORT: usize = 22;
 
 impl Number {
@@ -44,7 +44,7 @@ impl Number {
         }
     }
 
-    /// The number, unless it is infinite or none at all. A whole one ends in `.0`.
+    /// The number, unless it is infinite or NaN. An integer ends in `.0`.
     pub fn from_f64(number: f64) -> Option<Self> {
         serde_json::Number::from_f64(number).map(|number| Self::trusted(&number.to_string()))
     }
@@ -69,12 +69,12 @@ impl Number {
         self.as_str().parse().ok()
     }
 
-    /// The nearest number that there is; none if it is beyond all of them.
+    /// The nearest float; none if the number is beyond the range.
     pub fn as_f64(&self) -> Option<f64> {
         self.as_str().parse().ok().filter(|number: &f64| number.is_finite())
     }
 
-    /// The nearest number that there is, if this one is written just as a program would write that.
+    /// The nearest float, if this number is written just as a program would write that.
     pub(super) fn as_plain_f64(&self) -> Option<f64> {
         let number = self.as_f64()?;
         let mut rest = MatchingRest(self.as_str());
@@ -83,7 +83,7 @@ impl Number {
     }
 }
 
-/// Takes what is written from the start of a text, as long as it is the same.
+/// Consumes written text from the start of a text, as long as both are the same.
 struct MatchingRest<'t>(&'t str);
 
 impl Write for MatchingRest<'_> {

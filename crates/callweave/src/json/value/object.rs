@@ -1,4 +1,4 @@
-//! Named in their order.
+//! Members in their order.
 
 use std::ops::Index;
 
@@ -27,14 +27,14 @@ impl Object {
         Self::default()
     }
 
-    /// An object without members that has memory for so many.
+    /// An object without members, with memory for that number of them.
     pub(in crate::json) fn with_capacity(count: usize) -> Self {
         let mut object = Self::new();
         object.members.reserve_exact(count);
         object
     }
 
-    /// How many members it has.
+    /// The number of members.
     pub fn len(&self) -> usize {
         self.members.all().len()
     }
@@ -59,10 +59,10 @@ impl Object {
         self.members.get(key).is_some()
     }
 
-    /// Puts a member: in the place of the one that has the key, which is given back, or else last.
+    /// Puts a member: in the place of the one that has the key, whose value is returned, or else last.
     pub fn insert(&mut self, key: impl Into<String>, value: impl Into<Value>) -> Option<Value> {
         if self.members.is_empty() {
-            // One is seldom all, and most have two.
+            // Objects seldom have only one member, and most have two.
             self.members.reserve_pair();
         }
         self.members.insert(key.into(), value.into())
@@ -75,12 +75,12 @@ impl Object {
         self.members.at_mut(at)
     }
 
-    /// Takes the member of that key out; the others keep their order.
+    /// Removes the member of that key; the others keep their order.
     pub fn remove(&mut self, key: &str) -> Option<Value> {
         self.members.remove(key)
     }
 
-    /// Keeps only the members that `keep` says.
+    /// Keeps only the members for which `keep` is true.
     pub fn retain(&mut self, mut keep: impl FnMut(&str, &mut Value) -> bool) {
         self.members.retain(|key, value| keep(key, value));
     }

@@ -1,10 +1,10 @@
-//! From and to the values of `serde_json`, at the doors.
+//! Conversions from and to the values of `serde_json`, for the public interface.
 
 use std::borrow::Cow;
 
 use super::{Array, Number, Object, Value, ValueBuilder};
 
-/// A JSON value that a door takes: a [`Value`], which keeps what was written, or that of `serde_json`.
+/// A JSON value as the public interface takes it: a [`Value`], which keeps its written form, or that of `serde_json`.
 pub trait AsValue {
     /// The value.
     fn as_value(&self) -> Cow<'_, Value>;
@@ -87,8 +87,8 @@ impl From<serde_json::Map<String, serde_json::Value>> for Object {
     }
 }
 
-/// As far as `serde_json` can hold the value: numbers are the nearest, one beyond all of them is its text,
-/// and so is what is nested more deeply than [`Value::MAX_DEPTH`].
+/// As far as `serde_json` can hold the value: numbers are the nearest, a number beyond the range is its text, and a
+/// value nested more deeply than [`Value::MAX_DEPTH`] is its JSON text.
 impl From<&Value> for serde_json::Value {
     fn from(value: &Value) -> Self {
         value.to_serde_json(&|number| number.as_str().into())
@@ -101,7 +101,7 @@ impl From<Value> for serde_json::Value {
     }
 }
 
-/// As `serde_json::Value::from(&Value)` has it.
+/// Converts as `serde_json::Value::from(&Value)` does.
 impl From<&Object> for serde_json::Map<String, serde_json::Value> {
     fn from(members: &Object) -> Self {
         members.iter().map(|(key, value)| (key.to_owned(), value.into())).collect()
@@ -115,7 +115,7 @@ impl From<Object> for serde_json::Map<String, serde_json::Value> {
 }
 
 impl Value {
-    /// The value as `serde_json` has it; a number that is beyond all of its numbers is what `beyond` says.
+    /// The value for `serde_json`; `beyond` gives the value of a number that is beyond the range of its numbers.
     pub(in crate::json) fn to_serde_json(
         &self,
         beyond: &dyn Fn(&Number) -> serde_json::Value,

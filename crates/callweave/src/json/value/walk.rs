@@ -1,4 +1,4 @@
-//! What goes through a whole value, without recursion: a hostile answer nests a hundred thousand lists.
+//! Walks through a whole value without recursion: a hostile response nests a hundred thousand lists.
 
 use std::fmt::{self, Write};
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher, Hash, Hasher};
@@ -17,7 +17,7 @@ pub(in crate::json) struct ValueWalk<'v> {
 enum OpenWalk<'v> {
     Array(slice::Iter<'v, Value>),
     Object(slice::Iter<'v, (String, Value)>),
-    /// A member whose key was told.
+    /// A member whose key was visited.
     Member(&'v Value),
 }
 
@@ -130,7 +130,7 @@ impl Clone for Object {
     }
 }
 
-/// What the last step means for the next.
+/// The effect of the last step on the next.
 #[derive(Clone, Copy, PartialEq)]
 enum StepEffect {
     Nothing,
@@ -196,7 +196,7 @@ impl Value {
         let _ = write(ValueWalk::through(self), false, out);
     }
 
-    /// The same for a value that nobody needs any more: what is written is freed, so that a long value and its text are
+    /// The same for a value that is not needed any more: written parts are freed, so that a long value and its text are
     /// never in memory together.
     pub fn write_last_into(self, out: &mut String) {
         let mut open: Vec<UnwrittenRest> = Vec::new();
@@ -240,7 +240,7 @@ impl Value {
     }
 }
 
-/// What is still to be written of a value.
+/// The part of a value that is still to be written.
 enum UnwrittenRest {
     Array(vec::IntoIter<Value>),
     Object(vec::IntoIter<(String, Value)>),
@@ -326,7 +326,7 @@ impl Eq for Value {}
 impl Eq for Array {}
 impl Eq for Object {}
 
-/// Equal values have members in any order, so what is hashed is the sum over all leaves and keys.
+/// Equal values have members in any order, so the hash is the sum over all leaves and keys.
 impl Hash for Value {
     fn hash<H: Hasher>(&self, state: &mut H) {
         let hasher = BuildHasherDefault::<DefaultHasher>::default();

@@ -1,8 +1,8 @@
-//! Checking a value by the whole of JSON Schema, step by step.
+//! Validation of a value by all of JSON Schema, step by step.
 //!
 //! A value is walked together with the schemas that describe it. Each schema that is looked at, each comparison and
-//! each stretch of text is taken from a [`StepBudget`], so that no schema makes more work than it holds, and recursion has
-//! a limit of its own. Problems are told only where a value is not valid, and only the first of them.
+//! each piece of text is taken from a [`StepBudget`], so that no schema makes more work than it holds, and recursion
+//! has a limit of its own. Problems are reported only where a value is not valid, and only the first of them.
 
 mod number;
 mod pattern;
@@ -20,12 +20,12 @@ use super::{EXCERPT, SchemaProblem, TypeSet, excerpt};
 use crate::json::{Object, Value};
 use words::{CheckNodeId, CompiledSchema, CountKeyword, Keyword, MemberKeywords, NOWHERE, NumberBound};
 
-/// How many schemas may be looked at, one because of the other: what is deeper is not checked.
+/// The maximum number of schemas looked at, one because of the other: anything deeper is not checked.
 const MAX_DEPTH: usize = 512;
-/// How many problems are told.
+/// The maximum number of problems reported.
 const MAX_PROBLEMS: usize = 64;
 
-/// Why there is no verdict.
+/// The reason why there is no verdict.
 #[derive(Clone, Debug)]
 pub(super) enum CheckStop {
     /// It would take too much work.
@@ -45,12 +45,12 @@ impl From<BudgetSpent> for CheckStop {
 pub(super) struct SchemaCheck(CompiledSchema);
 
 impl SchemaCheck {
-    /// Reads a schema in the words of the standard.
+    /// Reads a schema in the keywords of the standard.
     pub(super) fn new(schema: &Value) -> Result<Self, CheckStop> {
         CompiledSchema::new(schema).map(Self)
     }
 
-    /// What is wrong with a value that is no deeper than [`Value::MAX_DEPTH`].
+    /// Returns the problems of a value that is no deeper than [`Value::MAX_DEPTH`].
     pub(super) fn problems(
         &self,
         value: &Value,
@@ -65,7 +65,7 @@ impl SchemaCheck {
             depth: 0,
             problems: Vec::new(),
         };
-        // Most are valid, and to know that takes less than to tell problems.
+        // Most values are valid, and to know that takes less work than to report problems.
         if !walk.is_valid(CompiledSchema::ROOT, value)? {
             walk.visit(CompiledSchema::ROOT, value, ProblemReporting::Problems)?;
         }
@@ -73,7 +73,7 @@ impl SchemaCheck {
     }
 }
 
-/// Whether problems are told where they are found, or the first one ends it.
+/// Whether problems are reported where they are found, or the first one ends the check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ProblemReporting {
     Nothing,
@@ -83,7 +83,7 @@ enum ProblemReporting {
 struct CheckWalk<'c> {
     compiled: &'c CompiledSchema,
     budget: &'c mut StepBudget,
-    /// Where the value is; kept only while problems are told.
+    /// The path of the value; kept only while problems are reported.
     path: Vec<ValuePathSegment>,
     /// The schemas that are being looked at for the same value.
     trail: Vec<CheckNodeId>,
@@ -116,7 +116,7 @@ impl<'c> CheckWalk<'c> {
         })
     }
 
-    /// Works inside a schema. One that says of a value what it says of that value itself says nothing.
+    /// Works inside a schema. A schema that leads back to itself for the same value is invalid.
     fn inside<T>(
         &mut self,
         id: CheckNodeId,
@@ -235,7 +235,7 @@ impl<'c> CheckWalk<'c> {
         }
     }
 
-    /// Tells a problem, if there is one, and says whether there is none.
+    /// Reports a problem, if there is one, and returns whether there is none.
     fn tell(&mut self, problem: Option<Cow<'static, str>>, telling: ProblemReporting) -> bool {
         let Some(detail) = problem else { return true };
         if telling == ProblemReporting::Problems && self.problems.len() < MAX_PROBLEMS {
@@ -247,7 +247,7 @@ impl<'c> CheckWalk<'c> {
         false
     }
 
-    /// What is wrong with a value itself by one word; in which words, only if they are told.
+    /// Returns the problem of a value itself by one keyword; its description only if problems are reported.
     fn problem(
         &mut self,
         word: &Keyword,
@@ -401,7 +401,7 @@ impl<'c> CheckWalk<'c> {
         Ok(Some(found as u64))
     }
 
-    /// The first of the names that an object has not.
+    /// The first of the names that is missing in an object.
     fn missing(
         &mut self,
         names: &[String],
@@ -483,15 +483,15 @@ impl<'c> CheckWalk<'c> {
         Ok(verdict)
     }
 
-    /// Which elements are valid by a schema.
+    /// The elements that are valid by a schema.
     fn count_valid(&mut self, schema: CheckNodeId, elements: &[Value]) -> Result<Vec<bool>, CheckStop> {
         self.budget.spend_on(elements.len())?;
         let index = || ValuePathSegment::Index(0);
         elements.iter().map(|element| self.part(schema, index, element, ProblemReporting::Nothing)).collect()
     }
 
-    /// Where a reference leads that depends on the documents through which it was reached: to the outermost that has
-    /// the name, if the nearest has.
+    /// The target of a reference that depends on the documents through which it was reached: the outermost that has the
+    /// name, if the nearest has.
     fn dynamic(&mut self, nearest: CheckNodeId, name: &str) -> Result<CheckNodeId, CheckStop> {
         let home = self.compiled.node(nearest).resource;
         if self.compiled.dynamic(home, name) != Some(nearest) {
@@ -501,7 +501,7 @@ impl<'c> CheckWalk<'c> {
         Ok(self.scope.iter().find_map(|&resource| self.compiled.dynamic(resource, name)).unwrap_or(nearest))
     }
 
-    /// `unevaluatedProperties` and `unevaluatedItems`: what no other word of the schema has looked at.
+    /// `unevaluatedProperties` and `unevaluatedItems`: the parts that no other keyword of the schema has looked at.
     fn unseen(
         &mut self,
         id: CheckNodeId,
@@ -622,7 +622,7 @@ impl<'c> CheckWalk<'c> {
         if self.is_valid(id, value)? { self.see(id, value, seen) } else { Ok(()) }
     }
 
-    /// Whether two values are the same to JSON Schema, for which `1` and `1.0` are.
+    /// Whether two values are equal in JSON Schema, where `1` and `1.0` are.
     fn is_same(&mut self, one: &Value, other: &Value) -> CheckResult {
         self.budget.spend(1)?;
         match (one, other) {
@@ -662,12 +662,12 @@ impl<'c> CheckWalk<'c> {
         }
     }
 
-    /// Whether two elements are the same.
+    /// Whether two elements are equal.
     fn has_twins(&mut self, elements: &[Value]) -> CheckResult {
         let hasher = RandomState::new();
         let mut known: HashMap<u64, Vec<&Value>> = HashMap::new();
         for element in elements {
-            // What is known takes memory.
+            // The set of known elements takes memory.
             self.budget.spend(4)?;
             let hash = self.hash(&hasher, element)?;
             let alike = known.entry(hash).or_default();
@@ -681,7 +681,7 @@ impl<'c> CheckWalk<'c> {
         Ok(false)
     }
 
-    /// The same for values that are the same, whatever the order of their members.
+    /// A hash that is the same for equal values, whatever the order of their members.
     fn hash(&mut self, hasher: &RandomState, value: &Value) -> Result<u64, CheckStop> {
         self.budget.spend(1)?;
         Ok(match value {
@@ -723,7 +723,7 @@ fn shown(value: &Value) -> String {
     }
 }
 
-/// Names as they are told, with the end of the sentence.
+/// Names as a problem lists them, with the end of the sentence.
 fn quoted(names: &[&str]) -> String {
     const MAX: usize = 8;
     let mut told: Vec<String> = names.iter().take(MAX).map(|name| format!("'{}'", excerpt(name))).collect();
@@ -733,7 +733,7 @@ fn quoted(names: &[&str]) -> String {
     format!("{} {} unexpected)", told.join(", "), if names.len() == 1 { "was" } else { "were" })
 }
 
-/// Choices as they are told: the first few of them.
+/// Choices as a problem lists them: the first few of them.
 fn listed(choices: &[Value]) -> String {
     let all: Vec<String> = choices.iter().take(3).map(shown).collect();
     match (all.as_slice(), choices.len()) {

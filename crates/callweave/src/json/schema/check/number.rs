@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 
 use crate::json::Number;
 
-/// Which of two numbers is more. Integers are compared digit by digit, all others by the nearest float.
+/// Compares two numbers. Integers are compared digit by digit, all others by the nearest float.
 pub(super) fn compare(one: &Number, other: &Number) -> Ordering {
     let (one, other) = (one.as_str(), other.as_str());
     match (digits(one), digits(other)) {
@@ -13,7 +13,7 @@ pub(super) fn compare(one: &Number, other: &Number) -> Ordering {
     }
 }
 
-/// Whether a number is a whole multiple of another.
+/// Whether a number is an integer multiple of another.
 pub(super) fn is_multiple(number: &Number, of: &Number) -> bool {
     let exact = || {
         let (one, other) = (decimal(number.as_str())?, decimal(of.as_str())?);
@@ -35,7 +35,7 @@ pub(super) fn float(number: &str) -> f64 {
     number.parse::<f64>().unwrap_or(f64::NAN) + 0.0
 }
 
-/// Whether an integer is negative, and its digits; none for what is not written as an integer.
+/// Whether an integer is negative, and its digits; none for a number that is not written as an integer.
 fn digits(number: &str) -> Option<(bool, &str)> {
     let (is_negative, digits) = match number.strip_prefix('-') {
         Some(digits) => (digits != "0", digits),

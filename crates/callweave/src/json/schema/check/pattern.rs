@@ -1,5 +1,5 @@
-//! Patterns and formats: what only the validator's library knows. It gets one word and one text at a time, so that
-//! what it costs can be told beforehand.
+//! Patterns and formats, which only the validator's library knows. It gets one keyword and one text at a time, so that
+//! the cost is known beforehand.
 
 use std::sync::OnceLock;
 
@@ -10,15 +10,15 @@ use serde_json::{Map, Value, json};
 use super::CheckStop;
 use crate::json::schema::StepBudget;
 
-/// A pattern that weighs more is not compiled.
+/// The maximum weight of a pattern: a heavier one is not compiled.
 const MAX_WEIGHT: u64 = 50_000;
-/// How many bytes a compiled pattern may take.
+/// The maximum number of bytes of a compiled pattern.
 const MAX_SIZE: usize = 4 << 20;
-/// How often a pattern that looks around may go back in a text.
+/// The maximum number of backtracks in a text for a pattern with lookaround.
 const MAX_BACKTRACKS: usize = 2_000;
-/// What that takes for a short text, in steps.
+/// The steps that backtracking takes for a short text.
 const BACKTRACKING: u64 = 500;
-/// How many states of a pattern are looked at for a text in one step.
+/// The number of a pattern's states that are looked at for a text in one step.
 const STATES_PER_STEP: u64 = 64;
 
 /// A regular expression, compiled when it is first needed.
@@ -33,7 +33,7 @@ pub(super) struct LazyPattern {
 enum PatternState {
     /// Takes time by its weight and the length of the text.
     Linear(Validator),
-    /// Looks around or back, and gives up when it has gone back too often.
+    /// Has lookaround or back references, and gives up when it has backtracked too often.
     Backtracking(Validator),
 }
 
@@ -91,9 +91,9 @@ impl LazyPattern {
     }
 }
 
-/// How many states a pattern has at least, with repetitions written out.
+/// The minimum number of states of a pattern, with repetitions written out.
 fn weight(pattern: &str) -> u64 {
-    /// What a class of Unicode's weighs: it has hundreds of ranges.
+    /// The weight of a Unicode class: it has hundreds of ranges.
     const CLASS: u64 = 100;
     let mut open = vec![0u64];
     let mut last = 0;
@@ -149,7 +149,7 @@ fn weight(pattern: &str) -> u64 {
     open.into_iter().fold(1, u64::saturating_add)
 }
 
-/// Words about the form of a text that drafts before 2019-09 demand: `format`, and how it encodes what it holds.
+/// Keywords about the form of a text that drafts before 2019-09 require: `format`, and the encoding of its content.
 #[derive(Debug)]
 pub(super) struct StringFormat {
     schema: Value,
@@ -165,7 +165,7 @@ impl StringFormat {
         Self { schema: Value::Object(words), draft, is_pattern, made: OnceLock::new() }
     }
 
-    /// What is wrong with a text.
+    /// Returns the problem of a text, if there is one.
     pub(super) fn problem(&self, text: &str, budget: &mut StepBudget) -> Result<Option<String>, CheckStop> {
         budget.spend_on(text.len())?;
         if self.is_pattern && weight(text) > MAX_WEIGHT {

@@ -1,6 +1,6 @@
 //! Addresses of schemas.
 
-/// Where `reference` leads from `base`, both without fragments.
+/// The address to which `reference` leads from `base`, both without fragments.
 pub(super) fn resolve(base: &str, reference: &str) -> String {
     let scheme = |text: &str| {
         let end = text.find(':')?;
@@ -17,7 +17,7 @@ pub(super) fn resolve(base: &str, reference: &str) -> String {
     if reference.starts_with("//") {
         return format!("{}{reference}", &base[..start]);
     }
-    // Where the path begins: behind the host, if there is one.
+    // The path begins behind the host, if there is one.
     let path = match base[start..].strip_prefix("//") {
         Some(rest) => base.len() - rest.len() + rest.find('/').unwrap_or(rest.len()),
         None => start,

@@ -1,4 +1,4 @@
-//! The schema as a list of nodes, each with its words in the order in which they are checked, cheap ones first.
+//! The schema as a list of nodes, each with its keywords in the order in which they are checked, cheap ones first.
 //!
 //! References are followed to numbers of nodes, so that checking looks nothing up. All of it is one pass over the
 //! schema: nothing here recurses, and each sub-schema is read once, however many references lead to it.
@@ -14,10 +14,10 @@ use crate::json::{Number, Object, Value};
 
 pub(super) type CheckNodeId = usize;
 
-/// Where a reference leads that has not been followed yet, or leads nowhere.
+/// The target of a reference that has not been followed yet, or leads nowhere.
 pub(super) const NOWHERE: CheckNodeId = usize::MAX;
 
-/// How long the address of a schema may be: each reference is read from it.
+/// The maximum length of the address of a schema: each reference is resolved against it.
 const MAX_ADDRESS: usize = 2048;
 
 /// A schema that can be checked.
@@ -32,18 +32,18 @@ pub(super) struct CompiledSchema {
 #[derive(Debug)]
 pub(super) struct CheckNode {
     pub(super) words: Vec<Keyword>,
-    /// The schema document it belongs to: those with an `$id` are documents of their own.
+    /// The schema document it belongs to: schemas with an `$id` are documents of their own.
     pub(super) resource: usize,
 }
 
-/// What a schema says, a word at a time.
+/// One keyword of a schema, as it is checked.
 #[derive(Debug)]
 pub(super) enum Keyword {
     /// `false`: nothing is valid.
     Never,
     Type {
         types: TypeSet,
-        /// Whether only what is written without a fraction is an integer.
+        /// Whether only a number written without a fraction is an integer.
         is_strict: bool,
         names: String,
     },
@@ -67,7 +67,7 @@ pub(super) enum Keyword {
         schema: CheckNodeId,
         least: u64,
         most: Option<u64>,
-        /// Whether what it finds counts as looked at.
+        /// Whether the elements it finds count as looked at.
         is_looking: bool,
     },
     DependentSchemas(Vec<(String, CheckNodeId)>),
@@ -83,7 +83,7 @@ pub(super) enum Keyword {
     UnseenMembers(CheckNodeId),
     UnseenElements(CheckNodeId),
     Reference(CheckNodeId),
-    /// A reference that the documents through which it was reached may lead elsewhere.
+    /// A reference whose target may depend on the documents through which it was reached.
     Dynamic {
         nearest: CheckNodeId,
         name: String,
@@ -98,7 +98,7 @@ pub(super) enum NumberBound {
     BelowMaximum,
 }
 
-/// What is counted, and whether it may be less or more.
+/// The number that a keyword limits, and whether it is a minimum or a maximum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CountKeyword {
     MinLength,
@@ -120,7 +120,7 @@ pub(super) struct MemberKeywords {
 impl CompiledSchema {
     pub(super) const ROOT: CheckNodeId = 0;
 
-    /// Reads a schema in the words of the standard; fails with what is wrong with it.
+    /// Reads a schema in the keywords of the standard; fails with the problem if it is invalid.
     pub(super) fn new(root: &Value) -> Result<Self, CheckStop> {
         let draft = match root.get("$schema").and_then(Value::as_str) {
             Some(written) => Draft::default().detect(&serde_json::json!({"$schema": written})),
@@ -145,7 +145,7 @@ impl CompiledSchema {
         &self.nodes[id]
     }
 
-    /// What a name means in a document.
+    /// The schema that a dynamic name refers to in a document.
     pub(super) fn dynamic(&self, resource: usize, name: &str) -> Option<CheckNodeId> {
         // Few schemas have any.
         if self.dynamic.is_empty() { None } else { self.dynamic.get(&(resource, name.to_owned())).copied() }
@@ -169,7 +169,7 @@ struct CheckBuilder<'v> {
     /// Schemas by the address that `$id` or `$anchor` gives them.
     names: HashMap<String, CheckNodeId>,
     dynamic: HashMap<(usize, String), CheckNodeId>,
-    /// References that are still to be followed: whose, the how manieth word, and where to.
+    /// References that are still to be followed: the schema, the number of its keyword, and the target.
     pending: Vec<(CheckNodeId, usize, String)>,
 }
 
@@ -197,10 +197,10 @@ impl<'v> CheckBuilder<'v> {
                 let node = self.node(schema, resource)?;
                 self.nodes.push(node);
             }
-            // What references lead to may not have been read yet.
+            // The targets of references may not have been read yet.
             let Some((id, at, reference)) = self.pending.pop() else { return Ok(()) };
             let resource = self.nodes[id].resource;
-            // One that leads nowhere does no harm where nobody follows it.
+            // A reference that leads nowhere does no harm where nobody follows it.
             let target = self.resolve(&reference, resource).unwrap_or(NOWHERE);
             match &mut self.nodes[id].words[at] {
                 Keyword::Reference(id) | Keyword::Dynamic { nearest: id, .. } => *id = target,
@@ -245,7 +245,7 @@ impl<'v> CheckBuilder<'v> {
             Some(_) => return wrong("$ref"),
             None => None,
         };
-        // Before 2019-09, what stands beside a reference says nothing.
+        // Before 2019-09, keywords beside a reference have no effect.
         if let Some(reference) = reference.filter(|_| self.is_before(Draft::Draft201909)) {
             self.pending.push((own, 0, reference.to_owned()));
             return Ok(CheckNode { words: vec![Keyword::Reference(NOWHERE)], resource });
@@ -287,7 +287,7 @@ impl<'v> CheckBuilder<'v> {
         found.push(Keyword::Dynamic { nearest: NOWHERE, name });
     }
 
-    /// Notes the names that a schema has, and says which document it is in.
+    /// Notes the names of a schema, and returns the document that it is in.
     fn identify(
         &mut self,
         own: CheckNodeId,
@@ -330,7 +330,7 @@ impl<'v> CheckBuilder<'v> {
         Ok(resource)
     }
 
-    /// What is said about a value itself.
+    /// Reads the keywords about a value itself.
     fn assertions(&self, words: &'v Object, found: &mut Vec<Keyword>) -> KeywordResult<()> {
         if let Some(written) = words.get("type") {
             let names: Vec<&str> = match written {
@@ -425,7 +425,7 @@ impl<'v> CheckBuilder<'v> {
         Ok(())
     }
 
-    /// What is said about the parts of a value.
+    /// Reads the keywords about the parts of a value.
     fn shape(&mut self, words: &'v Object, resource: usize, found: &mut Vec<Keyword>) -> KeywordResult<()> {
         let named = self.named(words, "properties", resource)?;
         let patterns = self.named(words, "patternProperties", resource)?;
@@ -441,7 +441,7 @@ impl<'v> CheckBuilder<'v> {
             found.extend(words.get("propertyNames").map(|schema| Keyword::Names(self.id(schema, resource))));
         }
         let (first, rest) = match words.get("items") {
-            // The older drafts' tuples.
+            // The tuples of older drafts.
             Some(Value::Array(_)) if self.is_before(Draft::Draft202012) => {
                 (self.list(words, "items", resource)?, words.get("additionalItems"))
             }
@@ -462,7 +462,7 @@ impl<'v> CheckBuilder<'v> {
         Ok(())
     }
 
-    /// What other schemas say about the same value.
+    /// Reads the keywords that apply other schemas to the same value.
     fn alternatives(
         &mut self,
         words: &'v Object,
@@ -504,7 +504,7 @@ impl<'v> CheckBuilder<'v> {
             let condition = self.id(condition, resource);
             let then = words.get("then").map(|schema| self.id(schema, resource));
             let otherwise = words.get("else").map(|schema| self.id(schema, resource));
-            // Alone it decides nothing, but says what it has looked at.
+            // Alone it decides nothing, but marks the parts that it has looked at.
             found.push(Keyword::If { condition, then, otherwise });
         }
         Ok(())
@@ -545,14 +545,14 @@ fn number_of(words: &Object, word: &str) -> KeywordResult<Option<Number>> {
     }
 }
 
-/// A count: a whole number, which may be written as `2.0`.
+/// A count: an integer, which may be written as `2.0`.
 fn count_of(words: &Object, word: &str) -> KeywordResult<Option<u64>> {
     let Some(number) = number_of(words, word)? else { return Ok(None) };
     let float = super::number::float(number.as_str());
     if float < 0.0 || float.fract() != 0.0 {
         return wrong(word);
     }
-    // Beyond all counts the last one is as good.
+    // Beyond all counts the maximum is as good.
     Ok(Some(number.as_u64().unwrap_or(float as u64)))
 }
 

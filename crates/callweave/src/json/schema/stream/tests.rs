@@ -1,4 +1,4 @@
-//! What flows is what would have been held.
+//! Streamed coercion gives the same result as coercion of the held text.
 
 #[path = "../../../../tests/support/dice.rs"]
 #[expect(dead_code, reason = "damaged text is no value")]
@@ -8,7 +8,7 @@ use dice::Dice;
 
 use super::*;
 
-/// What flows comes to what holding all of it comes to: value, changes and problems.
+/// Streaming and holding the text give the same value, changes and problems.
 #[test]
 fn flowing_is_holding() {
     let mut dice = Dice::new(7);

@@ -1,7 +1,7 @@
-//! Objects that several alternatives take, while it is not known which one they are.
+//! Objects that several alternatives take, while their alternative is not known.
 //!
-//! Members that all alternatives treat alike flow. From the first that they do not, the text of the object waits; whenever
-//! a key or a value leaves fewer alternatives, and at the end of the object, it is gone through once more.
+//! Members that all alternatives treat alike are streamed. From the first other member on, the text of the object
+//! waits; whenever a key or a value leaves fewer alternatives, and at the end of the object, that text is read again.
 
 use std::borrow::Cow;
 use std::mem::take;
@@ -18,15 +18,15 @@ use crate::json::schema::scalar::SearchReach;
 use crate::json::schema::{MissingMembers, TypeSet};
 use crate::json::{JsonLiteral, JsonScanner, Value};
 
-/// A place in the object that waits, each by its byte.
+/// Positions in the object that waits, each by its byte.
 #[derive(Clone, Debug, Default)]
 pub(super) struct UndecidedObject {
-    /// From here on nothing was given on.
+    /// The start of the text that was not passed on.
     pub(super) from: usize,
-    /// Where its last key began, and what that is.
+    /// The start of its last key, and the key.
     pub(super) key_from: usize,
     key: String,
-    /// Where its last string, number or literal began.
+    /// The start of its last string, number or literal.
     value_from: usize,
 }
 
@@ -50,7 +50,7 @@ impl CoercerState {
 }
 
 impl CoercerWalk<'_> {
-    /// What is done with a member because of its key, and by which schemas else.
+    /// Decides on a member by its key, or leaves the decision to the schemas found for it.
     pub(super) fn by_key(&mut self) -> Result<Option<ValueDecision>, BudgetSpent> {
         let is_null = self.state.kind == ValueKind::Literal(JsonLiteral::Null);
         let mut rules = self.rules()?;
@@ -70,7 +70,7 @@ impl CoercerWalk<'_> {
         Ok((rules.is_late || rules.is_excluded).then_some(ValueDecision::Hold))
     }
 
-    /// What every alternative says of the last key.
+    /// The rules of every alternative for the last key.
     fn rules(&mut self) -> Result<Vec<MemberRules>, BudgetSpent> {
         let CoercerState { open, budget, .. } = &mut *self.state;
         let Some(FlowingContainer { parts: ContainerParts::Members(members), .. }) = open.last() else {
@@ -80,7 +80,7 @@ impl CoercerWalk<'_> {
         members.alternatives.iter().map(Arc::as_ref).map(of).collect()
     }
 
-    /// What is done with a member of which several alternatives say something else.
+    /// Decides on a member for which several alternatives have different rules.
     fn by_several(&mut self, rules: &[MemberRules]) -> Result<ValueDecision, BudgetSpent> {
         let CoercerState { ids, budget, kind, is_shared, .. } = &mut *self.state;
         ids.extend(rules.iter().flat_map(|rules| &rules.schemas));
@@ -108,8 +108,8 @@ impl CoercerWalk<'_> {
         Ok(ValueDecision::Pass)
     }
 
-    /// Leaves out the alternatives of the innermost object that its last key excludes, or the value of that key: whether
-    /// there were any.
+    /// Removes the alternatives of the innermost object that its last key excludes, or the value of that key; returns
+    /// whether there were any.
     fn narrow(&mut self, member: Option<&Value>) -> Result<bool, BudgetSpent> {
         let graph = self.graph;
         let CoercerState { open, budget, options, now, undecided, .. } = &mut *self.state;
@@ -128,8 +128,8 @@ impl CoercerWalk<'_> {
         Ok(members.alternatives.len() < before)
     }
 
-    /// Nothing more of the innermost object is given on before it is known which alternative it is, from the member on
-    /// whose value begins with that byte; the text up to `at` was dealt with.
+    /// Holds back the innermost object until its alternative is known, from the member with the value that begins at
+    /// byte `value_from` on; the text up to `at` was dealt with.
     pub(super) fn wait(&mut self, value_from: usize, at: usize) {
         self.from = at;
         let from = value_from - self.state.lead.text.len();
@@ -141,7 +141,7 @@ impl CoercerWalk<'_> {
         self.state.nested = 0;
     }
 
-    /// The text from one byte to that at `at`.
+    /// The text from the byte `from` to the one at `at`.
     pub(super) fn written(&self, from: usize, at: usize) -> Cow<'_, str> {
         match from.checked_sub(self.base) {
             Some(from) => Cow::Borrowed(&self.text[from..at]),
@@ -152,19 +152,19 @@ impl CoercerWalk<'_> {
         }
     }
 
-    /// The value of a member begins while its object waits, perhaps no longer.
+    /// Handles the start of a member's value while its object waits, which may end the wait.
     pub(super) fn begin_waiting(&mut self, is_null: bool, at: usize) {
         let narrowed = if is_null { Ok(false) } else { self.narrow(None) };
         self.go_on_if(narrowed, at);
         self.state.undecided.value_from = self.base + at;
     }
 
-    /// The key of a member ends while its object waits.
+    /// Handles the end of a member's key while its object waits.
     pub(super) fn end_waiting_key(&mut self, at: usize) {
         self.state.undecided.key = read_key(&self.written(self.state.undecided.key_from, at));
     }
 
-    /// A string, number or literal that is a member ends while its object waits.
+    /// Handles the end of a string, number or literal that is a member while its object waits.
     pub(super) fn end_waiting(&mut self, at: usize) {
         let written = self.written(self.state.undecided.value_from, at);
         let Ok(value) = written.parse::<Value>() else { return };
@@ -172,8 +172,8 @@ impl CoercerWalk<'_> {
         self.go_on_if(narrowed, at);
     }
 
-    /// Goes on with an object that waits if fewer alternatives are left; or if the steps are spent, because nothing is
-    /// changed any more then.
+    /// Continues with an object that waits if fewer alternatives are left; or if the steps are spent, because nothing
+    /// is changed any more then.
     fn go_on_if(&mut self, narrowed: Result<bool, BudgetSpent>, at: usize) {
         let waiting = self.base + at - self.state.undecided.from;
         let narrowed = match narrowed {
@@ -188,7 +188,7 @@ impl CoercerWalk<'_> {
         }
     }
 
-    /// The steps are spent: any alternative will do.
+    /// Takes any alternative, because the steps are spent.
     fn settle(&mut self, spent: BudgetSpent) {
         self.state.error = Some(spent.into());
         if let Some(members) = self.members() {
@@ -196,12 +196,12 @@ impl CoercerWalk<'_> {
         }
     }
 
-    /// Goes once more through the text that waits, up to `at`.
+    /// Reads the text that waits again, up to `at`.
     fn go_on(&mut self, at: usize) {
         let from = self.state.undecided.from;
         let mut text = self.written(from, at).into_owned();
         let end = text.len();
-        // The end of a number is seen by what follows.
+        // The end of a number is recognised by the byte behind it.
         text.push(' ');
         let mut scanner = JsonScanner::new();
         scanner.push(if text.trim_ascii_start().starts_with(',') { "{\"\":\"\"" } else { "{" });
@@ -226,7 +226,7 @@ impl CoercerWalk<'_> {
         self.state.now == TextFate::Wait && self.state.nested == 0
     }
 
-    /// The innermost object ends at `at`: it has to be known which alternative it is, if anything depends on that.
+    /// Handles the end of the innermost object at `at`: its alternative must be known, if anything depends on it.
     pub(super) fn end_undecided(&mut self, at: usize) {
         let is_waiting = self.is_waiting();
         let is_between = self.state.now == TextFate::Between;
@@ -249,7 +249,7 @@ impl CoercerWalk<'_> {
         self.state.is_unreadable = false;
     }
 
-    /// Finds which alternative the innermost object is that ends at `at`.
+    /// Finds the alternative of the innermost object, which ends at `at`.
     fn choose(&mut self, at: usize) -> Result<(), BudgetSpent> {
         let graph = self.graph;
         let CoercerState { open, .. } = &*self.state;
