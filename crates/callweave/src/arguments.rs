@@ -46,7 +46,7 @@ struct OpenCall {
     written: String,
     /// The number of their bytes that were passed on, to the coercer if there is one.
     passed: usize,
-    /// Whether the passed-on text was withdrawn, so that only the complete text can be emitted.
+    /// Whether the provider corrected the text, so that only the complete text can be emitted.
     is_anew: bool,
     /// The prefix that may be passed on, where something may be repaired later.
     flow: Option<CertainPrefix>,
@@ -323,7 +323,7 @@ impl ArgumentStage {
         if !self.is_repairing || written.trim_ascii().is_empty() {
             return None;
         }
-        // The call ended normally, so nothing more was to come: open strings and containers were not closed by mistake.
+        // The call ended normally, so nothing more was to come: the end of open values was forgotten.
         let repaired = repair::RepairOptions::new().close_truncated().repair(written);
         let is_normalized =
             matches!(repaired.verdict, repair::RepairVerdict::Repaired | repair::RepairVerdict::Incomplete);
