@@ -1,4 +1,5 @@
-//! A [`tower`] layer for [`reqwest`]: a program that asks models with reqwest gets valid calls, whatever the model writes.
+//! A [`tower`] layer for [`reqwest`]: a program that asks models with reqwest gets valid calls, whatever the model
+//! writes.
 //!
 //! [`ExchangeLayer`] goes around any service of reqwest's requests, first of all [`reqwest::Client`]. It puts an
 //! [exchange](crate::exchange) between the program and the upstream: requests for a model's response are recognised by
@@ -41,12 +42,12 @@
 //!
 //! # The upstream
 //!
-//! Without a [base URL](ExchangePolicy::base_url) in the policy, requests go where the program sends them. Those of the
-//! [upstream's protocol](ExchangePolicy::protocol) keep their URL and all headers; those of another protocol go to the path of
-//! the upstream's protocol on the same server. With a base URL they go there. A request that goes elsewhere than the program
-//! sent it has only the headers that its new protocol knows; the default headers of the inner client are a place for more.
-//! The program's key, in whichever header it stands, becomes the key of the upstream's protocol, unless the policy
-//! has one.
+//! Without a [base URL](ExchangePolicy::base_url) in the policy, requests go where the program sends them. Requests in
+//! the [upstream's protocol](ExchangePolicy::protocol) keep their URL and all headers; requests in another protocol go
+//! to the path of the upstream's protocol on the same server. With a base URL they go there. A request that goes
+//! elsewhere than the program sent it has only the headers that its new protocol knows; the default headers of the
+//! inner client are a place for more. The program's key, in whichever header it stands, becomes the key of the
+//! upstream's protocol, unless the policy has one.
 //!
 //! # Errors and ends
 //!

@@ -11,7 +11,7 @@ pub struct StopPolicy {
     pub is_on: Option<bool>,
     /// After which call.
     pub mode: Option<StopMode>,
-    /// How long more is waited for after a complete call, in milliseconds; by default 300.
+    /// The time to wait for more after a complete call, in milliseconds; by default 300.
     pub grace_ms: Option<u64>,
     /// Whether text after calls is left out; by default it is if the response ends after calls.
     pub suppress_tail: Option<bool>,
@@ -63,12 +63,12 @@ impl StopPolicy {
         self.is_on.unwrap_or(false).then(|| self.mode.unwrap_or_default())
     }
 
-    /// How long more is waited for after a complete call.
+    /// The time to wait for more after a complete call.
     pub fn grace(&self) -> Duration {
         Duration::from_millis(self.grace_ms.unwrap_or(300))
     }
 
-    /// Whether so many calls of a choice are more than it may have.
+    /// Whether that number of calls of a choice is more than it may have.
     pub fn is_beyond(&self, calls: usize) -> bool {
         self.max_calls.is_some_and(|max| max > 0 && calls > max)
     }

@@ -10,7 +10,7 @@ use crate::json::{Array, Tape, Value};
 use crate::protocol::OPENAI_RESPONSES;
 use crate::request::{RequestMessage, TurnStore, call_ids_of};
 
-/// The owner of what is kept: a digest of the client's key, for example. No scope sees what another one keeps.
+/// The owner of stored data: a digest of the client's key, for example. A scope sees only its own data.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct StoreScope(pub [u8; 32]);
 
@@ -190,8 +190,8 @@ impl Drop for StoredTurn {
     }
 }
 
-/// Keeps what one request leaves for the next: responses, and as a [`TurnStore`] provider seals. A scope gets only its
-/// own.
+/// Keeps the data that one request leaves for the next: responses, and as a [`TurnStore`] provider seals. A scope gets
+/// only its own.
 pub trait ExchangeStore: TurnStore {
     /// The response of that id, if it was kept for this scope and still is.
     fn response(&self, scope: &StoreScope, id: &str) -> Option<Arc<StoredResponse>>;

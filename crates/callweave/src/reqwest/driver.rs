@@ -1,5 +1,5 @@
-//! The driver of one exchange over a service of reqwest's requests. It is polled by whoever reads, first as a future up to
-//! the first content, then as the body of the response.
+//! The driver of one exchange over a service of reqwest's requests. Its reader polls it, first as a future up to the
+//! first content, then as the body of the response.
 
 use std::convert::Infallible;
 use std::error::Error as StdError;
@@ -402,7 +402,7 @@ fn innermost(error: &(dyn StdError + 'static)) -> String {
     inner.to_string()
 }
 
-/// The body of a stream. Its last word says whether it failed, so that reading it never does.
+/// The body of a stream. Failures are reported at its end, so reading it never fails.
 impl<S> http_body::Body for ExchangeDriver<S>
 where
     S: Service<Request, Response = Response>,

@@ -29,7 +29,7 @@ pub(in crate::exchange) struct ResponseChain {
     /// Ends the response after its calls, where the policy says so.
     stopper: Option<Box<StopStage>>,
     ending: FailureReporter,
-    /// Keeps what the provider sealed, where there is a place for it.
+    /// Keeps the provider's seals, where there is a place for them.
     harvest: Option<Box<SealHarvest>>,
 }
 
@@ -143,7 +143,7 @@ impl ResponseChain {
         if let Some(stopper) = &mut self.stopper {
             stopper.begin_cut();
         }
-        // Arguments that were held come out, and the response ends here whatever the decoder says of its end.
+        // Held arguments come out, and the response ends here regardless of the decoder's result.
         let _ = self.decode(sink, |decoder, sink| decoder.finish(sink));
         let Self { stopper, ending, harvest, .. } = self;
         let mut keep = |event: Event<'_>| keep(harvest, event, sink);
@@ -205,7 +205,7 @@ impl ResponseChain {
     }
 }
 
-/// Passes an event on, by way of what keeps seals.
+/// Passes an event on, by way of the seal harvest.
 fn keep(harvest: &mut Option<Box<SealHarvest>>, event: Event<'_>, sink: &mut EventSink<'_>) {
     match harvest {
         Some(harvest) => harvest.push(event, sink),

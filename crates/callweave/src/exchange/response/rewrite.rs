@@ -129,7 +129,7 @@ impl FrameRewriter {
         all.into_bytes()
     }
 
-    /// Finds what is to be changed in a frame.
+    /// Finds the names and ids that must be changed in a frame.
     fn look(&self, frame: TapeNode<'_>, ids: ReplacedIds<'_>, put: &mut dyn FnMut(Range<usize>, &str)) {
         let place = |node: TapeNode<'_>| node.start()..node.start() + node.raw().len();
         if let Some(own) = &self.model {
@@ -184,7 +184,7 @@ mod tests {
             all.append(&mut rewrite.finish(&ids));
             assert_eq!(String::from_utf8_lossy(&all), expected, "{size}");
         }
-        // The arguments of a call are nobody else's, whatever they say.
+        // Arguments belong to the call, whatever they contain.
         for (call, id) in [
             (
                 r#"{"content":[{"type":"tool_use","id":"call_0","input":{"id":"call_0","content":[{"id":"call_0"}]}}]}"#,

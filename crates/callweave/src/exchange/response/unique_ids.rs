@@ -108,7 +108,7 @@ impl UniqueIds {
     }
 }
 
-/// Ids, and how they begin: clients that shorten ids must not make one of two.
+/// Ids, and their first letters: clients that shorten ids must not confuse two of them.
 #[derive(Default)]
 struct KnownIds {
     ids: HashSet<String>,
