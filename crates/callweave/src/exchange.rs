@@ -428,7 +428,7 @@ impl Exchange {
     ) -> Option<&'static Protocol> {
         let engine = &self.target.engine;
         let usual = engine.policy.protocol?;
-        // A protocol that only was tried may be known and not be understood as far as it is needed.
+        // The server may know a protocol other than the configured one, and not support all that is needed.
         let is_unsure = refused != usual && matches!(status, 400 | 403 | 415 | 422 | 500);
         if !(is_absent || is_unsure) || self.reasks > 0 || self.head.is_some() {
             return None;

@@ -575,7 +575,7 @@ impl IncomingRequest {
             return protocol.write_last_request(request, &options).map_err(unwritable);
         }
         if !is_same {
-            // A request without messages is not sent, be it empty or have something else in their place.
+            // A request without messages and instructions is not sent.
             if request.messages.is_empty() && request.instructions.is_empty() && request.previous.is_none() {
                 return Err(invalid("the request has no messages"));
             }

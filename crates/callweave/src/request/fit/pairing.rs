@@ -293,7 +293,7 @@ impl OpenCalls {
         while let Some((turn, places)) = list.last_mut() {
             let turn = *turn;
             while let Some(place) = places.pop_front() {
-                // Its result may have come under another id.
+                // Its result may have been found in another list: by id, by name or by order.
                 if asked.get(turn).and_then(|asked| asked.results.get(place)).is_some_and(Option::is_none) {
                     return Some((turn, place));
                 }
