@@ -39,7 +39,7 @@ struct GrowingMessage {
     message: Message,
     /// The position of each block: its choice and its index there, if that is not its number in the first choice.
     blocks: OrderedTable<BlockId, (usize, usize)>,
-    /// The same of items.
+    /// The position of each item, in the same form.
     items: OrderedTable<ItemId, (usize, usize)>,
     /// The block of the last event: most events continue what the one before began.
     latest: Option<(BlockId, usize, usize)>,

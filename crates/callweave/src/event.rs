@@ -29,7 +29,7 @@ use crate::upstream::UpstreamError;
 /// The version of the JSON that events and messages are written as: `schemas/` has its JSON Schemas.
 pub const SCHEMA_VERSION: u32 = 2;
 
-/// Where the items of a stage go. Sinks are infallible.
+/// The receiver of a stage's items. Sinks are infallible.
 ///
 /// Closures are sinks, and so are `Vec<Event<'static>>`, the accumulator and every later stage.
 pub trait Sink<T> {
@@ -304,7 +304,7 @@ pub enum BlockKind<'a> {
     },
     /// The result of a tool that the provider ran; complete, without deltas.
     ToolResult {
-        /// The id of the call it answers, where one is known.
+        /// The id of the call it belongs to, where one is known.
         call: Option<Cow<'a, str>>,
         /// The result, as the provider wrote it.
         value: JsonText<'a>,
@@ -449,9 +449,9 @@ impl TokenCounts {
 /// An oddity that was recovered from.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Notice<'a> {
-    /// Which oddity.
+    /// The kind of oddity.
     pub code: NoticeCode,
-    /// Where in the input, in bytes.
+    /// The position in the input, in bytes.
     pub offset: u64,
     /// The block that it is about, if it is about one.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -485,7 +485,7 @@ pub enum NoticeCode {
     Empty,
     /// A fragment came for a call that had already ended; its text is kept in the notice.
     LateFragment,
-    /// The provider resends the whole argument text instead of increments.
+    /// The provider resends the complete argument text instead of increments.
     Cumulative,
     /// The provider sent the same piece of argument text twice; it is emitted once.
     Repeated,
@@ -562,7 +562,7 @@ impl<'a> JsonText<'a> {
         other.as_str().clone_into(self.0.to_mut());
     }
 
-    /// Puts a member behind those of an object that has some; false if it is none such.
+    /// Puts a member behind the others of a non-empty object; returns false if it is none.
     pub(crate) fn append_member(&mut self, key: &str, value: &JsonText<'_>) -> bool {
         let is_such = self.0.starts_with("{\"") && self.0.ends_with('}');
         if is_such {

@@ -1,6 +1,6 @@
 //! Everything between a client's request and its response, without I/O.
 //!
-//! An [`ExchangeEngine`] is a [`ExchangePolicy`] made ready for one upstream; it is shared. An [`Exchange`] belongs to
+//! An [`ExchangeEngine`] is an [`ExchangePolicy`] made ready for one upstream; it is shared. An [`Exchange`] belongs to
 //! one request. It names the [next](Exchange::next) step, a driver does it, and reports the outcome to the exchange:
 //!
 //! ```text
@@ -13,9 +13,9 @@
 //!          Next::Over                   Next::Over
 //! ```
 //!
-//! The client's side is ready as soon as the model has said anything ([`Exchange::is_ready`]): until then a failure has its
-//! own status, and another target may be tried; from then on it is an error in the stream. Ids and time come from the
-//! caller, bytes come in any cut, and nothing here waits.
+//! The client's side is ready as soon as the model has said anything ([`Exchange::is_ready`]): until then a failure has
+//! its own status, and another target may be tried; from then on it is an error in the stream. Ids and time come from
+//! the caller, bytes come in pieces of any size, and nothing here waits.
 //!
 //! ```
 //! use callweave::exchange::{Engine, Exchange, Incoming, Next, Outgoing, Policy, http::ClientRoute};
@@ -168,8 +168,8 @@ pub enum NextStep {
     /// [`Exchange::accept`] or [`Exchange::refuse`]. It may be due a second time, when the model is asked again: then
     /// the driver drops the connection of the response before, which need not be at its end, if the policy stopped it.
     Send,
-    /// Reads the upstream's response: [`Exchange::push`], [`Exchange::finish`] or [`Exchange::fail`]. If nothing came for
-    /// this long: [`Exchange::silence`].
+    /// Reads the upstream's response: [`Exchange::push`], [`Exchange::finish`] or [`Exchange::fail`]. If nothing came
+    /// for this long: [`Exchange::silence`].
     Read(Option<Duration>),
     /// Interrupts the upstream, which is not needed any more: [`Exchange::interrupt`]. A session is interrupted by
     /// messages instead.
@@ -208,7 +208,7 @@ pub struct Exchange {
     output: ClientOutput,
     /// Messages that follow those of the client, since the model is asked again.
     added: Vec<request::RequestMessage>,
-    /// How often the model was asked again.
+    /// The number of times that the model was asked again.
     reasks: u32,
     /// Headers of the upstream that concern the client.
     headers: Vec<(String, Vec<u8>)>,
@@ -523,8 +523,8 @@ impl Exchange {
         }
     }
 
-    /// Whether the client's response has begun: the model has said something, or the response is over. [`Exchange::head`]
-    /// has its final status then, unless it is asked for sooner.
+    /// Whether the client's response has begun: the model has said something, or the response is over.
+    /// [`Exchange::head`] has its final status then, unless it is asked for sooner.
     pub fn is_ready(&self) -> bool {
         let is_over = matches!(self.state, ExchangeState::Interrupted | ExchangeState::Over);
         let has_content = self.output.stats.has_content && self.output.has_bytes();
@@ -547,8 +547,8 @@ impl Exchange {
         self.is_broken
     }
 
-    /// The status and the headers of the client's response, the same whenever they are asked for. From now on a failure is
-    /// an error in the stream.
+    /// The status and the headers of the client's response, the same whenever they are asked for. From now on a failure
+    /// is an error in the stream.
     pub fn head(&mut self) -> &ResponseHead {
         let head = match self.head.take() {
             Some(head) => head,

@@ -1,7 +1,7 @@
 //! Events → the items that a person or an agent follows while a response comes: text, reasoning, calls that grow, calls
 //! that are done, the end.
 //!
-//! [`read::ItemReader`](crate::read::ItemReader) and `stream::ItemReader` (feature `async`) pull them from any source
+//! [`read::ItemReader`](crate::read::ItemReader) and `stream::ItemStream` (feature `async`) pull them from any source
 //! of bytes; [`LiveView`] makes them of events that you have.
 
 use std::collections::HashMap;

@@ -59,7 +59,7 @@ pub struct Choice {
     pub blocks: Vec<Block>,
     /// Attachments to the choice as a whole, such as log probabilities.
     pub attachments: Vec<Attachment>,
-    /// Why it finished; none while it has not.
+    /// The reason why it finished; none while it has not.
     pub finish: Option<Finish>,
     /// Extra fields of this choice.
     pub extra: ExtraFields,
@@ -160,7 +160,7 @@ pub struct ToolCall {
     pub violation: Option<Box<InvalidCall>>,
 }
 
-/// Why a call cannot be used.
+/// The reason why a call cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct InvalidCall {
@@ -227,7 +227,7 @@ pub struct ToolResult {
     pub value: JsonText<'static>,
 }
 
-/// Why a choice finished.
+/// The reason why a choice finished.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finish {
     /// The normalized reason.
@@ -305,12 +305,12 @@ impl ExtraFields {
         self.values().all().iter().map(|(path, value)| (path.as_str(), value))
     }
 
-    /// How many there are.
+    /// The number of values.
     pub fn len(&self) -> usize {
         self.values().len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no values.
     pub fn is_empty(&self) -> bool {
         self.values().is_empty()
     }
@@ -357,7 +357,7 @@ impl Message {
         self.first().into_iter().flat_map(Choice::tool_calls)
     }
 
-    /// Why the first choice finished.
+    /// The reason why the first choice finished.
     pub fn finish_reason(&self) -> Option<FinishReason> {
         self.first()?.finish.as_ref().map(|finish| finish.reason)
     }
@@ -489,15 +489,15 @@ impl ToolCall {
         }
     }
 
-    /// Why the call cannot be run as it is, if it cannot: it is not complete, its arguments are no JSON object, or a check
-    /// found that it does not fit the declared tools. That check is made where tools are given to a
-    /// [decoder](crate::pipeline::DecoderBuilder::tools) or to [`ex_athena`](crate::extract); schemas are checked with the feature
-    /// `schema`.
+    /// The reason why the call cannot be run, if it cannot: it is not complete, its arguments are no JSON object, or a
+    /// check found that it does not fit the declared tools. That check is made where tools are given to a
+    /// [decoder](crate::pipeline::DecoderBuilder::tools) or to [`ex_athena`](crate::extract); schemas are checked with
+    /// the feature `schema`.
     pub fn invalid(&self) -> Option<InvalidCall> {
         self.unreadable().or_else(|| self.violation.as_deref().cloned())
     }
 
-    /// Why its arguments cannot be read, if they cannot.
+    /// The reason why its arguments cannot be read, if they cannot.
     fn unreadable(&self) -> Option<InvalidCall> {
         let invalid = |reason, detail: String| Some(InvalidCall { reason, detail });
         if self.name.is_empty() {
@@ -611,7 +611,7 @@ impl Usage {
             |counters: &[Option<u64>]| counters.iter().any(|count| count.is_some_and(|count| count > 0));
         let input = |of: &TokenCounts| [of.input_tokens, of.cached_tokens, of.cache_write_tokens];
         let output = |of: &TokenCounts| [of.output_tokens, of.reasoning_tokens];
-        // The same count with less detail is no news.
+        // The same count with less detail adds nothing.
         let is_told = |all: [Option<u64>; 2], parts: &[Option<u64>]| {
             all[0] == all[1] && all[0].is_some() && parts.iter().all(Option::is_none)
         };

@@ -1,4 +1,4 @@
-//! Bytes → events: framing, protocol, weave and all that follows it, in a row and with one owner.
+//! Bytes → events: framing, protocol, weave and all stages behind it, with one owner.
 //!
 //! ```
 //! use callweave::pipeline::{Decoder, decode};
@@ -43,9 +43,9 @@ use crate::weave::Weave;
 use crate::{Error, ErrorKind, Result};
 
 /// Finds the calls and the reasoning that a model wrote into its text, in any dialect. The arguments of the calls are
-/// repaired, coerced to the schemas of the tools and checked against them: [`ToolCall::invalid`] says of each whether it can
-/// be run. Without declared tools (`&Tools::default()`) there is nothing to coerce to or to check, and only markup that
-/// leaves no doubt is a call.
+/// repaired, coerced to the schemas of the tools and checked against them: [`ToolCall::invalid`] says of each whether
+/// it can be run. Without declared tools (`&Tools::default()`) there is nothing to coerce to or to check, and only
+/// markup that leaves no doubt is a call.
 ///
 /// ```
 /// use callweave::{Tools, extract};
@@ -813,7 +813,7 @@ impl FrameReader {
         taken
     }
 
-    /// Takes the JSON of a frame; false if it is none.
+    /// Takes the JSON of a frame; returns false if it is not JSON.
     fn push_json(&mut self, frame: &Frame<'_>, data: &str, sink: &mut EventSink<'_>) -> bool {
         json::with_spare_tape(|tape| {
             let value = tape.parse(data);
@@ -1086,7 +1086,7 @@ impl FrameReader {
         }
     }
 
-    /// Whether a frame before the answer is not of its protocol.
+    /// Whether a frame before the response is not of its protocol.
     fn is_extra(&self, meaning: HeldMeaning, input: &ProtocolFrame<'_>) -> bool {
         let is_of = |protocol: &Protocol| (protocol.recognise)(input).is_some();
         matches!(meaning, HeldMeaning::Words(_))

@@ -113,7 +113,7 @@ pub struct Request {
     pub max_tokens: Option<Number>,
     /// Texts that end the response.
     pub stop: Vec<String>,
-    /// How tokens are chosen.
+    /// The sampling of tokens.
     pub sampling: SamplingSettings,
     /// The form that the response must have.
     pub format: Option<OutputFormat>,
@@ -199,7 +199,7 @@ pub fn providers() -> impl Iterator<Item = &'static str> {
     provider::TABLE.iter().filter(|provider| !provider.protocols.is_empty()).map(|provider| provider.name)
 }
 
-/// How a protocol's requests are read and written.
+/// The functions that read and write a protocol's requests.
 #[derive(Clone, Copy)]
 pub(crate) struct RequestCoding {
     /// Takes a body apart.

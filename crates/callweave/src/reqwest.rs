@@ -3,8 +3,8 @@
 //!
 //! [`ExchangeLayer`] goes around any service of reqwest's requests, first of all [`reqwest::Client`]. It puts an
 //! [exchange](crate::exchange) between the program and the upstream: requests for a model's response are recognised by
-//! their path, taught, translated and read as the [`ExchangePolicy`] says; all other requests pass through untouched. The program
-//! changes in nothing else.
+//! their path, taught, translated and read as the [`ExchangePolicy`] says; all other requests pass through untouched.
+//! The program changes in nothing else.
 //!
 //! ```
 //! # async fn ask() -> Result<(), Box<dyn std::error::Error>> {
@@ -52,9 +52,10 @@
 //! # Errors and ends
 //!
 //! Errors of the inner service come through as they are until the response begins, and so do the statuses of the
-//! upstream. The response begins with the model's first content. From then on a failure is an error in the stream, as the
-//! program's protocol has it. Nothing is sent twice unless the policy says [`Reask`](crate::exchange::InvalidCalls::Reask):
-//! retries belong to the program, as do timeouts. A timeout of the request applies to each request of the upstream.
+//! upstream. The response begins with the model's first content. From then on a failure is an error in the stream, as
+//! the program's protocol has it. Nothing is sent twice unless the policy says
+//! [`Reask`](crate::exchange::InvalidCalls::Reask): retries belong to the program, as do timeouts. A timeout of the
+//! request applies to each request of the upstream.
 //!
 //! Streams are made while they are read, without a task of their own. A program that drops a response, or the future of
 //! one, closes the connection of the upstream.

@@ -1,10 +1,10 @@
-//! When a response ends after its calls: one policy for exchanges, for the gateway and for handlers of their own.
+//! The end of a response after its calls: one policy for exchanges, for the gateway and for handlers of their own.
 
 use std::time::Duration;
 
 use serde::Deserialize;
 
-/// When a response ends after calls. Fields that are not set have defaults of their own.
+/// The policy for ending a response after calls. Fields that are not set have defaults of their own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StopPolicy {
     /// Whether it ends after calls; by default it does not.
@@ -17,8 +17,8 @@ pub struct StopPolicy {
     pub suppress_tail: Option<bool>,
     /// Whether the model may call several tools at once; by default as the client wants.
     pub parallel: Option<bool>,
-    /// The number of calls of a choice after which the response ends in the mode [`StopMode::All`], too; by default, and
-    /// if it is 0, there is no such number.
+    /// The number of calls of a choice after which the response ends in the mode [`StopMode::All`], too; by default,
+    /// and if it is 0, there is no such number.
     pub max_calls: Option<usize>,
 }
 
@@ -73,8 +73,8 @@ impl StopPolicy {
         self.max_calls.is_some_and(|max| max > 0 && calls > max)
     }
 
-    /// Whether a handler stops the backend at once, with `total` calls forwarded in all and `in_choice` in the choice of
-    /// the last one, if that is known. If not, a handler in [`StopMode::All`] starts its grace time anew.
+    /// Whether a handler stops the backend at once, with `total` calls forwarded in all and `in_choice` in the choice
+    /// of the last one, if that is known. If not, a handler in [`StopMode::All`] starts its grace time anew.
     ///
     /// ```
     /// use callweave::stop::{StopMode, StopPolicy};

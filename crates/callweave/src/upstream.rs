@@ -36,7 +36,7 @@ pub struct UpstreamError<'a> {
     /// The provider's own name (or number) of it, the most specific one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub code: Option<Cow<'a, str>>,
-    /// How long to wait before another try, where the provider says so; in JSON: seconds.
+    /// The time to wait before another try, where the provider reports it; in JSON: seconds.
     #[serde(
         default,
         skip_serializing_if = "Option::is_none",

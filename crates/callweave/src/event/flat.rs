@@ -81,7 +81,7 @@ struct FlatEvent<'a> {
     class: Option<ErrorClass>,
     #[serde(skip_serializing_if = "Option::is_none")]
     status: Option<u16>,
-    /// Of a notice or of an error.
+    /// The code of a notice or of an error.
     #[serde(skip_serializing_if = "Option::is_none")]
     code: Option<NoticeText<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -64,7 +64,7 @@ pub struct EmbeddingRequest {
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Embeddings {
-    /// One for each text: lists of numbers.
+    /// One vector for each text: lists of numbers.
     pub vectors: Vec<Value>,
     /// The number of tokens of the texts, if the upstream says it.
     pub input_tokens: Option<u64>,

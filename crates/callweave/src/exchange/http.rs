@@ -212,7 +212,8 @@ impl ClientEndpoint {
     }
 }
 
-/// Whether a header of an upstream's response concerns the client: limits, retries and ids of requests, not the account.
+/// Whether a header of an upstream's response concerns the client: limits, retries and ids of requests, not the
+/// account.
 pub fn is_forwarded_to_client(header: &str) -> bool {
     matches!(header, "x-request-id" | "request-id" | "retry-after" | "retry-after-ms" | "x-should-retry")
         || matches!(header, "openai-processing-ms" | "openai-version" | "openai-model")

@@ -197,8 +197,8 @@ pub(super) struct PreparedRequest {
 }
 
 impl IncomingRequest {
-    /// Reads a client's request. `first` is the target that will be asked first for a model's name: a body that it takes
-    /// as it is need not be read as a whole.
+    /// Reads a client's request. `first` is the target that will be asked first for a model's name: a body that it
+    /// takes as it is need not be read as a whole.
     pub fn read(
         incoming: IncomingHead,
         shared: &SharedState,
@@ -403,7 +403,8 @@ impl IncomingRequest {
         self.call_ids.iter().map(|id| &**id)
     }
 
-    /// The seed of call ids that nobody else makes: the id of the request, and how often the model was asked again.
+    /// A seed of call ids that no other request has: the id of the request, and the number of times the model was asked
+    /// again.
     pub(super) fn call_id_seed(&self, reasks: u32) -> String {
         format!("{}_{reasks}", self.id)
     }

@@ -37,8 +37,8 @@ pub struct ExchangePolicy {
     pub name: String,
     /// The protocol that the upstream speaks; none for the client's own.
     pub protocol: Option<&'static Protocol>,
-    /// Other protocols that it may speak. A client's own is preferred, so that nothing is translated that need not be. One
-    /// that the upstream turns out not to speak, since it answers with 404, 405 or 501, is not tried again for ten
+    /// Other protocols that it may speak. A client's own is preferred, so that nothing is translated that need not be.
+    /// One that the upstream turns out not to speak, since it answers with 404, 405 or 501, is not tried again for ten
     /// minutes.
     pub other_protocols: Vec<&'static Protocol>,
     /// Its base URL; empty where the driver knows it and wants paths only.
@@ -50,11 +50,11 @@ pub struct ExchangePolicy {
     /// The provider whose rules requests must keep, where many speak the protocol; by default the one whose address
     /// [`base_url`](Self::base_url) is.
     pub provider: Option<String>,
-    /// How calls are read from text: `auto`, a dialect's name, `model` for the dialect of the model, `none`.
+    /// The way to read calls from text: `auto`, a dialect's name, `model` for the dialect of the model, `none`.
     pub dialect: String,
     /// Whether reasoning is taken out of text; by default it is if the text is read at all.
     pub splits_reasoning: Option<bool>,
-    /// How the model learns of tools.
+    /// The way in which the model learns of tools.
     pub teaching: ToolTeaching,
     /// Whether arguments that are not quite JSON are repaired.
     pub repair: bool,
@@ -64,7 +64,7 @@ pub struct ExchangePolicy {
     pub invalid_calls: InvalidCalls,
     /// The maximum number of times that the model is asked again.
     pub max_reasks: u32,
-    /// When a response ends after calls.
+    /// The policy for ending a response after calls.
     pub stop: StopPolicy,
     /// Whether an upstream that speaks the Responses API keeps its responses, so that it can be asked to follow one by
     /// `previous_response_id`; by default OpenAI and Azure do, and others do not.
@@ -115,7 +115,7 @@ pub enum ToolTeaching {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SchemaMode {
-    /// Nothing.
+    /// They are not used.
     Off,
     /// Arguments that do not fit make a call invalid.
     Validate,
@@ -142,9 +142,9 @@ pub enum InvalidCalls {
 pub struct ExchangeEngine {
     pub(super) policy: ExchangePolicy,
     pub(super) shared: Arc<SharedState>,
-    /// How text is read where a request declares tools.
+    /// The options for reading text where a request declares tools.
     dialect: Option<ExtractOptions>,
-    /// How text is read where it declares none: only reasoning is found.
+    /// The options for reading text where it declares none: only reasoning is found.
     reasoning: Option<ExtractOptions>,
     /// The URLs of non-streaming and of streaming requests, where they do not depend on the request.
     urls: Option<[String; 2]>,
@@ -159,7 +159,7 @@ pub struct ExchangeEngine {
 /// The finding about an upstream and a protocol that it may speak.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ProtocolSupport {
-    /// Nothing.
+    /// It is unknown whether the upstream speaks it.
     Unknown,
     /// It has answered in it.
     Spoken,
@@ -236,8 +236,8 @@ impl ExchangeEngine {
         Ok(Arc::new(Self { policy, shared, dialect, reasoning, urls, provider, is_local, findings }))
     }
 
-    /// The protocol in which a client of this protocol has the upstream asked: the client's own, unless the upstream does
-    /// not speak it.
+    /// The protocol in which a client of this protocol has the upstream asked: the client's own, unless the upstream
+    /// does not speak it.
     pub fn protocol_for(&self, client: &'static Protocol) -> &'static Protocol {
         let mut may = self.protocols();
         let Some(first) = may.next().or(self.policy.protocol) else { return client };
@@ -283,8 +283,8 @@ impl ExchangeEngine {
         }
     }
 
-    /// The provider whose rules requests in a protocol keep, where it is known. Servers at local addresses, and those that
-    /// were not said to speak a protocol, get what every such server takes.
+    /// The provider whose rules requests in a protocol keep, where it is known. Servers at local addresses, and those
+    /// that were not said to speak a protocol, get what every such server takes.
     pub(super) fn provider(&self, protocol: &Protocol) -> Option<&'static Provider> {
         self.provider.or_else(|| {
             let is_other = self.policy.protocol.is_some_and(|own| own != protocol);
@@ -320,7 +320,7 @@ impl ExchangeEngine {
         &self.shared
     }
 
-    /// How the text of a model is read, if it is.
+    /// The options for reading the text of a model, if it is read.
     pub(super) fn dialect(&self, model: &str, has_tools: bool) -> Option<ExtractOptions> {
         if !has_tools {
             return self.reasoning.clone();

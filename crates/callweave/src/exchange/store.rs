@@ -83,12 +83,12 @@ impl StoredTurn {
     /// The memory that tables and allocations take for each thing that is kept, about.
     pub const OVERHEAD: usize = 112;
 
-    /// The size of the whole conversation.
+    /// The size of the complete conversation.
     pub(super) fn amount(&self) -> RequestAmount {
         self.amount
     }
 
-    /// The ids of the calls in the whole conversation.
+    /// The ids of the calls in the complete conversation.
     pub(super) fn call_ids(&self, ids: &mut Vec<Box<str>>) {
         let mut tape = Tape::new();
         for turn in std::iter::successors(Some(self), |turn| turn.earlier.as_deref()) {
@@ -156,7 +156,7 @@ impl StoredTurn {
         ])
     }
 
-    /// The whole conversation.
+    /// The complete conversation.
     pub(super) fn messages(&self) -> Vec<RequestMessage> {
         let mut turns: Vec<_> = std::iter::successors(Some(self), |turn| turn.earlier.as_deref()).collect();
         turns.reverse();
@@ -180,7 +180,7 @@ fn message(text: String) -> Value {
     ])
 }
 
-/// One after the other: a conversation may be long.
+/// Drops turns one after the other, without recursion: a conversation may be long.
 impl Drop for StoredTurn {
     fn drop(&mut self) {
         let mut next = self.earlier.take();

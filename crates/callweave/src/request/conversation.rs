@@ -146,7 +146,7 @@ pub enum MediaSource {
     Text(String),
     /// Somewhere else. It is never fetched.
     Url(String),
-    /// With the provider, under this id.
+    /// At the provider, under this id.
     Id(String),
 }
 
@@ -180,7 +180,7 @@ pub struct RequestCall {
     pub id: Option<String>,
     /// The tool's name.
     pub name: String,
-    /// The group that the tool stands in.
+    /// The group of the tool.
     pub namespace: Option<String>,
     /// The arguments.
     pub arguments: CallArguments,

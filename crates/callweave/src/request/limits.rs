@@ -661,8 +661,8 @@ impl ProviderLimits {
         }
     }
 
-    /// Whether it takes several system messages, developers and tools that are no functions, which not every server of its
-    /// protocol does.
+    /// Whether it takes several system messages, developers and tools that are no functions, which not every server of
+    /// its protocol does.
     pub(crate) fn takes_uncommon(&self) -> bool {
         self.system != SystemPlacement::Merged
     }

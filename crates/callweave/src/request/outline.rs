@@ -101,7 +101,7 @@ impl<'t> RequestOutline<'t> {
         (self.coding.read)(members.map(|(key, value)| (key, value.to_value())).collect::<Object>())
     }
 
-    /// The whole request.
+    /// The complete request.
     pub fn request(&self) -> Result<Request> {
         match Value::of_node(self.node)? {
             Value::Object(members) => (self.coding.read)(members),
@@ -109,7 +109,7 @@ impl<'t> RequestOutline<'t> {
         }
     }
 
-    /// Nothing but the tools.
+    /// The tools alone.
     pub fn declarations(&self) -> Result<Request> {
         let members = self.node.members().filter(|(key, _)| TOOLS.contains(key));
         (self.coding.read)(members.map(|(key, value)| (key, value.to_value())).collect::<Object>())

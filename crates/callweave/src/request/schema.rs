@@ -39,8 +39,8 @@ pub(crate) struct SchemaRules {
     is_object: bool,
     /// Whether there must be a schema.
     is_demanded: bool,
-    /// Whether it is a subset of `OpenAPI`: one type, `nullable`, no references, `anyOf` alone of all unions, texts alone
-    /// in enumerations.
+    /// Whether it is a subset of `OpenAPI`: one type, `nullable`, no references, `anyOf` alone of all unions, texts
+    /// alone in enumerations.
     is_open_api: bool,
     /// The formats that are known; all, if none are listed.
     formats: Option<&'static [&'static str]>,

@@ -72,7 +72,7 @@ pub enum ReasoningMode {
 #[serde(default)]
 #[non_exhaustive]
 pub struct CompactionSettings {
-    /// The number of tokens from which on; when the provider likes, if none.
+    /// The number of tokens at which the conversation is summed up; as the provider likes, if none.
     pub threshold: Option<Number>,
 }
 

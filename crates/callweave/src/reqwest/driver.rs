@@ -27,7 +27,7 @@ use crate::upstream::UpstreamError;
 
 /// The number of bytes that are read of an error.
 const MAX_ERROR_BODY: usize = 64 << 10;
-/// How long the end of a body is waited for when the response is over, so that its connection can be used again.
+/// The time to wait for the end of a body when the response is over, so that its connection can be used again.
 const LAST_BYTES: Duration = Duration::from_millis(50);
 
 /// Whether a service was asked for its readiness.

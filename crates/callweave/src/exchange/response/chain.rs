@@ -33,17 +33,17 @@ pub(in crate::exchange) struct ResponseChain {
     harvest: Option<Box<SealHarvest>>,
 }
 
-/// How a response is read.
+/// The context for reading a response.
 pub(in crate::exchange) struct ResponseReading<'r> {
     /// The protocol of the upstream.
     pub(in crate::exchange) protocol: &'static Protocol,
-    /// How its text is read.
+    /// The options for reading its text.
     pub(in crate::exchange) dialect: Option<ExtractOptions>,
     /// The tools, by the names that the upstream knows.
     pub(in crate::exchange) tools: Tools,
     /// The changes of the request.
     pub(in crate::exchange) written: Option<&'r WrittenRequest>,
-    /// How often the model was asked again.
+    /// The number of times that the model was asked again.
     pub(in crate::exchange) reasks: u32,
     /// The client's request.
     pub(in crate::exchange) incoming: &'r Arc<IncomingRequest>,
@@ -100,7 +100,7 @@ impl ResponseChain {
         }
     }
 
-    /// No more bytes will come.
+    /// Signals that no more bytes will come.
     pub(in crate::exchange) fn finish(&mut self, sink: &mut EventSink<'_>) {
         if self.is_over() {
             return;

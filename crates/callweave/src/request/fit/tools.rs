@@ -1,4 +1,5 @@
-//! Tools as a provider takes them: none in groups, with names that it knows, without free text, with schemas it accepts.
+//! Tools as a provider takes them: none in groups, with names that it knows, without free text, with schemas it
+//! accepts.
 
 use std::collections::{HashMap, HashSet};
 

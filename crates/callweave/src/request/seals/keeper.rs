@@ -85,10 +85,10 @@ impl SealKeeper {
         Self { store, key }
     }
 
-    /// Puts seals back into a request, before it is written for `target` with these options. Returns the number of turns
-    /// that got theirs.
+    /// Puts seals back into a request, before it is written for `target` with these options. Returns the number of
+    /// turns that got theirs.
     ///
-    /// Where reasoning is not asked for, and a provider would refuse it then, it stays away.
+    /// Where reasoning is not requested, and the provider would refuse it, it is not restored.
     pub fn restore(
         &self,
         request: &mut Request,

@@ -39,7 +39,7 @@ pub struct TurnCache {
 
 #[derive(Default)]
 struct CachedTurn {
-    /// By age.
+    /// The turns by age.
     turns: BTreeMap<u64, TurnEntry>,
     ages: HashMap<TurnKey, u64>,
     next: u64,

@@ -181,7 +181,8 @@ impl KeyedHashes {
         }
     }
 
-    /// The hash of a value: the sum of those of its leaves with their paths, so that the order of members does not count.
+    /// The hash of a value: the sum of those of its leaves with their paths, so that the order of members does not
+    /// count.
     fn value(&self, value: &Value) -> u64 {
         let (mut sum, mut open) = (0_u64, vec![(self.start("value"), value)]);
         while let Some((path, value)) = open.pop() {
