@@ -491,7 +491,7 @@ impl ToolCall {
 
     /// The reason why the call cannot be run, if it cannot: it is not complete, its arguments are no JSON object, or a
     /// check found that it does not fit the declared tools. That check is made where tools are given to a
-    /// [decoder](crate::pipeline::DecoderBuilder::tools) or to [`ex_athena`](crate::extract); schemas are checked with
+    /// [decoder](crate::pipeline::DecoderBuilder::tools) or to [`extract`](crate::extract); schemas are checked with
     /// the feature `schema`.
     pub fn invalid(&self) -> Option<InvalidCall> {
         self.unreadable().or_else(|| self.violation.as_deref().cloned())
