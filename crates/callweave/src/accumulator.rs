@@ -1,8 +1,8 @@
 //! Events → message.
 //!
-//! The [`Accumulator`] is a sink of events and holds the [`Message`] they amount to. Taking an event costs
-//! O(1) amortised: every block grows in one contiguous buffer, and blocks are found by number. The message
-//! can be looked at while it grows.
+//! The [`Accumulator`] is a sink of events and holds the [`Message`] that they make up. Taking an event costs O(1)
+//! amortised: every block grows in one contiguous buffer, and blocks are found by number. The message can be looked at
+//! while it grows.
 //!
 //! ```
 //! use callweave::accumulator::Accumulator;
@@ -24,30 +24,30 @@ use crate::message::{
 };
 use crate::table::OrderedTable;
 
-/// The state of an answer, and the answers before it in the same input. See the [module](self).
+/// The state of a response, and the responses before it in the same input. See the [module](self).
 #[derive(Clone, Debug, Default)]
 pub struct Accumulator {
     answer: GrowingMessage,
-    /// Whether the answer is over: the next event begins another.
+    /// Whether the response is over: the next event begins another.
     is_ended: bool,
     earlier: Vec<Message>,
 }
 
-/// An answer as it grows.
+/// A response as it grows.
 #[derive(Clone, Debug, Default)]
 struct GrowingMessage {
     message: Message,
-    /// Where each block stands, its choice and its position there, if that is not its number in the first choice.
+    /// The position of each block: its choice and its index there, if that is not its number in the first choice.
     blocks: OrderedTable<BlockId, (usize, usize)>,
-    /// The same of items.
+    /// The position of each item, in the same form.
     items: OrderedTable<ItemId, (usize, usize)>,
     /// The block of the last event: most events continue what the one before began.
     latest: Option<(BlockId, usize, usize)>,
-    /// Where each choice stands, if that is not its number.
+    /// The position of each choice, if that is not its number.
     choices: OrderedTable<u32, usize>,
 }
 
-/// What hangs on a thing, and what only the protocol knows of it.
+/// The attachments and the extra fields of a thing.
 type AttachmentsAndExtra<'m> = (&'m mut Vec<Attachment>, &'m mut ExtraFields);
 
 impl Accumulator {
@@ -56,18 +56,18 @@ impl Accumulator {
         Self::default()
     }
 
-    /// The message so far; where the input has several answers, that of the last.
+    /// The message so far; where the input has several responses, that of the last.
     pub fn message(&self) -> &Message {
         &self.answer.message
     }
 
-    /// The messages of all answers so far, the growing one last.
+    /// The messages of all responses so far, the growing one last.
     pub fn messages(&self) -> impl Iterator<Item = &Message> {
         self.earlier.iter().chain([self.message()])
     }
 
-    /// The message; the accumulator is ready for the next turn. Of several answers in one input it is the
-    /// first, with a notice that there are more: [`Accumulator::take_all`] has them.
+    /// The message; the accumulator is ready for the next turn. Of several responses in one input it is the first, with
+    /// a notice that there are more: [`Accumulator::take_all`] has them.
     pub fn take(&mut self) -> Message {
         if self.earlier.is_empty() {
             return std::mem::take(self).answer.message;
@@ -78,14 +78,15 @@ impl Accumulator {
         messages.swap_remove(0)
     }
 
-    /// The messages of all answers; the accumulator is ready for the next turn.
+    /// The messages of all responses; the accumulator is ready for the next turn.
     pub fn take_all(&mut self) -> Vec<Message> {
         let Self { answer, mut earlier, .. } = std::mem::take(self);
         earlier.push(answer.message);
         earlier
     }
 
-    /// The messages of the answers before the last: who takes them from time to time need not keep a recording of many.
+    /// The messages of the responses before the last. A caller that takes them from time to time need not hold a
+    /// recording of many.
     pub fn take_earlier(&mut self) -> Vec<Message> {
         std::mem::take(&mut self.earlier)
     }
@@ -104,7 +105,7 @@ impl Accumulator {
 
 impl<'e> Sink<Event<'e>> for Accumulator {
     fn put(&mut self, mut event: Event<'e>) {
-        // Most events are such.
+        // Most events are deltas.
         if !self.is_ended
             && let EventKind::Delta { block, text, .. } = event.body
         {
@@ -118,10 +119,10 @@ impl<'e> Sink<Event<'e>> for Accumulator {
 }
 
 impl Accumulator {
-    /// Takes an event that is no delta of the answer at hand. Apart, so that it costs a delta nothing.
+    /// Takes an event that is no delta of the current response. It is a separate function, so it costs a delta nothing.
     #[inline(never)]
     fn put_other(&mut self, event: &mut Event<'_>) {
-        // What is noticed after the end is noticed of the answer before it.
+        // A notice after the end belongs to the response before it.
         if self.is_ended && !matches!(event.body, EventKind::Notice(_) | EventKind::End) {
             self.is_ended = false;
             self.earlier.push(std::mem::take(&mut self.answer).message);
@@ -140,7 +141,7 @@ impl GrowingMessage {
         if let Some(&at) = self.choices.get(&number) {
             return at;
         }
-        // Most answers have one, and many are read at the same time.
+        // Most responses have one choice, and many are read at the same time.
         if choices.is_empty() {
             choices.reserve_exact(1);
         }
@@ -170,7 +171,7 @@ impl GrowingMessage {
         self.message.choices.get_mut(choice)?.blocks.get_mut(at)
     }
 
-    /// The choice of a block, and where in it the block stands.
+    /// The choice of a block, and the block's index in it.
     fn place(&self, block: BlockId) -> Option<(usize, usize)> {
         let (choice, at) = self.blocks.get(&block).copied().unwrap_or((0, block.0 as usize));
         let own = self.message.choices.get(choice)?.blocks.get(at)?;
@@ -191,7 +192,7 @@ impl GrowingMessage {
                 Some((&mut choice.attachments, &mut choice.extra))
             }
             EventScope::Item(item) => self.item(item).map(|item| (&mut item.attachments, &mut item.extra)),
-            // A block takes them itself.
+            // A block takes its attachments itself.
             EventScope::Block(_) => None,
         }
     }
@@ -218,7 +219,8 @@ fn content(kind: BlockKind<'_>) -> BlockContent {
     }
 }
 
-/// Hangs something on: signatures and encrypted data replace what was there, log probabilities have an entry per token.
+/// Attaches a value: signatures and encrypted data replace the earlier value, log probabilities have an entry per
+/// token.
 fn attach(attachments: &mut Vec<Attachment>, kind: AttachmentKind, wire_type: &str, value: &JsonText<'_>) {
     let new = |value: JsonText<'static>| Attachment { kind, wire_type: wire_type.to_owned(), value };
     let value = value.clone();
@@ -234,7 +236,7 @@ fn attach(attachments: &mut Vec<Attachment>, kind: AttachmentKind, wire_type: &s
     }
 }
 
-/// A first text of this many bytes is mostly all of it: it takes no more memory than it has. After a shorter one more
+/// A first text of this many bytes is usually complete: it takes no more memory than it has. After a shorter one more
 /// will come, and there is room for some.
 const LONG: usize = 64;
 
@@ -397,7 +399,7 @@ impl GrowingMessage {
             EventKind::Notice(_) | EventKind::Error(_) => {
                 match std::mem::replace(&mut event.body, EventKind::End) {
                     EventKind::Notice(notice) => {
-                        // Of a call that has ended it may turn out that it was cut.
+                        // A call that has ended may turn out to be truncated.
                         let is_truncated = notice.code == NoticeCode::IncompleteArguments;
                         let violation = InvalidCall::reported(&notice);
                         if let Some(block) = notice.block.and_then(|block| self.block(block))

@@ -1,13 +1,14 @@
-//! What is done to tool calls on their way: their arguments are repaired, fitted to the schemas of the tools that were
-//! declared, and checked against them.
+//! The argument stage for tool calls: their arguments are repaired, coerced to the schemas of the declared tools, and
+//! checked against them.
 //!
 //! Nothing is taken back. Where arguments are repaired, their text flows while it is strict JSON, and is held from the
 //! first oddity to the end of the call. Where they are coerced, each value flows that its schema cannot change, and any
-//! other is held to its own end ([`StreamCoercer`]). What was changed is reported in a notice, with what the model wrote.
-//! Of a call that was cut off nothing is repaired, and nothing is coerced after the cut.
+//! other is held to its own end ([`StreamCoercer`]). Changes are reported in a notice, with the model's own text. A
+//! truncated call is not repaired, and nothing is coerced after the truncation.
 //!
-//! Schemas decide how much work it is to coerce and check a call, and others write them. So each call has a
-//! [budget](ArgumentStage::budget) of steps; where it is spent the rest is passed on as it is, and reported to be unchecked.
+//! Schemas decide how much work it is to coerce and check a call, and others write them. Each call therefore has a
+//! [budget](ArgumentStage::budget) of steps; where it is spent the rest is passed on as it is, and reported to be
+//! unchecked.
 
 use std::borrow::Cow;
 
@@ -22,7 +23,7 @@ use crate::json::repair;
 use crate::json::schema::{self, CoerceOptions, StepBudget, StreamCoercer};
 use crate::json::{JsonContainer, JsonScanner, ScanToken, ScanVisitor, Value};
 
-/// Mends calls. See the [module](self).
+/// Repairs, coerces and checks calls. See the [module](self).
 #[derive(Clone, Debug, Default)]
 pub struct ArgumentStage {
     tools: Tools,
@@ -30,10 +31,10 @@ pub struct ArgumentStage {
     is_coercing: bool,
     #[cfg(feature = "schema")]
     is_validating: bool,
-    /// Steps for fitting and checking a call, where they were said.
+    /// The budget of steps for coercing and checking a call, where one was set.
     steps: Option<u64>,
     open: Vec<OpenCall>,
-    /// Damage reported of calls that have not ended yet: it is no news if the call is repaired in the end.
+    /// Damage reported of calls that have not ended yet: it is not reported if the call is repaired in the end.
     complaints: Vec<Event<'static>>,
 }
 
@@ -43,11 +44,11 @@ struct OpenCall {
     name: String,
     /// The arguments, as the model wrote them.
     written: String,
-    /// How many bytes of them were passed on, to the coercer if there is one.
+    /// The number of their bytes that were passed on, to the coercer if there is one.
     passed: usize,
-    /// Whether what was passed on was taken back, so that only all of it can be told.
+    /// Whether the provider corrected the text, so that only the complete text can be emitted.
     is_anew: bool,
-    /// What may be passed on, where something may be repaired later.
+    /// The prefix that may be passed on, where something may be repaired later.
     flow: Option<CertainPrefix>,
     coerced: Option<Box<CoercedArguments>>,
 }
@@ -56,28 +57,28 @@ struct OpenCall {
 #[derive(Clone, Debug)]
 struct CoercedArguments {
     coercer: StreamCoercer,
-    /// What was passed on last.
+    /// The piece that was passed on last.
     piece: String,
-    /// How many bytes were passed on in all.
+    /// The number of bytes that were passed on in all.
     passed: usize,
-    /// What was passed on, once that is no longer how the arguments began.
+    /// The passed-on text, once it is no longer a prefix of the written arguments.
     text: Option<String>,
 }
 
-/// What a schema says of the arguments of a call.
+/// A schema's verdict on the arguments of a call.
 enum ArgumentVerdict {
-    /// Nothing against them.
+    /// The arguments fit.
     Fitting,
-    /// What is wrong with them, in words.
+    /// The arguments do not fit, with a description.
     #[cfg(feature = "schema")]
     Misfit(String),
-    /// Nothing at all, because that would have been too much work.
+    /// The arguments were not checked, because that would have been too much work.
     Unchecked(Error),
 }
 
-/// Characters of a value that are told of a change.
+/// The maximum number of characters of a value that are reported of a change.
 const EXCERPT: usize = 40;
-/// Changes of a value that are told of a call.
+/// The maximum number of changes of values that are reported of a call.
 const MAX_REPORTED: usize = 64;
 
 impl ArgumentStage {
@@ -86,7 +87,7 @@ impl ArgumentStage {
         Self::default()
     }
 
-    /// Tells of calls of tools that are none of these.
+    /// Reports calls of tools that are none of these.
     pub fn tools(self, tools: Tools) -> Self {
         Self { tools, ..self }
     }
@@ -96,19 +97,19 @@ impl ArgumentStage {
         Self { is_repairing: true, ..self }
     }
 
-    /// Fits arguments to the schemas of the [tools](ArgumentStage::tools), and names to those they were declared by.
+    /// Coerces arguments to the schemas of the [tools](ArgumentStage::tools), and names to the declared ones.
     pub fn coerce(self) -> Self {
         Self { is_coercing: true, ..self }
     }
 
-    /// Tells of arguments that do not fit the schemas of the [tools](ArgumentStage::tools).
+    /// Reports arguments that do not fit the schemas of the [tools](ArgumentStage::tools).
     #[cfg(feature = "schema")]
     pub fn validate(self) -> Self {
         Self { is_validating: true, ..self }
     }
 
-    /// How many steps the schema of a tool may make of one call, for fitting and checking together; else
-    /// [`StepBudget::STEPS`]. A call that would take more stays as it is, with a notice of
+    /// The maximum number of steps that the schema of a tool may take for one call, for coercing and checking together;
+    /// else [`StepBudget::STEPS`]. A call that would take more stays as it is, with a notice of
     /// [`NoticeCode::Unchecked`].
     pub fn budget(self, steps: u64) -> Self {
         Self { steps: Some(steps), ..self }
@@ -119,7 +120,7 @@ impl ArgumentStage {
         &self.tools
     }
 
-    /// Whether there is nothing to do.
+    /// Whether the stage has nothing to do.
     pub(crate) fn is_idle(&self) -> bool {
         self.tools.is_empty() && !self.is_repairing
     }
@@ -182,11 +183,11 @@ impl ArgumentStage {
                     None => self.release_complaints(event.choice, sink),
                 }
             }
-            // Told at the end of the call, with its block.
+            // It is reported at the end of the call, with its block.
             EventKind::Notice(notice) if notice.code == NoticeCode::UnknownTool && !self.tools.is_empty() => {
                 return;
             }
-            // What is repaired at the end of its call is told as repaired, with what the model wrote.
+            // A complaint about a call that is repaired at its end is reported as a repair, with the model's own text.
             EventKind::Notice(notice) if is_complaint(notice) => {
                 self.complaints.push(event.into_owned());
                 return;
@@ -197,7 +198,7 @@ impl ArgumentStage {
         sink.put(event);
     }
 
-    /// Says that no more events will come.
+    /// Signals that no more events will come.
     pub fn finish(&mut self, sink: &mut EventSink<'_>) {
         self.complaints.drain(..).for_each(|complaint| sink.put(complaint));
     }
@@ -233,7 +234,7 @@ impl ArgumentStage {
         StepBudget::new(self.steps.unwrap_or(StepBudget::STEPS))
     }
 
-    /// Tells what is left to tell of a call that ends.
+    /// Emits what is left of a call that ends.
     fn end(
         &mut self,
         choice: u32,
@@ -316,13 +317,13 @@ impl ArgumentStage {
         }
     }
 
-    /// The arguments as they should be, if they have to be repaired and can be.
+    /// The repaired arguments, if they must be repaired and can be.
     fn repaired(&self, written: &str, changes: &mut ChangeSummary) -> Option<String> {
-        // None at all are none.
+        // Empty arguments need no repair.
         if !self.is_repairing || written.trim_ascii().is_empty() {
             return None;
         }
-        // The call ended as it should, so nothing more was to come: what is open was forgotten.
+        // The call ended normally, so nothing more was to come: the end of open values was forgotten.
         let repaired = repair::RepairOptions::new().close_truncated().repair(written);
         let is_normalized =
             matches!(repaired.verdict, repair::RepairVerdict::Repaired | repair::RepairVerdict::Incomplete);
@@ -397,14 +398,14 @@ impl OpenCall {
 }
 
 impl CoercedArguments {
-    /// Takes more of the arguments, which were `written` so.
+    /// Takes more of the arguments; `written` is the model's own text so far.
     fn push(&mut self, sure: &str, written: &str) {
         self.piece.clear();
         self.coercer.push(sure, &mut self.piece);
         self.pass(written);
     }
 
-    /// Takes the rest of the arguments, which is as it is where they were cut.
+    /// Takes the rest of the arguments, which is passed on unchanged where they were truncated.
     fn end(&mut self, rest: &str, is_complete: bool, written: &str) {
         self.piece.clear();
         if is_complete {
@@ -429,8 +430,8 @@ impl CoercedArguments {
     }
 }
 
-/// How much of a growing text is certain to stand in its repair: all up to the first oddity but the token that is
-/// not over yet, and the quote or comma that what follows may show to be none.
+/// The part of a growing text that is certain to stand in its repair: everything up to the first oddity except the
+/// token that is not over yet, and a quote or comma that later text may show to be none.
 #[derive(Clone, Debug, Default)]
 struct CertainPrefix {
     scanner: JsonScanner,
@@ -454,7 +455,7 @@ impl CertainPrefix {
 struct PrefixFollower<'f> {
     flow: &'f mut CertainPrefix,
     text: &'f str,
-    /// Where the piece begins.
+    /// The position where the piece begins.
     start: usize,
 }
 
@@ -466,7 +467,7 @@ impl PrefixFollower<'_> {
     }
 
     fn token(&mut self) {
-        // What is no object may yet be mended.
+        // A text that is no object may still be repaired.
         self.flow.is_odd |= !self.flow.has_begun;
     }
 }
@@ -509,7 +510,7 @@ fn is_object(text: &str) -> bool {
     text.trim_ascii_start().starts_with('{')
 }
 
-/// Changes in words: of the text by kind, with the bytes of the original at which they begin, then of the value.
+/// Descriptions of changes: of the text by kind, with the bytes of the original at which they begin, then of the value.
 #[derive(Default)]
 struct ChangeSummary {
     kinds: Vec<(&'static str, Vec<usize>)>,

@@ -1,9 +1,8 @@
 //! The one error of the library.
 //!
-//! An [`Error`] says what kind of thing went wrong, where in the input (if a byte is to blame), and names the
-//! thing. It keeps the error that caused it as its source, and what an upstream reported in neutral words.
-//! Damage that can be recovered from is not an error but a [`Notice`](crate::event::Notice) in the stream of
-//! events.
+//! An [`Error`] has the kind of failure, its position in the input (if a byte is to blame), and the name of the thing.
+//! It keeps the error that caused it as its source, and the upstream's report in neutral form. Damage that can be
+//! recovered from is not an error but a [`Notice`](crate::event::Notice) in the stream of events.
 
 use std::convert::Infallible;
 use std::error::Error as StdError;
@@ -12,7 +11,7 @@ use std::sync::Arc;
 
 use crate::upstream::UpstreamError;
 
-/// What went wrong, where, and with which thing.
+/// A failure: its kind, its position and the thing that failed.
 ///
 /// `{error}` says that in one line, `{error:#}` adds the errors that caused it.
 #[derive(Clone, Debug)]
@@ -23,7 +22,7 @@ pub struct Error {
     cause: Option<ErrorSource>,
 }
 
-/// What is behind an error. Shared, so that errors can be cloned.
+/// The source of an error. It is shared, so errors can be cloned.
 #[derive(Clone, Debug)]
 enum ErrorSource {
     Source(Arc<dyn StdError + Send + Sync>),
@@ -36,11 +35,11 @@ enum ErrorSource {
 pub enum ErrorKind {
     /// A configured limit (line, frame, total size) was exceeded.
     Limit,
-    /// The framing of the byte stream is damaged (a bad checksum, a cut binary frame).
+    /// The framing of the byte stream is damaged (a bad checksum, a truncated binary frame).
     Framing,
     /// A text that had to be JSON is not.
     Json,
-    /// The protocol, dialect or shape of the input cannot be told or is not known.
+    /// The protocol, dialect or shape of the input cannot be determined or is not known.
     Unknown,
     /// A value does not have the form that its place demands.
     Invalid,
@@ -64,14 +63,14 @@ impl Error {
         Self { offset: Some(offset), ..self }
     }
 
-    /// The same, caused by another error, which is kept as its source. Its words are not repeated in the
-    /// detail: whoever prints the chain of sources prints them.
+    /// The same, caused by another error, which is kept as its source. Its text is not repeated in the detail: printing
+    /// the chain of sources prints it.
     #[must_use]
     pub fn caused_by(self, source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
         Self { cause: Some(ErrorSource::Source(Arc::from(source.into()))), ..self }
     }
 
-    /// What kind of thing went wrong.
+    /// The kind of failure.
     pub fn kind(&self) -> ErrorKind {
         self.kind
     }
@@ -81,12 +80,12 @@ impl Error {
         self.offset
     }
 
-    /// What exactly, in words.
+    /// The description of the failure.
     pub fn detail(&self) -> &str {
         &self.detail
     }
 
-    /// What the upstream reported, if that is what went wrong.
+    /// The error that the upstream reported, if that is the failure.
     pub fn upstream(&self) -> Option<&UpstreamError<'static>> {
         match &self.cause {
             Some(ErrorSource::Upstream(reported)) => Some(reported),
@@ -155,13 +154,13 @@ impl StdError for Error {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
         match &self.cause {
             Some(ErrorSource::Source(source)) => Some(source.as_ref()),
-            // Its words are this error's words already.
+            // Its text is this error's text already.
             Some(ErrorSource::Upstream(_)) | None => None,
         }
     }
 }
 
-/// Errors are equal if they say the same; foreign errors behind them cannot be compared.
+/// Errors are equal if they say the same; other libraries' errors behind them cannot be compared.
 impl PartialEq for Error {
     fn eq(&self, other: &Self) -> bool {
         (self.kind, self.offset, &self.detail, self.upstream())

@@ -1,17 +1,17 @@
 //! The vocabulary that every protocol and dialect is translated to and from.
 //!
-//! An answer is a sequence of [`Event`]s, from its start to its end. Content comes in *blocks* (text, reasoning,
-//! refusal, tool call, tool result, what is opaque): a block starts, grows by deltas, and ends; where the wire groups
-//! blocks, they belong to *items*. The same events are read and written: each carries the wire's own word and
-//! what else the wire said there, so that an encoder need not guess. These laws hold for every sequence the
-//! library emits, and a validator runs over everything in tests:
+//! A response is a sequence of [`Event`]s, from its start to its end. Content comes in *blocks* (text, reasoning,
+//! refusal, tool call, tool result, opaque content): a block starts, grows by deltas, and ends; where the wire groups
+//! blocks, they belong to *items*. The same events are read and written: each carries the wire's own type and the extra
+//! fields that the wire sent with it, so an encoder need not guess. These laws hold for every sequence the library
+//! emits, and a validator runs over everything in tests:
 //!
-//! - an answer begins with its start and ends with its end; a choice begins before its first block;
-//! - block and item starts and ends balance, and a number is used once in an answer;
-//! - a delta, correction or end belongs to an open block of the same choice, a delta tells its kind;
+//! - a response begins with its start and ends with its end; a choice begins before its first block;
+//! - block and item starts and ends balance, and a number is used once in a response;
+//! - a delta, correction or end belongs to an open block of the same choice, and a delta has the kind of its block;
 //! - blocks and items may interleave (parallel calls);
 //! - one finish per choice, and nothing of its blocks after it;
-//! - what stands beside content is told before it: usage, foreign values and attachments, then the delta.
+//! - events beside content are emitted before it: usage, extra fields and attachments, then the delta.
 //!
 //! Events borrow: the text of a delta is a slice of the input or of the emitting stage's scratch
 //! buffer. [`Event::into_owned`] detaches one.
@@ -29,7 +29,7 @@ use crate::upstream::UpstreamError;
 /// The version of the JSON that events and messages are written as: `schemas/` has its JSON Schemas.
 pub const SCHEMA_VERSION: u32 = 2;
 
-/// Where the items of a stage go. Sinks are infallible.
+/// The receiver of a stage's items. Sinks are infallible.
 ///
 /// Closures are sinks, and so are `Vec<Event<'static>>`, the accumulator and every later stage.
 pub trait Sink<T> {
@@ -52,125 +52,125 @@ impl<'e> Sink<Event<'e>> for Vec<Event<'static>> {
 /// Anything that takes events, whatever they borrow from.
 pub type EventSink<'s> = dyn for<'e> Sink<Event<'e>> + 's;
 
-/// One thing that happened in an answer.
+/// One event of a response.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Event<'a> {
-    /// The choice (candidate answer) it belongs to; 0 where the protocol knows only one, and for what
-    /// concerns the answer as a whole.
+    /// The choice (candidate response) it belongs to; 0 where the protocol has only one, and for events about the
+    /// response as a whole.
     pub choice: u32,
     /// The bytes of the text stream this event was made from, where a dialect extractor made it;
     /// else empty. Counted over the choice's visible text, or over its reasoning text.
     pub source: ByteSpan,
-    /// What happened.
+    /// The kind of the event, with its content.
     pub body: EventKind<'a>,
 }
 
-/// What happened.
+/// The kinds of [`Event`], with their content.
 ///
-/// `word` is always the wire's own word for the thing, so that an encoder of the same protocol can write it
-/// back; it is empty where nobody had one. `members` is a JSON object of what else the wire said with a start.
+/// `wire_type` is always the wire's own name of the thing, so that an encoder of the same protocol can write it back;
+/// it is empty where the wire has none. `extra` is a JSON object of the other fields that the wire sent with a start.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum EventKind<'a> {
-    /// The answer begins: the first event of every answer.
+    /// The response begins: the first event of every response.
     Start {
-        /// The provider's id of the answer.
+        /// The provider's id of the response.
         id: Option<Cow<'a, str>>,
-        /// The model that answers.
+        /// The model that generates it.
         model: Option<Cow<'a, str>>,
-        /// What the wire calls such an answer (`chat.completion`, `text_completion`, `message`, …).
+        /// The wire's own type of such a response (`chat.completion`, `text_completion`, `message`, …).
         wire_type: Cow<'a, str>,
-        /// What else came with the start.
+        /// Extra fields of the start.
         extra: Option<JsonText<'a>>,
     },
     /// A choice begins, before or without any block.
     ChoiceStart,
-    /// An item begins: what the wire groups blocks by, such as the output items of OpenAI Responses.
+    /// An item begins: a group of blocks on the wire, such as an output item of OpenAI Responses.
     ItemStart {
-        /// Its number, unique in the answer.
+        /// Its number, unique in the response.
         item: ItemId,
         /// The provider's id of it.
         id: Option<Cow<'a, str>>,
-        /// What the wire calls it.
+        /// The wire's own type of the item.
         wire_type: Cow<'a, str>,
-        /// What else came with its start.
+        /// Extra fields of its start.
         extra: Option<JsonText<'a>>,
     },
-    /// An item is over. Late news about it may still come, with its number.
+    /// An item is over. Later events about it may still come, with its number.
     ItemEnd {
         /// The item.
         item: ItemId,
     },
     /// A block opened.
     BlockStart {
-        /// Its number, unique in the answer.
+        /// Its number, unique in the response.
         block: BlockId,
         /// The item it belongs to.
         item: Option<ItemId>,
-        /// What it will hold.
+        /// The kind of its content.
         kind: BlockKind<'a>,
-        /// What the wire calls it.
+        /// The wire's own type of the block.
         wire_type: Cow<'a, str>,
         /// The wire's own number for it, where it has one. Not its position.
         index: Option<i64>,
-        /// What else came with its start.
+        /// Extra fields of its start.
         extra: Option<JsonText<'a>>,
     },
     /// A block grew.
     Delta {
         /// The block.
         block: BlockId,
-        /// What the block holds.
+        /// The kind of the block's content.
         kind: DeltaKind,
         /// The text to append; never empty.
         text: Cow<'a, str>,
     },
-    /// A name that came late, or anew.
+    /// An id or a model name that came late, or changed.
     Identity {
-        /// Whose.
+        /// The thing that it names.
         scope: EventScope,
         /// The provider's id.
         id: Option<Cow<'a, str>>,
-        /// The model (of an answer).
+        /// The model (of a response).
         model: Option<Cow<'a, str>>,
     },
-    /// The provider's closing restatement differs from what it streamed: this is the whole text.
+    /// The provider's closing restatement differs from the text it streamed: this is the complete text.
     Correction {
         /// The block.
         block: BlockId,
-        /// The whole text of the block.
+        /// The complete text of the block.
         text: Cow<'a, str>,
     },
     /// A block ended.
     BlockEnd {
         /// The block.
         block: BlockId,
-        /// Whether it ended as it should.
+        /// Whether the block is complete.
         completion: BlockCompletion,
     },
-    /// Something that hangs on a block, an item, a choice or the answer.
+    /// An attachment to a block, an item, a choice or the response.
     Attachment {
-        /// What it hangs on.
+        /// The thing that it is attached to.
         scope: EventScope,
-        /// What it is.
+        /// The kind of attachment.
         kind: AttachmentKind,
-        /// What the wire calls it; for log probabilities their channel.
+        /// The wire's own type of the attachment; for log probabilities their channel.
         wire_type: Cow<'a, str>,
         /// The attachment, as the provider wrote it.
         value: JsonText<'a>,
     },
-    /// How an item or the answer comes along: nothing of it is part of the message.
+    /// The progress of an item or of the response; not part of the message.
     Progress {
-        /// What comes along.
+        /// The thing that progresses.
         scope: EventScope,
-        /// What the wire calls this step.
+        /// The wire's own type of this step.
         wire_type: Cow<'a, str>,
-        /// What it says, if it says anything.
+        /// The value of the step, if it has one.
         value: Option<JsonText<'a>>,
     },
     /// Token counts so far. See [`Usage`](crate::message::Usage) for how later ones go with earlier ones.
     Usage {
-        /// Where the wire says them.
+        /// The place of the counts on the wire.
         wire_type: Cow<'a, str>,
         /// The normalised counters.
         counters: TokenCounts,
@@ -179,9 +179,9 @@ pub enum EventKind<'a> {
     },
     /// The choice is finished.
     Finish {
-        /// The reason in our words, derived from content where the provider's is wrong.
+        /// The normalized reason, derived from content where the provider's is wrong.
         reason: FinishReason,
-        /// The provider's last non-null word for it.
+        /// The provider's last non-null name of the reason.
         raw: Option<Cow<'a, str>>,
     },
     /// Dialect syntax that is neither text nor argument; `source` says where it stood.
@@ -193,27 +193,27 @@ pub enum EventKind<'a> {
     Notice(Notice<'a>),
     /// The upstream reported an error.
     Error(UpstreamError<'a>),
-    /// What only this protocol knows, told when it is new or has changed.
+    /// An extra field: one that only this protocol has. It is emitted when it is new or has changed.
     Extra {
-        /// What it is about.
+        /// The thing that has the field.
         scope: EventScope,
-        /// Where it stood, from the thing it is about downwards, in the wire's own words: keys joined by
+        /// The path of the field, from the thing that has it downwards, in the wire's own spelling: keys joined by
         /// dots, a dot inside a key written as `\\.`.
         path: Cow<'a, str>,
-        /// What stood there.
+        /// The value of the field.
         value: JsonText<'a>,
     },
-    /// The answer is over: the last event of every answer. Another answer may follow in the same input.
+    /// The response is over: the last event of every response. Another response may follow in the same input.
     End,
 }
 
 impl<'a> EventKind<'a> {
-    /// The start of a block that nobody has said more of.
+    /// The start of a block without an item, a wire type or extra fields.
     pub fn block_start(block: BlockId, kind: BlockKind<'a>) -> Self {
         Self::BlockStart { block, item: None, kind, wire_type: Cow::Borrowed(""), index: None, extra: None }
     }
 
-    /// The block that it is about.
+    /// The block that the event is about.
     pub(crate) fn block(&self) -> Option<BlockId> {
         match self {
             Self::BlockStart { block, .. }
@@ -229,10 +229,10 @@ impl<'a> EventKind<'a> {
     }
 }
 
-/// What an event is about.
+/// The thing that an event is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum EventScope {
-    /// The answer as a whole.
+    /// The response as a whole.
     Response,
     /// The event's choice.
     Choice,
@@ -242,13 +242,13 @@ pub enum EventScope {
     Block(BlockId),
 }
 
-/// What a delta appends to.
+/// The kind of text that a delta appends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DeltaKind {
     /// Visible text.
     Text,
-    /// Thoughts.
+    /// Reasoning.
     Reasoning,
     /// A refusal.
     Refusal,
@@ -256,7 +256,7 @@ pub enum DeltaKind {
     Arguments,
 }
 
-/// What hangs on something.
+/// The kinds of attachment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -271,23 +271,23 @@ pub enum AttachmentKind {
     Logprobs,
 }
 
-/// The number of an item, unique in an answer.
+/// The number of an item, unique in a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct ItemId(pub u32);
 
-/// The number of a block, unique in an answer.
+/// The number of a block, unique in a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct BlockId(pub u32);
 
-/// What a block holds.
+/// The kind of a block's content.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum BlockKind<'a> {
     /// Visible text.
     Text,
-    /// The model's thoughts.
+    /// The model's reasoning.
     Reasoning(ReasoningForm),
     /// The model's refusal to answer.
     Refusal,
@@ -299,37 +299,37 @@ pub enum BlockKind<'a> {
         is_made: bool,
         /// The tool's name; empty where the provider never gave one.
         name: Cow<'a, str>,
-        /// Who runs it and what its arguments are.
+        /// The party that runs the call, and the form of its arguments.
         call: CallKind,
     },
-    /// What a tool that the provider ran has answered; whole, without deltas.
+    /// The result of a tool that the provider ran; complete, without deltas.
     ToolResult {
-        /// The id of the call it answers, where one is known.
+        /// The id of the call it belongs to, where one is known.
         call: Option<Cow<'a, str>>,
         /// The result, as the provider wrote it.
         value: JsonText<'a>,
     },
-    /// Content that only the protocol knows (images, audio, uploads, …); whole, without deltas.
+    /// Content that only the protocol has (images, audio, uploads, …); complete, without deltas.
     Opaque {
         /// The content, as the provider wrote it.
         value: JsonText<'a>,
     },
 }
 
-/// How much of its thoughts a model shows.
+/// The form in which a model shows its reasoning.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ReasoningForm {
-    /// The thoughts themselves.
+    /// The reasoning itself.
     #[default]
     Raw,
-    /// A summary of them.
+    /// A summary of it.
     Summary,
-    /// Nothing: what was thought is encrypted or withheld.
+    /// Nothing: the reasoning is encrypted or withheld.
     Redacted,
 }
 
-/// Who runs a call and what its arguments are.
+/// The party that runs a call, and the form of its arguments.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CallKind {
@@ -342,32 +342,32 @@ pub enum CallKind {
     Builtin,
 }
 
-/// Whether a block ended as it should.
+/// Whether a block is complete.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum BlockCompletion {
-    /// It is whole.
+    /// It is complete.
     #[default]
     Complete,
-    /// It was cut off: more was to come. Its argument text may happen to be a complete value.
+    /// It was truncated: more was to come. Its argument text may happen to be a complete value.
     Truncated,
-    /// It is a whole call, written in text behind a damaged one whose end is in doubt: it may be a part of what that
-    /// one holds, so that it must not be run.
+    /// It is a complete call, written in text behind a damaged one whose end is in doubt: it may be a part of the
+    /// damaged call's content, so it must not be run.
     AfterDamage,
 }
 
-/// Why an answer finished, in our words.
+/// The normalized reason why a response finished.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum FinishReason {
     /// The model was done, or met a stop sequence.
     Stop,
-    /// A token limit or the context window cut it.
+    /// A token limit or the context window truncated it.
     Length,
     /// It waits for the results of tool calls.
     ToolCalls,
-    /// A filter cut or withheld it.
+    /// A filter truncated or withheld it.
     ContentFilter,
     /// It failed.
     Error,
@@ -382,7 +382,7 @@ impl fmt::Display for FinishReason {
     }
 }
 
-/// Token counts in our words. A missing counter was not reported.
+/// Normalized token counts. A missing counter was not reported.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TokenCounts {
     /// All input tokens, cached ones included.
@@ -449,16 +449,16 @@ impl TokenCounts {
 /// An oddity that was recovered from.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Notice<'a> {
-    /// Which oddity.
+    /// The kind of oddity.
     pub code: NoticeCode,
-    /// Where in the input, in bytes.
+    /// The position in the input, in bytes.
     pub offset: u64,
-    /// The block that it tells of, if it tells of one.
+    /// The block that it is about, if it is about one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub block: Option<BlockId>,
-    /// In words; names the thing.
+    /// A description that names the thing.
     pub detail: Cow<'a, str>,
-    /// Text that found no other place.
+    /// Text that has no other place.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub text: Option<Cow<'a, str>>,
 }
@@ -470,7 +470,7 @@ impl fmt::Display for NoticeCode {
     }
 }
 
-/// Which oddity a [`Notice`] tells of.
+/// The kinds of oddity that a [`Notice`] reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -481,41 +481,40 @@ pub enum NoticeCode {
     InvalidUtf8,
     /// The stream ended without the provider's end.
     Truncated,
-    /// The answer has no content, or no calls where it says that there are some.
+    /// The response has no content, or no calls where it says that there are some.
     Empty,
     /// A fragment came for a call that had already ended; its text is kept in the notice.
     LateFragment,
-    /// The provider resends the whole argument text instead of increments.
+    /// The provider resends the complete argument text instead of increments.
     Cumulative,
-    /// The provider sent the same piece of argument text twice; it is told once.
+    /// The provider sent the same piece of argument text twice; it is emitted once.
     Repeated,
     /// A tool call never got a name.
     MissingName,
-    /// A tool call was cut: more was to come.
+    /// A tool call was truncated: more was to come.
     IncompleteArguments,
-    /// A tool call was damaged: its arguments are not JSON, or (in text) only what came before the damage is
-    /// kept.
+    /// A tool call was damaged: its arguments are not JSON, or (in text) only the part before the damage is kept.
     MalformedCall,
-    /// A tool call stands in text behind a damaged one whose end is in doubt, so that it may be a part of what that
-    /// one holds.
+    /// A tool call stands in text behind a damaged one whose end is in doubt, so it may be a part of the damaged call's
+    /// content.
     AfterDamage,
     /// A tool call names a tool that was not declared.
     UnknownTool,
     /// A tool call's arguments do not fit the schema of its tool.
     SchemaMismatch,
-    /// A tool call's arguments were passed on without a look at the schema of its tool: it is too large, or makes
-    /// more work of them than a call may take.
+    /// A tool call's arguments were passed on without a check against the schema of its tool: the schema is too large,
+    /// or the check takes more steps than a call may take.
     Unchecked,
     /// A markup marker without its partner, or syntax out of place.
     StrayMarkup,
-    /// What looks like a call was weighed, and is text; or it is a call although it stands where calls are
-    /// shown. The detail says why.
+    /// Text that looks like a call was judged to be text; or it was judged to be a call although it stands where calls
+    /// are shown. The detail says why.
     Judged,
-    /// A registered matcher failed or answered nonsense; it was left out.
+    /// A registered matcher failed or returned nonsense; it was left out.
     Matcher,
     /// A value was altered to fit its schema, or repaired.
     Repaired,
-    /// Anything else, told by the detail.
+    /// Any other oddity, described by the detail.
     Other,
 }
 
@@ -563,7 +562,7 @@ impl<'a> JsonText<'a> {
         other.as_str().clone_into(self.0.to_mut());
     }
 
-    /// Puts a member behind those of an object that has some; false if it is none such.
+    /// Puts a member behind the others of a non-empty object; returns false if it is none.
     pub(crate) fn append_member(&mut self, key: &str, value: &JsonText<'_>) -> bool {
         let is_such = self.0.starts_with("{\"") && self.0.ends_with('}');
         if is_such {
@@ -583,8 +582,8 @@ impl<'a> JsonText<'a> {
         &self.0
     }
 
-    /// The value it stands for. Half a surrogate pair becomes U+FFFD, and what is nested too deeply for
-    /// programs that recurse is a string of its JSON text; [`JsonText::as_str`] has both as they were written.
+    /// The parsed value. Half a surrogate pair becomes U+FFFD, and a part that is nested too deeply for programs that
+    /// recurse is a string of its JSON text; [`JsonText::as_str`] has both as they were written.
     pub fn to_value(&self) -> Value {
         Value::of_text(&self.0)
     }
@@ -619,7 +618,7 @@ impl fmt::Debug for JsonText<'_> {
 
 impl Serialize for JsonText<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        // The whole as raw text would be something else in a format that is not JSON.
+        // Raw text for the complete value would be something else in a format that is not JSON.
         self.to_value().serialize(serializer)
     }
 }

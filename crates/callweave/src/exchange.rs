@@ -1,7 +1,7 @@
 //! Everything between a client's request and its response, without I/O.
 //!
-//! An [`ExchangeEngine`] is a [`ExchangePolicy`] made ready for one upstream; it is shared. An [`Exchange`] belongs to one request. It says
-//! what is [next](Exchange::next), a driver does it, and tells the exchange what came of it:
+//! An [`ExchangeEngine`] is an [`ExchangePolicy`] made ready for one upstream; it is shared. An [`Exchange`] belongs to
+//! one request. It names the [next](Exchange::next) step, a driver does it, and reports the outcome to the exchange:
 //!
 //! ```text
 //!              ┌──────────────── reask ◀──────────────────┐
@@ -13,9 +13,9 @@
 //!          NextStep::Over                   NextStep::Over
 //! ```
 //!
-//! The client's side is ready as soon as the model has said anything ([`Exchange::is_ready`]): until then a failure has its
-//! own status, and another target may be tried; from then on it is an error in the stream. Ids and time come from the
-//! caller, bytes come in any cut, and nothing here waits.
+//! The client's side is ready as soon as the model has said anything ([`Exchange::is_ready`]): until then a failure has
+//! its own status, and another target may be tried; from then on it is an error in the stream. Ids and time come from
+//! the caller, bytes come in pieces of any size, and nothing here waits.
 //!
 //! ```
 //! use callweave::exchange::{ExchangeEngine, Exchange, IncomingHead, NextStep, OutgoingRequest, ExchangePolicy, http::ClientEndpoint};
@@ -97,14 +97,14 @@ pub struct SharedState {
 }
 
 impl SharedState {
-    /// One with a store: clients can refer to earlier responses, and what providers sealed comes back to them. The key
-    /// is random; processes that share a store share it.
+    /// A state with a store: clients can refer to earlier responses, and provider seals come back to the providers. The
+    /// key is random; processes that share a store share it.
     pub fn with_store(store: Arc<dyn ExchangeStore>, seal_key: [u8; 16]) -> Self {
         let seals = SealKeeper::new(Arc::clone(&store) as Arc<dyn TurnStore>, seal_key);
         Self { store: Some(store), seals: Some(seals), ..Self::default() }
     }
 
-    /// One that keeps provider seals alone.
+    /// A state that keeps provider seals alone.
     pub fn with_seals(seals: SealKeeper) -> Self {
         Self { seals: Some(seals), ..Self::default() }
     }
@@ -161,15 +161,15 @@ impl ExchangeEngine {
     }
 }
 
-/// What a driver does next.
+/// The next step of a driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NextStep {
-    /// Sends what [`Exchange::take_outgoing`] gives. Of a request it reports the status of the response:
-    /// [`Exchange::accept`] or [`Exchange::refuse`]. It may be due a second time, when the model is asked again: then the
-    /// driver drops the connection of the response before, which need not be at its end, if the policy stopped it.
+    /// Sends the request of [`Exchange::take_outgoing`]. The driver reports the status of the response:
+    /// [`Exchange::accept`] or [`Exchange::refuse`]. It may be due a second time, when the model is asked again: then
+    /// the driver drops the connection of the response before, which need not be at its end, if the policy stopped it.
     Send,
-    /// Reads the upstream's response: [`Exchange::push`], [`Exchange::finish`] or [`Exchange::fail`]. If nothing came for
-    /// this long: [`Exchange::silence`].
+    /// Reads the upstream's response: [`Exchange::push`], [`Exchange::finish`] or [`Exchange::fail`]. If nothing came
+    /// for this long: [`Exchange::silence`].
     Read(Option<Duration>),
     /// Interrupts the upstream, which is not needed any more: [`Exchange::interrupt`]. A session is interrupted by
     /// messages instead.
@@ -178,13 +178,13 @@ pub enum NextStep {
     Over,
 }
 
-/// What is sent to an upstream.
+/// A request or messages for an upstream.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum OutgoingRequest {
     /// A request.
     Request(HttpRequest),
-    /// Lines of JSON for an open session, whose lines are pushed as they come: those of other sessions are skipped.
+    /// Lines of JSON for an open session, whose lines are pushed as they come: lines of other sessions are skipped.
     Messages(Vec<u8>),
 }
 
@@ -208,7 +208,7 @@ pub struct Exchange {
     output: ClientOutput,
     /// Messages that follow those of the client, since the model is asked again.
     added: Vec<request::RequestMessage>,
-    /// How often the model was asked again.
+    /// The number of times that the model was asked again.
     reasks: u32,
     /// Headers of the upstream that concern the client.
     headers: Vec<(String, Vec<u8>)>,
@@ -305,7 +305,7 @@ impl Exchange {
         &self.incoming
     }
 
-    /// What the driver does next.
+    /// The driver's next step.
     pub fn next(&self) -> NextStep {
         match &self.state {
             ExchangeState::Due => NextStep::Send,
@@ -319,7 +319,7 @@ impl Exchange {
         }
     }
 
-    /// What is to be sent now. A request that cannot be written for the target is none: the exchange has failed then.
+    /// The request that is due. A request that cannot be written for the target is none: the exchange has failed then.
     pub fn take_outgoing(&mut self) -> Option<OutgoingRequest> {
         let messages = self.session.as_mut().map(|session| session.session().take_outgoing());
         let mut messages = messages.filter(|messages| !messages.is_empty());
@@ -363,7 +363,7 @@ impl Exchange {
         }
     }
 
-    /// The upstream answers with success.
+    /// Reports that the upstream answers with success.
     pub fn accept<N: AsRef<str>, V: AsRef<[u8]>>(&mut self, headers: impl IntoIterator<Item = (N, V)>) {
         self.keep_headers(headers);
         self.find_out(ProtocolSupport::Unknown);
@@ -373,7 +373,8 @@ impl Exchange {
         };
     }
 
-    /// The upstream answers with another status. If it may take the request in another protocol, that is to be sent next.
+    /// Reports that the upstream answers with another status. If it may take the request in another protocol, that is
+    /// to be sent next.
     pub fn refuse(&mut self, refusal: &UpstreamRefusal) {
         self.keep_headers(refusal.headers.iter().map(|(name, value)| (name, value)));
         let error = refusal.error(&self.target);
@@ -384,7 +385,7 @@ impl Exchange {
         if !is_absent {
             self.find_out(ProtocolSupport::Unknown);
         }
-        // Nobody asked for the protocols that were tried: what the usual one says is the reason.
+        // The client did not ask for the protocols that were tried: the error of the usual one is the reason.
         let usual = self.target.engine.policy.protocol;
         let own = self.refusals.iter().position(|refusal| is_absent && Some(refusal.protocol) == usual);
         let error = own.map_or(error, |at| self.refusals.swap_remove(at).error);
@@ -427,7 +428,7 @@ impl Exchange {
     ) -> Option<&'static Protocol> {
         let engine = &self.target.engine;
         let usual = engine.policy.protocol?;
-        // A protocol that nobody has vouched for may be known and not be understood as far as it is needed.
+        // The server may know a protocol other than the configured one, and not support all that is needed.
         let is_unsure = refused != usual && matches!(status, 400 | 403 | 415 | 422 | 500);
         if !(is_absent || is_unsure) || self.reasks > 0 || self.head.is_some() {
             return None;
@@ -440,8 +441,8 @@ impl Exchange {
         engine.protocols().find(|own| !is_asked(own) && (is_absent || *own == usual))
     }
 
-    /// Keeps what a response tells of the protocols that the upstream speaks: not those whose paths it did not know, and
-    /// this of the one that it answers in.
+    /// Keeps a response's evidence of the protocols that the upstream speaks: not the ones whose paths it did not know,
+    /// and this finding for the one that it answers in.
     fn find_out(&mut self, finding: ProtocolSupport) {
         let engine = &self.target.engine;
         for refusal in self.refusals.iter().filter(|refusal| refusal.is_absent) {
@@ -481,7 +482,7 @@ impl Exchange {
         self.settle();
     }
 
-    /// The upstream's response is at its end.
+    /// Reports that the upstream's response is at its end.
     pub fn finish(&mut self) {
         let ExchangeState::Reading(chain) = &mut self.state else { return };
         let had_error = self.output.stats.error.is_some();
@@ -491,12 +492,12 @@ impl Exchange {
         self.end_raw(had_error);
     }
 
-    /// The upstream fails: the connection breaks, or is too slow.
+    /// Reports that the upstream fails: the connection breaks, or is too slow.
     pub fn fail(&mut self, fault: &UpstreamFault) {
         self.abort(fault.error(&self.target.shown()));
     }
 
-    /// The driver ends the exchange: it shuts down, for example.
+    /// Ends the exchange by the driver's decision: it shuts down, for example.
     pub fn abort(&mut self, error: UpstreamError<'static>) {
         match &self.state {
             ExchangeState::Reading(_) => self.fail_reading(error),
@@ -504,7 +505,8 @@ impl Exchange {
         }
     }
 
-    /// Nothing came for as long as [`NextStep::Read`] said. If it said nothing of the kind, silence changes nothing.
+    /// Reports that nothing came for as long as [`NextStep::Read`] said. If it has no such duration, silence changes
+    /// nothing.
     pub fn silence(&mut self) {
         let ExchangeState::Reading(chain) = &mut self.state else { return };
         if !chain.awaits_call() {
@@ -514,15 +516,15 @@ impl Exchange {
         self.settle();
     }
 
-    /// The upstream was interrupted: the driver has closed its connection.
+    /// Reports that the upstream was interrupted: the driver has closed its connection.
     pub fn interrupt(&mut self) {
         if matches!(self.state, ExchangeState::Interrupted) {
             self.state = ExchangeState::Over;
         }
     }
 
-    /// Whether the client's response has begun: the model has said something, or the response is over. [`Exchange::head`]
-    /// has its final status then, unless it is asked for sooner.
+    /// Whether the client's response has begun: the model has said something, or the response is over.
+    /// [`Exchange::head`] has its final status then, unless it is asked for sooner.
     pub fn is_ready(&self) -> bool {
         let is_over = matches!(self.state, ExchangeState::Interrupted | ExchangeState::Over);
         let has_content = self.output.stats.has_content && self.output.has_bytes();
@@ -545,8 +547,8 @@ impl Exchange {
         self.is_broken
     }
 
-    /// The status and the headers of the client's response, the same whenever they are asked for. From now on a failure is
-    /// an error in the stream.
+    /// The status and the headers of the client's response, the same whenever they are asked for. From now on a failure
+    /// is an error in the stream.
     pub fn head(&mut self) -> &ResponseHead {
         let head = match self.head.take() {
             Some(head) => head,
@@ -581,7 +583,7 @@ impl Exchange {
         &self.message
     }
 
-    /// The calls of all responses that are over, and what became of them.
+    /// The calls of all responses that are over, with their outcomes.
     pub fn outcomes(&self) -> &[CallOutcome] {
         &self.outcomes
     }
@@ -591,7 +593,7 @@ impl Exchange {
         &self.losses
     }
 
-    /// The names of what was lost, each once, and no more than 16.
+    /// The names of lost parameters, each once, and no more than 16.
     pub fn lost_parameters(&self) -> impl Iterator<Item = &str> {
         let names = self.losses.iter().map(|loss| loss.what.as_str()).enumerate();
         let is_first = |(at, name): &(usize, &str)| !self.losses[..*at].iter().any(|loss| loss.what == *name);
@@ -674,7 +676,7 @@ impl Exchange {
         self.settle();
     }
 
-    /// Looks whether the upstream's response is over: then it is the client's, or the model is asked again.
+    /// Checks whether the upstream's response is over: then it is the client's, or the model is asked again.
     fn settle(&mut self) {
         if !self.is_understood && self.output.stats.has_content {
             self.find_out(ProtocolSupport::Spoken);
@@ -722,7 +724,7 @@ impl Exchange {
         self.complete(if is_interrupted { ExchangeState::Interrupted } else { ExchangeState::Over });
     }
 
-    /// Tells the model what is wrong with its calls, and asks it again.
+    /// Sends the model the reasons why its calls are invalid, and asks it again.
     fn reask(&mut self) {
         self.reasks += 1;
         let response = self.output.held_message();
@@ -733,7 +735,7 @@ impl Exchange {
         self.state = ExchangeState::Due;
     }
 
-    /// Leaves the session, where there is one; the driver is to send what ends it.
+    /// Leaves the session, where there is one; the driver is to send the closing messages.
     fn end_session(&mut self) -> bool {
         self.session.as_mut().map(|session| session.session().interrupt()).is_some()
     }
@@ -751,7 +753,7 @@ impl Exchange {
         }
     }
 
-    /// The client's response is complete.
+    /// Completes the client's response.
     fn complete(&mut self, state: ExchangeState) {
         self.keep_calls();
         self.state = if self.end_session() { ExchangeState::Over } else { state };
@@ -773,10 +775,10 @@ impl Exchange {
     }
 }
 
-/// The most names of lost parameters that are reported.
+/// The maximum number of names of lost parameters that are reported.
 const MAX_LOST_NAMES: usize = 16;
 
-/// The header that names what an upstream did not get, if there is anything: its name and its value.
+/// The header that names the parameters that an upstream did not get, if there are any: its name and its value.
 pub fn lost_header<'n>(names: impl IntoIterator<Item = &'n str>) -> Option<(&'static str, String)> {
     let lost: Vec<String> = names.into_iter().take(MAX_LOST_NAMES).map(shown_in_header).collect();
     (!lost.is_empty()).then(|| ("x-callweave-lost", lost.join(", ")))

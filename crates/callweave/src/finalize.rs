@@ -1,8 +1,8 @@
-//! The last stage: what can be said only when nothing changes calls any more.
+//! The last stage: completions that are possible only when nothing changes calls any more.
 //!
-//! [`Finalizer`] stands after the weave, the extractor and whatever mends calls. It makes the ids that providers did not
-//! give, and derives the finish reason from what is really there: `tool_calls` where calls wait for the client and
-//! every one is whole, the provider's own reason else. Nobody else does either.
+//! [`Finalizer`] stands after the weave, the extractor and the argument stage. It makes the ids that providers did not
+//! give, and derives the finish reason from the actual content: `tool_calls` where calls wait for the client and every
+//! one is complete, the provider's own reason else. No other stage does either.
 
 use std::borrow::Cow;
 
@@ -26,7 +26,7 @@ pub struct Finalizer {
     has_failed: bool,
 }
 
-/// What a choice holds.
+/// The calls of a choice.
 #[derive(Clone, Debug, Default)]
 struct ChoiceTally {
     calls: usize,
@@ -34,7 +34,7 @@ struct ChoiceTally {
     waiting: OrderedTable<BlockId, WaitingCall>,
     /// The highest number among them.
     last: Option<BlockId>,
-    /// Whom results answer: known only where one came, or an id came late, which is seldom.
+    /// The waiting calls by the ids of results: built only where a result came, or an id came late, which is rare.
     answers: Option<Box<WaitingCalls>>,
 }
 
@@ -42,18 +42,18 @@ struct ChoiceTally {
 struct WaitingCall {
     is_answered: bool,
     completion: BlockCompletion,
-    /// What its first id was.
+    /// The digest of its first id.
     id: u64,
 }
 
 /// The calls that wait, by their ids.
 #[derive(Clone, Debug, Default)]
 struct WaitingCalls {
-    /// How many of them are known here by their first ids.
+    /// The number of calls that are known here by their first ids.
     known: usize,
-    /// The last that was given an id, if nobody has answered it.
+    /// The index of the last call with that id, if no result has come for it.
     by_id: OrderedTable<u64, Option<usize>>,
-    /// Those that were given ids: where they stand, and who had the same id before.
+    /// The calls with ids: the position of each, and the earlier call with the same id.
     named: Vec<(usize, Option<usize>)>,
 }
 
@@ -69,20 +69,20 @@ impl ChoiceTally {
     fn wait(&mut self, block: BlockId, id: &str) {
         let (completion, id) = (BlockCompletion::Truncated, keyed_digest(id));
         let call = WaitingCall { is_answered: false, completion, id };
-        // Mostly they are numbered as they come.
+        // Usually they are numbered as they come.
         let known = self.last.filter(|last| block <= *last).and_then(|_| self.waiting.position(&block));
         self.last = self.last.max(Some(block));
         let Some(at) = known else {
             self.waiting.append(block, call);
             return;
         };
-        // Who had the number before is answered by its id, too.
+        // A result for the call that had this number before must find it by its id, too.
         self.answers();
         *self.waiting.at_mut(at) = call;
         self.answers().name(id, at);
     }
 
-    /// All that wait, by their ids.
+    /// All waiting calls, by their ids.
     fn answers(&mut self) -> &mut WaitingCalls {
         let answers = self.answers.get_or_insert_default();
         for (at, (_, call)) in self.waiting.all().iter().enumerate().skip(answers.known) {
@@ -92,14 +92,14 @@ impl ChoiceTally {
         answers
     }
 
-    /// Takes a late id of a call, if that waits.
+    /// Takes a late id of a call, if the call waits.
     fn name(&mut self, block: BlockId, id: &str) {
         if let Some(at) = self.waiting.position(&block) {
             self.answers().name(keyed_digest(id), at);
         }
     }
 
-    /// Nobody waits any more for the calls of that id.
+    /// Marks the calls of that id as answered: the client waits for them no longer.
     fn answer(&mut self, id: &str) {
         let mut next = self.answers().by_id.get_mut(&keyed_digest(id)).and_then(Option::take);
         while let Some((at, earlier)) = next.map(|next| self.answers().named[next]) {
@@ -109,7 +109,7 @@ impl ChoiceTally {
     }
 }
 
-/// What made ids begin with, if the caller gives nothing else.
+/// The default prefix of made ids.
 const PREFIX: &str = "tool";
 
 impl Finalizer {
@@ -118,15 +118,14 @@ impl Finalizer {
         Self::default()
     }
 
-    /// The same with another first word: with one of its own for each answer, ids never repeat in a
-    /// conversation.
+    /// The same with another prefix: with a prefix of its own for each response, ids never repeat in a conversation.
     pub fn with_prefix(prefix: impl Into<String>) -> Self {
         Self { prefix: Some(prefix.into()), ..Self::default() }
     }
 
-    /// A stage that makes ids of a seed: `call_` and letters and digits. With a seed of its own for each response, ids never
-    /// repeat in a conversation; those of one response differ in the first letters and digits behind `call_`, since some
-    /// clients shorten ids.
+    /// A stage that makes ids of a seed: `call_` and letters and digits. With a seed of its own for each response, ids
+    /// never repeat in a conversation; the ids of one response differ in the first letters and digits behind `call_`,
+    /// since some clients shorten ids.
     ///
     /// ```
     /// use callweave::finalize::Finalizer;
@@ -148,7 +147,7 @@ impl Finalizer {
     /// Completes an event.
     #[inline]
     pub(crate) fn look_at(&mut self, event: &mut Event<'_>) {
-        // Most are such, and say nothing here.
+        // Most events are deltas, and need no completion.
         if !matches!(event.body, EventKind::Delta { .. }) {
             self.look_at_other(event);
         }
@@ -169,7 +168,7 @@ impl Finalizer {
                 }
             }
             EventKind::BlockStart { kind: BlockKind::ToolResult { call: Some(call), .. }, .. } => {
-                // Nobody waits for a call whose result came in the same answer.
+                // A call whose result came in the same response does not wait.
                 self.tally(event.choice).answer(call);
             }
             EventKind::BlockEnd { block, completion } => {
@@ -184,7 +183,7 @@ impl Finalizer {
                     tally.name(*block, id);
                 }
             }
-            // Of a call that has ended it may turn out that it was cut.
+            // A call that has ended may turn out to be truncated.
             EventKind::Notice(notice) if notice.code == NoticeCode::IncompleteArguments => {
                 let call = notice.block.zip(self.choices.get_mut(&event.choice));
                 if let Some(call) = call.and_then(|(block, tally)| tally.waiting.get_mut(&block)) {
@@ -207,7 +206,7 @@ impl Finalizer {
     }
 
     fn take(&mut self, id: &str) {
-        // Many providers' ids begin with the word itself.
+        // Many providers' ids begin with the prefix itself.
         let rest = id.strip_prefix(self.prefix.as_deref().unwrap_or(PREFIX));
         if rest.is_some_and(|rest| rest.starts_with('_')) {
             self.taken.insert(id.to_owned(), ());
@@ -274,7 +273,7 @@ mod tests {
         }]
     }
 
-    /// Whoever is answered waits no more, by whichever of its ids; who comes after the answer waits.
+    /// A call that has a result waits no longer, by any of its ids; a call that comes after the result waits.
     #[test]
     fn calls_wait_until_each_is_answered() {
         let cases = [

@@ -1,4 +1,4 @@
-//! What a text was, in two words: enough to tell whether a later text restates or extends it without
+//! The fingerprint of a text, in two words: enough to decide whether a later text restates or extends it without
 //! keeping a second copy of the message.
 
 use std::collections::hash_map::RandomState;
@@ -7,11 +7,11 @@ use std::sync::LazyLock;
 
 use crate::json::word_at;
 
-/// The length of a text and a hash of its bytes, independent of how it was cut.
+/// The length of a text and a hash of its bytes, independent of the pieces it came in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct TextFingerprint {
     length: u64,
-    /// Of the whole words.
+    /// The hash of the complete words.
     hash: u64,
     /// The bytes after them, the first lowest.
     rest: u64,
@@ -20,7 +20,7 @@ pub(crate) struct TextFingerprint {
 /// The bytes of a word.
 const WORD: usize = 8;
 
-/// What nobody knows who makes texts.
+/// The secret key of hashes: authors of texts do not know it.
 static KEY: LazyLock<u64> = LazyLock::new(|| RandomState::new().hash_one(WORD));
 
 impl TextFingerprint {
@@ -64,7 +64,7 @@ impl TextFingerprint {
 
     #[inline]
     fn mix(&mut self, word: u64) {
-        // A word of zeros after zeros is told by the length.
+        // A word of zeros after zeros is distinguished by the length.
         self.hash = mixed(self.hash, word);
     }
 
@@ -76,7 +76,7 @@ impl TextFingerprint {
         self.length
     }
 
-    /// What `text` adds to the fingerprinted text, if it begins with it.
+    /// The suffix of `text` after the fingerprinted text, if `text` begins with it.
     pub(crate) fn suffix_of(self, text: &str) -> Option<&str> {
         let length = usize::try_from(self.length).ok()?;
         let (prefix, suffix) = text.split_at_checked(length)?;
@@ -95,13 +95,13 @@ fn multiplied(one: u64, other: u64) -> u64 {
     (product as u64) ^ ((product >> 64) as u64).rotate_left(29)
 }
 
-/// What a whole text was, in one word: nobody can make another one with the same.
+/// The keyed digest of a complete text, in one word: without the key nobody can make another text with the same digest.
 pub(crate) fn keyed_digest(text: &str) -> u64 {
     digest(*KEY, text.as_bytes())
 }
 
-/// All bytes in one word, under that key. Two words at a time, since it need not go on where it was cut; the last ones
-/// may overlap with those before.
+/// The digest of all bytes, under that key. It takes two words at a time, since it need not be continued over pieces;
+/// the last words may overlap with the ones before.
 #[inline]
 fn digest(key: u64, bytes: &[u8]) -> u64 {
     let folded = |hash: u64, low: u64, high: u64| multiplied(hash ^ low, key.rotate_left(32) ^ high);
@@ -128,7 +128,7 @@ pub(crate) fn keyed_mix<const COUNT: usize>(words: [u64; COUNT]) -> u64 {
     mixed(words.into_iter().fold(*KEY, mixed), COUNT as u64)
 }
 
-/// A hash under a key that nobody knows who makes inputs.
+/// A hash under a key that authors of inputs do not know.
 #[inline]
 pub(crate) fn keyed_hash(value: &(impl Hash + ?Sized)) -> u64 {
     let mut hasher = FingerprintHasher::default();

@@ -1,7 +1,6 @@
-//! The grammar of events: what every sequence the library emits looks like.
+//! The grammar of events: the laws that every sequence the library emits keeps.
 //!
-//! The [`EventValidator`] is a sink that passes nothing on and remembers what was wrong. Tests put it behind
-//! everything.
+//! The [`EventValidator`] is a sink that passes nothing on and remembers faults. Tests put it behind everything.
 
 use std::collections::{HashMap, HashSet};
 
@@ -11,15 +10,15 @@ use crate::event::{BlockId, BlockKind, DeltaKind, Event, EventKind, EventScope, 
 #[derive(Debug, Default)]
 pub struct EventValidator {
     blocks: HashMap<BlockId, OpenThings>,
-    /// How many blocks of each choice are open.
+    /// The number of open blocks of each choice.
     open: HashMap<u32, usize>,
     choices: HashSet<u32>,
     /// Whether each item has ended.
     items: HashMap<ItemId, bool>,
     finished: HashSet<u32>,
-    /// Whether an answer is going on.
+    /// Whether a response is going on.
     has_begun: bool,
-    /// Whether only blocks are told, without an answer around them.
+    /// Whether only blocks are emitted, without a response around them.
     is_bare: bool,
     events: usize,
     faults: Vec<String>,
@@ -28,7 +27,7 @@ pub struct EventValidator {
 #[derive(Debug)]
 struct OpenThings {
     choice: u32,
-    /// What its deltas are.
+    /// The kind of its deltas.
     kind: Option<DeltaKind>,
     is_ended: bool,
 }
@@ -39,17 +38,17 @@ impl EventValidator {
         Self::default()
     }
 
-    /// A validator of blocks without an answer around them, as an extractor tells them.
+    /// A validator of blocks without a response around them, as an extractor emits them.
     pub fn of_blocks() -> Self {
         Self { is_bare: true, ..Self::default() }
     }
 
-    /// What was wrong, with the number of the event; empty for a good sequence so far.
+    /// The faults, each with the number of the event; empty for a valid sequence so far.
     pub fn faults(&self) -> &[String] {
         &self.faults
     }
 
-    /// What was wrong once no event will come any more: what is open is a fault, too.
+    /// The faults once no event will come any more: an open block, item or response is a fault, too.
     pub fn finish(mut self) -> Vec<String> {
         if self.has_begun {
             self.fault("the answer never ended");
@@ -58,7 +57,7 @@ impl EventValidator {
         self.faults
     }
 
-    /// All that began in the answer must have ended; the next one counts anew.
+    /// Checks that everything that began in the response has ended; the next response is checked on its own.
     fn end_response(&mut self) {
         let mut open: Vec<_> =
             self.blocks.drain().filter(|(_, block)| !block.is_ended).map(|(id, _)| ("block", id.0)).collect();

@@ -1,8 +1,8 @@
-//! Events → what a person or an agent follows while an answer comes: text, thoughts, calls that grow, calls that are
-//! done, the end.
+//! Events → the items that a person or an agent follows while a response comes: text, reasoning, calls that grow, calls
+//! that are done, the end.
 //!
-//! [`read::ItemReader`](crate::read::ItemReader) and `stream::ItemReader` (feature `async`) pull them from anything that gives bytes;
-//! [`LiveView`] makes them of events that you have.
+//! [`read::ItemReader`](crate::read::ItemReader) and `stream::ItemStream` (feature `async`) pull them from any source
+//! of bytes; [`LiveView`] makes them of events that you have.
 
 use std::collections::HashMap;
 
@@ -13,19 +13,19 @@ use crate::json::partial::{PartialValue, UnfinishedValues};
 use crate::message::{BlockContent, Message, ToolCall};
 use crate::upstream::UpstreamError;
 
-/// One thing to follow. It borrows from what it was made of: take what you want to keep.
+/// One item to follow. It borrows from the view that made it: copy the parts that you want to keep.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum LiveItem<'l> {
     /// More of the visible text.
     Text(&'l str),
-    /// More of the thoughts.
+    /// More of the reasoning.
     Reasoning(&'l str),
     /// More of a refusal.
     Refusal(&'l str),
     /// A call began or grew.
     Call(CallDelta<'l>),
-    /// A call is there, whole or cut off: [`ToolCall::invalid`] tells whether it can be run.
+    /// A call is there, complete or truncated: [`ToolCall::invalid`] says whether it can be run.
     CallDone(&'l ToolCall),
     /// The upstream reported an error.
     Error(&'l UpstreamError<'static>),
@@ -43,12 +43,12 @@ pub struct CallDelta<'l> {
     pub name: &'l str,
     /// The new piece of its argument text; empty when the call begins.
     pub piece: &'l str,
-    /// What its arguments are so far, strings that have not ended included; none before they begin, or if what
-    /// came is no JSON.
+    /// The parsed arguments so far, strings that have not ended included; none before they begin, or if the text is not
+    /// JSON.
     pub arguments: Option<&'l Value>,
 }
 
-/// Makes items of events, and keeps what they amount to.
+/// Makes items of events, and keeps the message that they make up.
 ///
 /// ```
 /// use callweave::live::{LiveItem, LiveView};
@@ -76,7 +76,7 @@ pub struct LiveView {
     piece: String,
 }
 
-/// What of the last event makes an item.
+/// The part of the last event that makes an item.
 #[derive(Debug)]
 enum LastEvent {
     Delta(BlockId, DeltaKind),
@@ -87,7 +87,7 @@ enum LastEvent {
 }
 
 impl LiveView {
-    /// Before the first event.
+    /// A view before the first event.
     pub fn new() -> Self {
         Self::default()
     }
@@ -103,12 +103,12 @@ impl LiveView {
         self.choice
     }
 
-    /// What the answer amounts to so far. Of several answers it is the one that came last.
+    /// The message so far. Of several responses it is the one that came last.
     pub fn message(&self) -> &Message {
         self.accumulator.message()
     }
 
-    /// What the answers amount to.
+    /// The messages of all responses.
     pub fn into_messages(mut self) -> Vec<Message> {
         self.accumulator.take_all()
     }

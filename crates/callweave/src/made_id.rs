@@ -1,16 +1,16 @@
-//! Ids that are made: the same for the same seed on every machine, and apart in their first letters.
+//! Made ids: the same for the same seed on every machine, and different in their first letters.
 
 /// Makes the ids of the calls of one response out of a seed: `call_`, and letters and digits.
 ///
-/// Some clients shorten ids to nine letters and digits, `call` among them, so the five after that are another number for each
-/// call of a response; the rest tells responses apart.
+/// Some clients shorten ids to nine letters and digits, `call` among them, so the five after that are another number
+/// for each call of a response; the rest makes responses differ.
 #[derive(Clone, Debug)]
 pub(crate) struct MadeIds {
     first: u64,
     rest: String,
 }
 
-/// How many numbers five letters and digits can tell apart.
+/// The number of different values of five letters and digits.
 const SPAN: u64 = 62 * 62 * 62 * 62 * 62;
 /// The distance of two neighbours: it has no divisor in common with the span, so every number comes up.
 const STEP: u64 = 566_201_227;
@@ -20,7 +20,7 @@ impl MadeIds {
         Self { first: mixed(hash(seed, 0)) % SPAN, rest: letters(mixed(hash(seed, 1)), 11) }
     }
 
-    /// The id of a call by its choice and its ordinal in that.
+    /// The id of a call by its choice and its ordinal in the choice.
     pub(crate) fn id(&self, choice: u32, ordinal: usize) -> String {
         let number = (u64::from(choice) * 4099 + ordinal as u64) % SPAN;
         let first = letters((self.first + number * STEP) % SPAN, 5);
@@ -28,7 +28,7 @@ impl MadeIds {
     }
 }
 
-/// The part of an id that clients keep who shorten ids.
+/// The part of an id that is kept by clients that shorten ids.
 #[cfg(feature = "exchange")]
 pub(crate) fn beginning(id: &str) -> impl Iterator<Item = char> {
     id.chars().filter(char::is_ascii_alphanumeric).take(9)
@@ -41,7 +41,7 @@ pub(crate) fn hash(word: &str, salt: u64) -> u64 {
     })
 }
 
-/// Spreads what differs in a few bits over all of them.
+/// Spreads differences in a few bits over all of them.
 fn mixed(mut number: u64) -> u64 {
     for factor in [0xff51_afd7_ed55_8ccd, 0xc4ce_b9fe_1a85_ec53] {
         number = (number ^ number >> 33).wrapping_mul(factor);

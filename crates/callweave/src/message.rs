@@ -1,9 +1,9 @@
-//! The finished message: what an answer amounts to.
+//! The finished message: the accumulated response.
 //!
-//! A [`Message`] is the ordered list of the answer's blocks, per choice, with what hangs on them. It is built by the
+//! A [`Message`] is the ordered list of the response's blocks, per choice, with their attachments. It is built by the
 //! [`Accumulator`](crate::accumulator::Accumulator) and can be looked at while it grows; [`Message::text`],
-//! [`Message::reasoning`] and [`Message::tool_calls`] are views of the list. It serialises to the JSON object
-//! that the program prints, and is read back from it.
+//! [`Message::reasoning`] and [`Message::tool_calls`] are views of the list. It serialises to the JSON object that the
+//! program prints, and is read back from it.
 
 mod flat;
 
@@ -23,17 +23,17 @@ use crate::table::OrderedTable;
 use crate::upstream::{ErrorClass, UpstreamError};
 use crate::{Error, ErrorKind, Result};
 
-/// An answer, finished or growing.
+/// A response, finished or growing.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Message {
-    /// The provider's id of the answer.
+    /// The provider's id of the response.
     pub id: Option<String>,
-    /// The model that answered.
+    /// The model that generated it.
     pub model: Option<String>,
-    /// What the wire calls such an answer.
+    /// The wire's own type of such a response.
     pub wire_type: String,
-    /// The candidate answers, in the order in which they were first heard of. Usually one.
+    /// The candidate responses, in the order in which they first appeared. Usually one.
     pub choices: Vec<Choice>,
     /// Token counts, if any were reported.
     pub usage: Option<Usage>,
@@ -41,31 +41,31 @@ pub struct Message {
     pub notices: Vec<Notice<'static>>,
     /// Errors that the upstream reported.
     pub errors: Vec<UpstreamError<'static>>,
-    /// What hangs on the answer as a whole.
+    /// Attachments to the response as a whole.
     pub attachments: Vec<Attachment>,
-    /// What only the protocol knows of the answer as a whole.
+    /// Extra fields of the response as a whole.
     pub extra: ExtraFields,
 }
 
-/// One candidate answer.
+/// One candidate response.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Choice {
     /// Its number.
     pub number: u32,
-    /// What the wire groups blocks by, in the order in which the items began.
+    /// The wire's groups of blocks, in the order in which the items began.
     pub items: Vec<OutputItem>,
     /// Its content, in the order in which the blocks began.
     pub blocks: Vec<Block>,
-    /// What hangs on the choice as a whole, such as log probabilities.
+    /// Attachments to the choice as a whole, such as log probabilities.
     pub attachments: Vec<Attachment>,
-    /// Why it finished; none while it has not.
+    /// The reason why it finished; none while it has not.
     pub finish: Option<Finish>,
-    /// What only the protocol knows of this choice.
+    /// Extra fields of this choice.
     pub extra: ExtraFields,
 }
 
-/// What the wire groups blocks by.
+/// A group of blocks on the wire.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct OutputItem {
@@ -73,11 +73,11 @@ pub struct OutputItem {
     pub number: ItemId,
     /// The provider's id of it.
     pub id: Option<String>,
-    /// What the wire calls it.
+    /// The wire's own type of the item.
     pub wire_type: String,
-    /// What hangs on it.
+    /// Its attachments.
     pub attachments: Vec<Attachment>,
-    /// What only the protocol knows of it.
+    /// Its extra fields.
     pub extra: ExtraFields,
 }
 
@@ -89,51 +89,51 @@ pub struct Block {
     pub id: BlockId,
     /// The item it belongs to.
     pub item: Option<ItemId>,
-    /// What the wire calls it.
+    /// The wire's own type of the block.
     pub wire_type: String,
     /// The wire's own number for it, where it has one. Not its position.
     pub index: Option<i64>,
-    /// What it holds.
+    /// Its content.
     pub content: BlockContent,
     /// Whether it has ended.
     pub is_ended: bool,
-    /// Where in the text stream it stood, if a dialect extractor found it there.
+    /// Its position in the text stream, if a dialect extractor found it there.
     pub source: ByteSpan,
-    /// What hangs on it.
+    /// Its attachments.
     pub attachments: Vec<Attachment>,
-    /// What only the protocol knows of it.
+    /// Its extra fields.
     pub extra: ExtraFields,
 }
 
-/// What a [`Block`] holds.
+/// The content of a [`Block`].
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum BlockContent {
     /// Visible text.
     Text(String),
-    /// Thoughts.
+    /// Reasoning.
     Reasoning {
-        /// How much of them is shown.
+        /// The form in which it is shown.
         form: ReasoningForm,
-        /// What is shown.
+        /// The text that is shown.
         text: String,
     },
     /// A refusal.
     Refusal(String),
     /// A tool call.
     ToolCall(ToolCall),
-    /// What a tool that the provider ran answered.
+    /// The result of a tool that the provider ran.
     ToolResult(ToolResult),
-    /// What only the protocol knows, as the provider wrote it.
+    /// Content that only the protocol has, as the provider wrote it.
     Opaque(JsonText<'static>),
 }
 
-/// What hangs on a block, an item, a choice or the answer.
+/// An attachment to a block, an item, a choice or the response.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Attachment {
-    /// What it is.
+    /// The kind of attachment.
     pub kind: AttachmentKind,
-    /// What the wire calls it; for log probabilities their channel.
+    /// The wire's own type of the attachment; for log probabilities their channel.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub wire_type: String,
     /// The attachment, as the provider wrote it.
@@ -152,21 +152,21 @@ pub struct ToolCall {
     pub name: String,
     /// The argument text, byte for byte; empty if there was none. See [`ToolCall::arguments`].
     pub raw_arguments: String,
-    /// Who runs it and what its arguments are.
+    /// The party that runs the call, and the form of its arguments.
     pub kind: CallKind,
-    /// Whether it ended as it should.
+    /// Whether the call is complete.
     pub completion: BlockCompletion,
-    /// What a check against the declared tools found: no such tool, or arguments that violate its schema.
+    /// The finding of a check against the declared tools: no such tool, or arguments that violate its schema.
     pub violation: Option<Box<InvalidCall>>,
 }
 
-/// Why a call cannot be used.
+/// The reason why a call cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct InvalidCall {
     /// The reason.
     pub reason: InvalidReason,
-    /// In words.
+    /// A description of the reason.
     pub detail: String,
 }
 
@@ -175,9 +175,10 @@ pub struct InvalidCall {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum InvalidReason {
-    /// The call was cut off: more was to come, even where its text happens to be complete.
+    /// The call was truncated: more was to come, even where its text happens to be complete.
     Incomplete,
-    /// The call stands in text behind a damaged one whose end is in doubt, and may be a part of what that one holds.
+    /// The call stands in text behind a damaged one whose end is in doubt, and may be a part of the damaged call's
+    /// content.
     AfterDamage,
     /// The text is not JSON.
     NotJson,
@@ -217,7 +218,7 @@ impl InvalidCall {
     }
 }
 
-/// What a tool that the provider ran answered.
+/// The result of a tool that the provider ran.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ToolResult {
     /// The call's id.
@@ -226,35 +227,36 @@ pub struct ToolResult {
     pub value: JsonText<'static>,
 }
 
-/// Why a choice finished.
+/// The reason why a choice finished.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finish {
-    /// In our words.
+    /// The normalized reason.
     pub reason: FinishReason,
-    /// In the provider's.
+    /// The provider's own name of the reason.
     pub raw: Option<String>,
 }
 
 /// Token counts.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Usage {
-    /// Normalised.
+    /// The normalized counts.
     pub counters: TokenCounts,
-    /// The provider's last object, as it was written, with what only earlier ones had.
+    /// The provider's last object, as it was written, with the fields that only earlier objects had.
     pub raw: JsonText<'static>,
 }
 
-/// Values that only the protocol knows: by path, in the order in which they were first told, the newest value of
-/// each.
+/// Extra fields: values that only the protocol has, by path, in the order in which they were first emitted, the newest
+/// value of each.
 #[derive(Clone, Default)]
 pub struct ExtraFields {
-    /// The members of a start, in one object, and what was told later; of several of one path the last counts.
+    /// The members of a start, in one object, and the values that were emitted later; of several of one path the last
+    /// counts.
     extra: Option<JsonText<'static>>,
-    /// All values, once somebody has asked for one: mostly nobody does, and every block has room for them.
+    /// All values, once one was asked for: usually none is, and every block has room for them.
     values: OnceLock<Box<OrderedTable<String, JsonText<'static>>>>,
 }
 
-/// More than this is not kept unread: what is told again and again would pile up.
+/// The maximum length of members that are kept unread: values that are emitted again and again would pile up.
 const LONGEST_UNREAD: usize = 1024;
 
 impl ExtraFields {
@@ -263,7 +265,7 @@ impl ExtraFields {
         Self { extra: members.map(JsonText::into_owned), values: OnceLock::new() }
     }
 
-    /// Puts a value behind the members, if nobody has read them and there is room.
+    /// Puts a value behind the members, if they were not read and there is room.
     fn append(&mut self, path: &str, value: &JsonText<'_>) -> bool {
         let Some(members) = self.extra.as_mut().filter(|_| self.values.get().is_none()) else {
             return false;
@@ -303,12 +305,12 @@ impl ExtraFields {
         self.values().all().iter().map(|(path, value)| (path.as_str(), value))
     }
 
-    /// How many there are.
+    /// The number of values.
     pub fn len(&self) -> usize {
         self.values().len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no values.
     pub fn is_empty(&self) -> bool {
         self.values().is_empty()
     }
@@ -345,7 +347,7 @@ impl Message {
         self.first().map(Choice::text).unwrap_or_default()
     }
 
-    /// The thoughts of the first choice.
+    /// The reasoning of the first choice.
     pub fn reasoning(&self) -> Cow<'_, str> {
         self.first().map(Choice::reasoning).unwrap_or_default()
     }
@@ -355,30 +357,29 @@ impl Message {
         self.first().into_iter().flat_map(Choice::tool_calls)
     }
 
-    /// Why the first choice finished.
+    /// The reason why the first choice finished.
     pub fn finish_reason(&self) -> Option<FinishReason> {
         self.first()?.finish.as_ref().map(|finish| finish.reason)
     }
 
-    /// The first error that the upstream reported, if the answer failed.
+    /// The first error that the upstream reported, if the response failed.
     pub fn error(&self) -> Option<&UpstreamError<'static>> {
         self.errors.first()
     }
 
-    /// Whether something is missing at the end: the input ended before the provider's own last word, or a
-    /// limit on the length cut the first choice. What has come is as good as it was before the cut.
+    /// Whether the end is missing: the input ended before the provider's end marker, or a limit on the length truncated
+    /// the first choice. The part that came is as good as it was before the truncation.
     pub fn is_truncated(&self) -> bool {
         self.finish_reason() == Some(FinishReason::Length)
             || self.notices.iter().any(|notice| notice.code == NoticeCode::Truncated)
     }
 
-    /// The message, if it is an answer; the error of kind [`ErrorKind::Upstream`] that
-    /// [tells](Error::upstream) what the upstream reported, if it failed. An answer of which only the provider's
-    /// finish reason says that it failed has failed, too, in class [`ErrorClass::Other`].
+    /// The message, if it is a response; the error of kind [`ErrorKind::Upstream`] that [contains](Error::upstream) the
+    /// upstream's report, if it failed. A response of which only the provider's finish reason says that it failed has
+    /// failed, too, in class [`ErrorClass::Other`].
     ///
-    /// A truncated answer is an answer: see [`Message::is_truncated`]. So is one with oddities, and so is a
-    /// refusal. What a failed answer had said before it failed is lost here; look at the message first if you
-    /// want it.
+    /// A truncated response is a response: see [`Message::is_truncated`]. A response with oddities is one, too, and a
+    /// refusal as well. The content of a failed response is lost here; look at the message first if you want it.
     ///
     /// ```
     /// use callweave::pipeline::decode;
@@ -419,7 +420,7 @@ impl Choice {
         })
     }
 
-    /// All thoughts, joined.
+    /// All reasoning, joined.
     pub fn reasoning(&self) -> Cow<'_, str> {
         self.joined(|content| match content {
             BlockContent::Reasoning { text, .. } => Some(text),
@@ -443,7 +444,7 @@ impl Choice {
         })
     }
 
-    /// What tools that the provider ran have answered, in order.
+    /// The results of tools that the provider ran, in order.
     pub fn tool_results(&self) -> impl Iterator<Item = &ToolResult> {
         self.blocks.iter().filter_map(|block| match &block.content {
             BlockContent::ToolResult(result) => Some(result),
@@ -451,7 +452,7 @@ impl Choice {
         })
     }
 
-    /// All that hangs on the choice, its items and its blocks, of that kind.
+    /// All attachments of that kind to the choice, its items and its blocks.
     pub fn attachments(&self, kind: AttachmentKind) -> impl Iterator<Item = &Attachment> {
         let blocks = self.blocks.iter().flat_map(|block| &block.attachments);
         let items = self.items.iter().flat_map(|item| &item.attachments);
@@ -478,8 +479,8 @@ impl ToolCall {
         Self { id: id.into(), name: name.into(), raw_arguments: arguments.into(), ..Self::default() }
     }
 
-    /// The arguments as JSON text (for a custom tool: free text). A whole call without any argument text
-    /// has `{}`; the text of an invalid call is as the model wrote it.
+    /// The arguments as JSON text (for a custom tool: free text). A complete call without any argument text has `{}`;
+    /// the text of an invalid call is as the model wrote it.
     pub fn arguments(&self) -> &str {
         let is_empty = self.raw_arguments.bytes().all(|byte| byte.is_ascii_whitespace());
         match (self.kind, self.completion) {
@@ -488,15 +489,15 @@ impl ToolCall {
         }
     }
 
-    /// Why the call cannot be run as it is, if it cannot: it is not complete, its arguments are no JSON object, or a check
-    /// found that it does not fit the declared tools. That check is made where tools are given to a
-    /// [decoder](crate::pipeline::DecoderBuilder::tools) or to [`ex_athena`](crate::extract); schemas are checked with the feature
-    /// `schema`.
+    /// The reason why the call cannot be run, if it cannot: it is not complete, its arguments are no JSON object, or a
+    /// check found that it does not fit the declared tools. That check is made where tools are given to a
+    /// [decoder](crate::pipeline::DecoderBuilder::tools) or to [`extract`](crate::extract); schemas are checked with
+    /// the feature `schema`.
     pub fn invalid(&self) -> Option<InvalidCall> {
         self.unreadable().or_else(|| self.violation.as_deref().cloned())
     }
 
-    /// Why its arguments cannot be read, if they cannot.
+    /// The reason why its arguments cannot be read, if they cannot.
     fn unreadable(&self) -> Option<InvalidCall> {
         let invalid = |reason, detail: String| Some(InvalidCall { reason, detail });
         if self.name.is_empty() {
@@ -558,7 +559,7 @@ impl ToolCall {
         })
     }
 
-    /// A ready-made answer for the model that made an invalid call; none for a valid one.
+    /// A ready-made result for the model that made an invalid call; none for a valid one.
     pub fn error_result(&self) -> Option<String> {
         let invalid = self.invalid()?;
         let advice = match invalid.reason {
@@ -570,10 +571,11 @@ impl ToolCall {
     }
 }
 
-/// The newer object with what only the older one says beside its counts, before it; none if there is nothing.
+/// The newer object with the members other than counts that only the older one has, before its own; none if there are
+/// none.
 fn merged(older: &JsonText<'_>, newer: &JsonText<'_>) -> Option<JsonText<'static>> {
     let (old, new) = (older.as_str().as_bytes(), newer.as_str().as_bytes());
-    // Most that count in every frame write the same members.
+    // Most providers that send counts in every frame write the same members.
     let is_alike = |(one, other): (&u8, &u8)| one == other || one.is_ascii_digit() && other.is_ascii_digit();
     if old.len() == new.len() && old.iter().zip(new).all(is_alike) {
         return None;
@@ -583,7 +585,7 @@ fn merged(older: &JsonText<'_>, newer: &JsonText<'_>) -> Option<JsonText<'static
     if before.kind() != JsonKind::Object || after.kind() != JsonKind::Object {
         return None;
     }
-    // Counts are merged apart: an old one must not outlive what it was counted of.
+    // Counts are merged apart: an old one must not outlive the content that it counts.
     let is_word =
         |(_, value): &(&str, TapeNode<'_>)| !matches!(value.kind(), JsonKind::Number | JsonKind::Null);
     let kept: Vec<_> = before.members().filter(|(key, _)| after.get(key).is_none()).filter(is_word).collect();
@@ -601,15 +603,15 @@ fn merged(older: &JsonText<'_>, newer: &JsonText<'_>) -> Option<JsonText<'static
 }
 
 impl Usage {
-    /// Takes what the provider reported later. The counters of the input come together from the newest
-    /// object that counts any, those of the output likewise: a mixture would count cached input twice.
+    /// Takes counts that the provider reported later. The counters of the input come together from the newest object
+    /// that counts any, and the counters of the output likewise: a mixture would count cached input twice.
     pub(crate) fn merge(&mut self, newer: &TokenCounts, raw: &JsonText<'_>) {
         let own = &mut self.counters;
         let counts =
             |counters: &[Option<u64>]| counters.iter().any(|count| count.is_some_and(|count| count > 0));
         let input = |of: &TokenCounts| [of.input_tokens, of.cached_tokens, of.cache_write_tokens];
         let output = |of: &TokenCounts| [of.output_tokens, of.reasoning_tokens];
-        // The same count with less detail is no news.
+        // The same count with less detail adds nothing.
         let is_told = |all: [Option<u64>; 2], parts: &[Option<u64>]| {
             all[0] == all[1] && all[0].is_some() && parts.iter().all(Option::is_none)
         };
@@ -688,7 +690,7 @@ mod tests {
             assert_eq!(unread.get("d\"e").map(JsonText::as_str), Some("\"x\""));
             assert_eq!((unread.len(), unread.is_empty()), (if first.is_some() { 3 } else { 2 }, false));
         }
-        // What is told again and again does not pile up.
+        // Values that are emitted again and again do not pile up.
         let mut extra = ExtraFields::of(members());
         for number in 0..10_000 {
             extra.set("a", json(&number.to_string()));

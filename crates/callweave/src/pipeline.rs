@@ -1,4 +1,4 @@
-//! Bytes → events: framing, protocol, weave and all that follows it, in a row and with one owner.
+//! Bytes → events: framing, protocol, weave and all stages behind it, with one owner.
 //!
 //! ```
 //! use callweave::pipeline::{Decoder, decode};
@@ -43,9 +43,9 @@ use crate::weave::Weave;
 use crate::{Error, ErrorKind, Result};
 
 /// Finds the calls and the reasoning that a model wrote into its text, in any dialect. The arguments of the calls are
-/// repaired, coerced to the schemas of the tools and checked against them: [`ToolCall::invalid`] says of each whether it can
-/// be run. Without declared tools (`&Tools::default()`) there is nothing to coerce to or to check, and only markup that
-/// leaves no doubt is a call.
+/// repaired, coerced to the schemas of the tools and checked against them: [`ToolCall::invalid`] says of each whether
+/// it can be run. Without declared tools (`&Tools::default()`) there is nothing to coerce to or to check, and only
+/// markup that leaves no doubt is a call.
 ///
 /// ```
 /// use callweave::{Tools, extract};
@@ -74,23 +74,23 @@ pub fn extract(text: &str, tools: &Tools) -> Message {
     builder.extract(text).expect("any dialect is a dialect")
 }
 
-/// Decodes a whole answer, streamed or not, of a protocol that is found out. Of several answers it is the
-/// first, with a notice; [`decode_all`] has the others.
+/// Decodes a complete response, streamed or not, and detects its protocol. Of several responses it is the first, with a
+/// notice; [`decode_all`] has the others.
 pub fn decode(bytes: &[u8]) -> Result<Message> {
     Decoder::detect().decode(bytes)
 }
 
-/// Decodes a whole answer of a known protocol.
+/// Decodes a complete response of a known protocol.
 pub fn decode_as(protocol: &'static Protocol, bytes: &[u8]) -> Result<Message> {
     Decoder::new(protocol).decode(bytes)
 }
 
-/// Decodes all answers of an input: several bodies or streams, one after the other.
+/// Decodes all responses of an input: several bodies or streams, one after the other.
 pub fn decode_all(bytes: &[u8]) -> Result<Vec<Message>> {
     Decoder::detect().decode_all(bytes)
 }
 
-/// How answers are read: everything that can be chosen, with a default for each.
+/// The options for reading responses, with a default for each.
 ///
 /// ```
 /// use callweave::dialect::Tools;
@@ -124,28 +124,28 @@ pub struct DecoderBuilder {
 }
 
 impl DecoderBuilder {
-    /// The answers are in this protocol. Else it is found out from the first frames.
+    /// Sets the protocol of the responses. Else it is detected from the first frames.
     pub fn protocol(self, protocol: &'static Protocol) -> Self {
         Self { protocol: Some(protocol), ..self }
     }
 
-    /// The answers are in one of these protocols. An error that none of them claims is reported all the same.
+    /// Restricts the protocols of the responses to these. An error that none of them claims is reported all the same.
     pub fn among(self, candidates: impl Into<Vec<&'static Protocol>>) -> Self {
         Self { candidates: candidates.into(), ..self }
     }
 
-    /// The bytes are framed so. Else it is found out from the first of them.
+    /// Sets the framing of the bytes. Else it is detected from the first of them.
     pub fn framing(self, framing: Framing) -> Self {
         Self { framing: Some(framing), ..self }
     }
 
-    /// How much is held of what has not ended.
+    /// Sets the limits of held input.
     pub fn limits(self, limits: StreamLimits) -> Self {
         Self { limits, ..self }
     }
 
-    /// Calls and reasoning that the model writes into its text are read, in the dialect of that name (`"auto"`: any of them)
-    /// or as [`ExtractOptions`](dialect::ExtractOptions) say. A name that no dialect has is an error of the first
+    /// Reads calls and reasoning that the model writes into its text, in the dialect of that name (`"auto"`: any of
+    /// them) or as [`ExtractOptions`](dialect::ExtractOptions) say. An unknown dialect name is an error of the first
     /// [`push`](Decoder::push).
     pub fn dialect<D>(self, dialect: D) -> Self
     where
@@ -155,43 +155,44 @@ impl DecoderBuilder {
         Self { dialect: Some(dialect.try_into().map_err(Error::from)), ..self }
     }
 
-    /// Calls are mended so; instead of what was said of that before.
+    /// Sets the argument stage; it replaces earlier settings of that stage.
     pub fn mend(self, mend: ArgumentStage) -> Self {
         Self { mend, ..self }
     }
 
-    /// The tools that the model was told of. A call of one of them begins as soon as its name has come, unless that
-    /// begins another declared name, too; a call of any other is told in a notice.
+    /// Declares the tools that the model was given. A call of one of them begins as soon as its name has come, unless
+    /// that begins another declared name, too; a call of any other is reported in a notice.
     pub fn tools(self, tools: Tools) -> Self {
         Self { mend: self.mend.tools(tools), ..self }
     }
 
-    /// Arguments that are not quite JSON are repaired; each change is told in a notice. What is strict JSON flows
-    /// as it comes; what follows an oddity comes at the end of its call.
+    /// Repairs arguments that are not quite JSON; each change is reported in a notice. Strict JSON flows as it comes;
+    /// text behind an oddity comes at the end of its call.
     pub fn repair(self) -> Self {
         Self { mend: self.mend.repair(), ..self }
     }
 
-    /// Arguments are fitted to the schemas of the [tools](DecoderBuilder::tools) (`"5"` becomes 5 where a number is wanted),
-    /// and names to those they were declared by; each change is told in a notice. A value that its schema cannot change
-    /// flows as it comes, any other comes at its own end: see [`StreamCoercer`](crate::json::schema::StreamCoercer).
+    /// Coerces arguments to the schemas of the [tools](DecoderBuilder::tools) (`"5"` becomes 5 where a number is
+    /// wanted), and names to the declared ones; each change is reported in a notice. A value that its schema cannot
+    /// change flows as it comes, any other comes at its own end: see
+    /// [`StreamCoercer`](crate::json::schema::StreamCoercer).
     pub fn coerce(self) -> Self {
         Self { mend: self.mend.coerce(), ..self }
     }
 
-    /// Arguments that do not fit the schemas of the [tools](DecoderBuilder::tools) are told in a notice.
+    /// Reports arguments that do not fit the schemas of the [tools](DecoderBuilder::tools) in a notice.
     #[cfg(feature = "schema")]
     pub fn validate(self) -> Self {
         Self { mend: self.mend.validate(), ..self }
     }
 
-    /// How many steps the schema of a tool may make of one call: see [`ArgumentStage::budget`].
+    /// The maximum number of steps that the schema of a tool may take for one call: see [`ArgumentStage::budget`].
     pub fn budget(self, steps: u64) -> Self {
         Self { mend: self.mend.budget(steps), ..self }
     }
 
-    /// What the ids begin with that are made for calls without one; else `tool`. With a prefix of its own for each
-    /// answer, ids never repeat in a conversation.
+    /// The prefix of ids that are made for calls without one; else `tool`. With a prefix of its own for each response,
+    /// ids never repeat in a conversation.
     pub fn id_prefix(self, prefix: impl Into<String>) -> Self {
         Self { id_prefix: Some(prefix.into()), ..self }
     }
@@ -201,8 +202,8 @@ impl DecoderBuilder {
         Self { id_seed: Some(seed.into()), ..self }
     }
 
-    /// Every frame is read in full, even one that differs from those before only in its texts: for comparison, since
-    /// it says the same and takes longer.
+    /// Reads every frame in full, even one that differs from earlier ones only in its texts: for comparison, since the
+    /// events are the same and it takes longer.
     #[doc(hidden)]
     pub fn read_all(self) -> Self {
         Self { reads_all: true, ..self }
@@ -243,8 +244,8 @@ impl DecoderBuilder {
         FrameDecoder { reader, stages, refusal }
     }
 
-    /// Reads a text that a model wrote, with all that was chosen here. [`extract`] chooses what most want.
-    /// Fails if no dialect has the name that was given.
+    /// Reads a text that a model wrote, with the options of this builder. [`extract`] has the options that most callers
+    /// want. Fails if no dialect has the given name.
     pub fn extract(self, text: &str) -> Result<Message> {
         let FrameDecoder { mut stages, refusal, .. } = self.build_for_frames();
         if let Some(refusal) = refusal {
@@ -268,26 +269,26 @@ impl DecoderBuilder {
     }
 }
 
-/// Bytes of an answer in any cut → events.
+/// Bytes of a response, cut anywhere → events.
 pub struct Decoder {
     framer: Framer,
     frames: FrameDecoder,
-    /// All that has come, if it is one JSON object in one line: whether the line has ended is not known yet.
+    /// The complete input so far, if it is one JSON object in one line: whether the line has ended is not known yet.
     whole: Option<Box<CheckedText>>,
 }
 
 impl Decoder {
-    /// A decoder with everything still to be chosen.
+    /// A decoder whose options are still to be set.
     pub fn builder() -> DecoderBuilder {
         DecoderBuilder::default()
     }
 
-    /// A decoder of a known protocol; the framing is found out from the first bytes.
+    /// A decoder of a known protocol; the framing is detected from the first bytes.
     pub fn new(protocol: &'static Protocol) -> Self {
         Self::builder().protocol(protocol).build()
     }
 
-    /// A decoder that finds out the protocol from the first frames.
+    /// A decoder that detects the protocol from the first frames.
     pub fn detect() -> Self {
         Self::builder().build()
     }
@@ -302,12 +303,12 @@ impl Decoder {
         self.framer.framing()
     }
 
-    /// How many frames have come.
+    /// The number of frames so far.
     pub fn frames(&self) -> u64 {
         self.frames.reader.frames
     }
 
-    /// How many of the frames were not read in full, because their shape was known.
+    /// The number of frames that were not read in full, because their shape was known.
     #[doc(hidden)]
     pub fn known_frames(&self) -> u64 {
         self.frames.reader.known_frames
@@ -318,14 +319,14 @@ impl Decoder {
         self.frames.dialect()
     }
 
-    /// Whether native calls are open and all of them are complete: only what follows them is not known. Many wires do not
-    /// tell that a call is over.
+    /// Whether native calls are open and all of them are complete: only the content behind them is not known. Many
+    /// wires do not mark the end of a call.
     pub fn has_complete_calls(&self) -> bool {
         self.frames.reader.weave.has_complete_calls()
     }
 
-    /// Takes the next bytes. An error ends the stream; what was emitted before stays, and
-    /// [`Decoder::finish`] may still be called to end the blocks that are open.
+    /// Takes the next bytes. An error ends the stream; events that were emitted before stay, and [`Decoder::finish`]
+    /// may still be called to end the blocks that are open.
     pub fn push(&mut self, bytes: &[u8], sink: &mut EventSink<'_>) -> Result<()> {
         let taken = self.frames.run_on(bytes, &mut self.framer, sink);
         if taken == bytes.len() {
@@ -357,7 +358,7 @@ impl Decoder {
             return false;
         }
         let line_end = memchr(b'\n', bytes).unwrap_or(bytes.len());
-        // What ends a line may be the first of several.
+        // The end of a line may be the first byte of several.
         if (object.len()..bytes.len()).contains(&line_end) {
             return false;
         }
@@ -402,7 +403,7 @@ impl Decoder {
         Ok(())
     }
 
-    /// Says that no bytes will come any more.
+    /// Signals that no bytes will come any more.
     pub fn finish(&mut self, sink: &mut EventSink<'_>) -> Result<()> {
         if let Some(whole) = self.whole.take() {
             let length = whole.text().len();
@@ -415,12 +416,12 @@ impl Decoder {
         framed.and(decoded)
     }
 
-    /// Decodes a whole answer. Of several it is the first, with a notice.
+    /// Decodes a complete response. Of several it is the first, with a notice.
     pub fn decode(self, bytes: &[u8]) -> Result<Message> {
         Ok(self.collect(bytes)?.take())
     }
 
-    /// Decodes all answers of an input: several bodies or streams, one after the other.
+    /// Decodes all responses of an input: several bodies or streams, one after the other.
     pub fn decode_all(self, bytes: &[u8]) -> Result<Vec<Message>> {
         Ok(self.collect(bytes)?.take_all())
     }
@@ -433,10 +434,10 @@ impl Decoder {
     }
 }
 
-/// What the framing made of some bytes.
+/// The frames that the framing found in some bytes.
 enum FramedInput {
     Nothing,
-    /// A frame whose data stand there in the bytes.
+    /// A frame whose data stand in the bytes as they are, in that range.
     One {
         data: Range<usize>,
         offset: u64,
@@ -446,7 +447,7 @@ enum FramedInput {
 }
 
 impl FramedInput {
-    /// A frame was brought, whose place is of use only if its shape is known.
+    /// Takes a frame of the framing. Its position is of use only if its shape is known.
     #[inline]
     fn take(&mut self, frame: &Frame<'_>, bytes: &[u8], is_known: bool) {
         if !is_known {
@@ -456,7 +457,7 @@ impl FramedInput {
         let data = frame.data.trim_ascii();
         let start = (data.as_ptr() as usize).wrapping_sub(bytes.as_ptr() as usize);
         *self = match self {
-            // What was replaced around the data is told each time.
+            // A replacement of bytes around the data is reported each time.
             Self::Nothing if !frame.is_lossy && start.saturating_add(data.len()) <= bytes.len() => {
                 Self::One { data: start..start + data.len(), offset: frame.offset }
             }
@@ -467,9 +468,9 @@ impl FramedInput {
 
 /// Frames → events: for callers that have frames (or decoded JSON) instead of bytes.
 ///
-/// What others may have put before the answer (keep-alives, status lines, text) is held until a frame leaves no
-/// doubt whose answer it is; so is what may turn out to be an error or the torn end of the input. If nothing
-/// such comes, the best guess counts.
+/// Frames before the response that may come from others (keep-alives, status lines, text) are held until a frame
+/// identifies the protocol beyond doubt; a frame that may turn out to be an error or the truncated end of the input is
+/// held, too. If no such frame comes, the best guess counts.
 pub struct FrameDecoder {
     reader: FrameReader,
     stages: StageChain,
@@ -483,7 +484,7 @@ impl FrameDecoder {
         Decoder::builder().protocol(protocol).build_for_frames()
     }
 
-    /// A decoder that finds out the protocol from the first frames.
+    /// A decoder that detects the protocol from the first frames.
     pub fn detect() -> Self {
         Decoder::builder().build_for_frames()
     }
@@ -498,8 +499,8 @@ impl FrameDecoder {
         self.stages.extract.as_deref().and_then(DialectStage::dialect)
     }
 
-    /// Takes the frames that these bytes begin with, as long as they go on with the run of frames before; tells how many
-    /// bytes that were. In one piece with who calls it: for most reads there is nothing else to do.
+    /// Takes the frames that these bytes begin with, as long as they continue the run of frames before; returns the
+    /// number of bytes taken. It is inlined into its caller: for most reads there is nothing else to do.
     #[inline(always)]
     fn run_on(&mut self, bytes: &[u8], framer: &mut Framer, sink: &mut EventSink<'_>) -> usize {
         let Self { reader, stages, .. } = self;
@@ -513,17 +514,18 @@ impl FrameDecoder {
         taken
     }
 
-    /// Takes the frames that these bytes begin with, as long as their shapes are known; tells how many bytes that were.
+    /// Takes the frames that these bytes begin with, as long as their shapes are known; returns the number of bytes
+    /// taken.
     #[inline]
     fn push_known(&mut self, bytes: &[u8], framer: &mut Framer, sink: &mut EventSink<'_>) -> usize {
-        // Short answers have none.
+        // Short responses have none.
         if self.reader.shapes.is_empty() { 0 } else { self.push_such(bytes, framer, sink) }
     }
 
     #[inline(never)]
     fn push_such(&mut self, bytes: &[u8], framer: &mut Framer, sink: &mut EventSink<'_>) -> usize {
         let Self { reader, stages, .. } = self;
-        // In a run nothing has changed of what would be asked here.
+        // In a run, none of the conditions checked here has changed.
         let is_known = reader.shapes.is_running()
             || reader.is_steady() && framer.between_frames().is_some() && reader.shapes.may_begin(bytes);
         if !is_known {
@@ -535,7 +537,7 @@ impl FrameDecoder {
         taken
     }
 
-    /// Whether everything that was asked for is known.
+    /// Checks that every requested name is known.
     fn check(&self) -> Result<()> {
         self.refusal.as_deref().map_or(Ok(()), |refusal| Err(refusal.clone()))
     }
@@ -546,7 +548,7 @@ impl FrameDecoder {
         reader.push(frame, &mut StagedSink { stages, sink });
     }
 
-    /// Takes a value that no framing brought as the first frame.
+    /// Takes a value without framing as the first frame.
     fn push_complete(&mut self, value: Value<'_>, sink: &mut EventSink<'_>) {
         let Self { reader, stages, .. } = self;
         reader.push_complete(value, &mut StagedSink { stages, sink });
@@ -558,8 +560,8 @@ impl FrameDecoder {
         reader.push_value(&value.as_value(), &mut StagedSink { stages, sink });
     }
 
-    /// Says that no frame will come any more. The error says that the protocol could not be told, or that the
-    /// input is not of the one that was named; or that no dialect has the name that was given.
+    /// Signals that no frame will come any more. The error says that the protocol could not be detected, that the input
+    /// is not in the named one, or that no dialect has the given name.
     pub fn finish(&mut self, sink: &mut EventSink<'_>) -> Result<()> {
         self.check()?;
         let Self { reader, stages, .. } = self;
@@ -569,8 +571,8 @@ impl FrameDecoder {
     }
 }
 
-/// What stands between the weave and the caller: text → calls, calls → mended ones, and the close. Many streams are open
-/// at the same time, and most need neither of the first two.
+/// The stages between the weave and the caller: the extractor (text → calls), the argument stage (calls → repaired
+/// calls) and the finalizer. Many streams are open at the same time, and most need neither of the first two.
 struct StageChain {
     extract: Option<Box<DialectStage>>,
     mend: Option<Box<ArgumentStage>>,
@@ -578,7 +580,7 @@ struct StageChain {
 }
 
 impl StageChain {
-    /// Whether nobody reads texts or mends calls.
+    /// Whether there is neither an extractor nor an argument stage.
     fn are_idle(&self) -> bool {
         self.extract.is_none() && self.mend.is_none()
     }
@@ -611,7 +613,7 @@ impl StageChain {
     }
 }
 
-/// What goes through the stages on its way. No closure, because those copy what they are called with.
+/// A sink that passes events through the stages. It is no closure, because closures copy their arguments.
 struct StagedSink<'p, 's> {
     stages: &'p mut StageChain,
     sink: &'p mut EventSink<'s>,
@@ -627,17 +629,17 @@ impl<'e> Sink<Event<'e>> for StagedSink<'_, '_> {
     }
 }
 
-/// Frames → what the weave makes of them.
+/// Frames → the events that the weave makes of them.
 #[derive(Default)]
 struct FrameReader {
     protocol: Option<&'static Protocol>,
-    /// The protocols it may be; any, where none is named.
+    /// The possible protocols; any, where none is named.
     candidates: Vec<&'static Protocol>,
     weave: Weave,
-    /// Frames whose meaning depends on what follows.
+    /// Frames whose meaning depends on later ones.
     held: Vec<HeldFrame>,
     held_bytes: usize,
-    /// How many frames there was no room to hold.
+    /// The number of frames that there was no room to hold.
     left_out: u64,
     frames: u64,
     /// Whether some frame was JSON.
@@ -648,7 +650,7 @@ struct FrameReader {
     is_named: bool,
     /// Whether some frame was the protocol's beyond doubt.
     is_confirmed: bool,
-    /// Of which protocol the frames seem to be that are not the known one's.
+    /// The protocol that frames outside the known one seem to be in.
     resembles: Option<&'static Protocol>,
     shapes: FrameTemplates,
     known_frames: u64,
@@ -669,27 +671,27 @@ impl HeldFrame {
     }
 }
 
-/// What a held frame may be.
+/// The possible meanings of a held frame.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum HeldMeaning {
-    /// JSON that says nothing certain, and who claims it.
+    /// JSON without certain meaning, and the protocol that claims it.
     Json(Option<&'static Protocol>),
-    /// JSON with words in it: an error, unless an answer follows. Who claims it.
+    /// JSON with a text in it: an error, unless a response follows. The protocol that claims it.
     Words(Option<&'static Protocol>),
-    /// No JSON: damage, an error, or the torn end of the input.
+    /// No JSON: damage, an error, or the truncated end of the input.
     Text,
     /// The end marker.
     Done,
 }
 
-/// What follows the frames that were held.
+/// The input that follows the held frames.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum AfterHeld {
     Answer,
     Nothing,
 }
 
-/// So much is held of what comes before an answer. The first frame always is.
+/// The maximum number of frames, and below of their bytes, that are held before a response. The first frame always is.
 const MAX_HELD: usize = 64;
 const MAX_HELD_BYTES: usize = 1 << 20;
 
@@ -746,7 +748,7 @@ impl FrameReader {
         true
     }
 
-    /// Takes a value that no framing brought as the next frame; where it stands is how many came before it.
+    /// Takes a value without framing as the next frame; its position is the number of frames before it.
     fn push_complete(&mut self, value: Value<'_>, sink: &mut EventSink<'_>) {
         let (data, kind, offset) = (value.raw(), FrameKind::Data, self.frames);
         self.frames += 1;
@@ -754,13 +756,14 @@ impl FrameReader {
         self.push_value_of(&frame, data, value, sink);
     }
 
-    /// Whether a frame of a known shape is just that: nothing is held, and the answer goes on.
+    /// Whether a frame of a known shape needs no other treatment: nothing is held, and the response goes on.
     fn is_steady(&self) -> bool {
         !self.shapes.is_empty() && self.held.is_empty() && !self.weave.is_over()
     }
 
     /// Takes the frames that these bytes begin with, as long as their shapes are known and there is room for each and
-    /// for all of them; tells how many bytes that were. To be called where it is [steady](FrameReader::is_steady) only.
+    /// for all of them; returns the number of bytes taken. To be called only where the reader is
+    /// [steady](FrameReader::is_steady).
     fn push_known(
         &mut self,
         bytes: &[u8],
@@ -772,7 +775,7 @@ impl FrameReader {
         let mut rest = &bytes[..bytes.len().min(left)];
         let room = rest.len();
         loop {
-            // What only grows a block concerns no stage but those that read or mend it.
+            // Deltas of a block concern no stage but the extractor and the argument stage.
             let taken = match stages.are_idle() {
                 true => self.run(rest, offset, most, sink),
                 false => self.run(rest, offset, most, &mut StagedSink { stages, sink }),
@@ -800,8 +803,8 @@ impl FrameReader {
         room - rest.len()
     }
 
-    /// Takes the frames that these bytes begin with, as long as they go on with what the one before brought; tells how
-    /// many bytes that were.
+    /// Takes the frames that these bytes begin with, as long as they continue the content of the one before; returns
+    /// the number of bytes taken.
     #[inline(always)]
     fn run(&mut self, bytes: &[u8], offset: u64, most: usize, sink: &mut EventSink<'_>) -> usize {
         let (frames, taken) = self.shapes.run(bytes, offset, most, &mut self.weave, sink);
@@ -810,7 +813,7 @@ impl FrameReader {
         taken
     }
 
-    /// Takes the JSON of a frame; false if it is none.
+    /// Takes the JSON of a frame; returns false if it is not JSON.
     fn push_json(&mut self, frame: &Frame<'_>, data: &str, sink: &mut EventSink<'_>) -> bool {
         json::with_spare_tape(|tape| {
             let value = tape.parse(data);
@@ -819,7 +822,7 @@ impl FrameReader {
     }
 
     fn push_value_of(&mut self, frame: &Frame<'_>, data: &str, value: Value<'_>, sink: &mut EventSink<'_>) {
-        // Protocols know their words as they are usually written.
+        // Protocols know keys in their usual spelling.
         if let Some(plain) = value.with_plain_keys() {
             self.push_json(frame, &plain, sink);
             return;
@@ -855,8 +858,8 @@ impl FrameReader {
         }
     }
 
-    /// The protocol of the next answer, if the one before is over and was not in a protocol that the caller named:
-    /// a recording may hold answers of several.
+    /// The protocol of the next response, if the one before is over and the caller did not name its protocol: a
+    /// recording may hold responses of several.
     fn successor(&self, input: &ProtocolFrame<'_>) -> Option<&'static Protocol> {
         let known = self.protocol.filter(|_| self.is_confirmed && !self.is_named && self.weave.is_over())?;
         if (known.recognise)(input) == Some(DetectionEvidence::Strong) {
@@ -869,7 +872,7 @@ impl FrameReader {
         }
     }
 
-    /// Whose the frame is: of the known protocol, or of one of those that it may be.
+    /// The protocol that the frame belongs to: the known one, or one of the candidates.
     fn claim(&mut self, input: &ProtocolFrame<'_>) -> Option<(DetectionEvidence, &'static Protocol)> {
         let Some(known) = self.protocol else {
             let candidates = if self.candidates.is_empty() { TABLE } else { &self.candidates };
@@ -893,7 +896,7 @@ impl FrameReader {
         self.weave.push_frame(offset, |fragments| protocol.decode(input, fragments), sink);
     }
 
-    /// Reads a frame, and learns its shape where that may be of use: what follows the end is read in full each time.
+    /// Reads a frame, and learns its shape where that may be of use: frames after the end are read in full each time.
     fn decode_and_learn(
         &mut self,
         protocol: &Protocol,
@@ -966,13 +969,13 @@ impl FrameReader {
             held.meaning == HeldMeaning::Text && !data.starts_with(['{', '[']) && !is_field(data.as_bytes())
         };
         let count = self.held.iter().rev().take_while(|held| is_words(held)).count();
-        // Where text came between frames before, it is damage to the end.
+        // Where text came between frames before, the last text is damage, too.
         let count = if self.has_json && !self.has_damage { count } else { 0 };
         self.held.split_off(self.held.len() - count)
     }
 
-    /// Something else than the provider ended the input with these words: that is an error of a response that had not come
-    /// to its end, and damage after one that had.
+    /// Handles a text by which something other than the provider ended the input: it is an error of an unfinished
+    /// response, and damage after a finished one.
     fn interrupt(&mut self, words: &[HeldFrame], sink: &mut EventSink<'_>) {
         let Some(first) = words.first() else { return };
         if self.weave.is_over() {
@@ -986,7 +989,7 @@ impl FrameReader {
         self.weave.push_frame(first.offset, |fragments| report_text(&text, context, fragments), sink);
     }
 
-    /// Whether there is JSON that is nobody's and reports no error either.
+    /// Whether there is JSON that no protocol claims and that reports no error either.
     fn is_unknown(&self) -> bool {
         let mut tape = Tape::new();
         let has_error = |value: Value<'_>| report_body(value, &mut |_: Fragment<'_>| {});
@@ -1004,12 +1007,12 @@ impl FrameReader {
         Error::new(ErrorKind::Unknown, what)
     }
 
-    /// Keeps a frame until it is clear what it means.
+    /// Keeps a frame until its meaning is clear.
     fn hold(&mut self, frame: &Frame<'_>, data: &str, meaning: HeldMeaning, sink: &mut EventSink<'_>) {
         let is_full = self.held.len() >= MAX_HELD || self.held_bytes + data.len() > MAX_HELD_BYTES;
         if is_full && !self.held.is_empty() {
             if self.protocol.is_none() {
-                // What is only repeated, such as keep-alives, is not missed.
+                // Repeated frames, such as keep-alives, do not count as left out.
                 let is_repeat = |held: &HeldFrame| held.data == data && held.event.as_deref() == frame.event;
                 self.left_out += u64::from(!self.held.iter().any(is_repeat));
                 return;
@@ -1021,12 +1024,12 @@ impl FrameReader {
         self.held.push(HeldFrame { event, data, offset: frame.offset, meaning });
     }
 
-    /// Reads what was held, now that it is clear what follows.
+    /// Reads the held frames, now that it is clear what follows.
     fn release(&mut self, then: AfterHeld, sink: &mut EventSink<'_>) {
         let held = std::mem::take(&mut self.held);
         self.held_bytes = 0;
         let mut tape = Tape::new();
-        // What an answer follows is no error, unless an end comes between.
+        // A frame before a response is no error, unless an end comes between.
         let mut is_followed = then == AfterHeld::Answer;
         let mut followed: Vec<_> = held
             .iter()
@@ -1083,23 +1086,23 @@ impl FrameReader {
         }
     }
 
-    /// Whether a frame before the answer is not of its protocol.
+    /// Whether a frame before the response is not of its protocol.
     fn is_extra(&self, meaning: HeldMeaning, input: &ProtocolFrame<'_>) -> bool {
         let is_of = |protocol: &Protocol| (protocol.recognise)(input).is_some();
         matches!(meaning, HeldMeaning::Words(_))
             || !self.protocol.filter(|_| self.is_confirmed).is_none_or(is_of)
     }
 
-    /// The framing itself calls the frame an error.
+    /// Handles a frame that the framing itself marks as an error.
     fn fail(&mut self, frame: &Frame<'_>, sink: &mut EventSink<'_>) {
         let words = self.protocol.map_or(&[][..], |protocol| protocol.errors);
         let context = ErrorContext { words, code: frame.event.map(Str::Plain), ..ErrorContext::default() };
         self.weave.push_frame(frame.offset, |fragments| report_text(frame.data, context, fragments), sink);
     }
 
-    /// The frame is not JSON. Where that is only a matter of notation (`NaN`, a comma too many) it is read
-    /// all the same. Else it is damage if an answer came before or comes after, the torn end of the input if
-    /// nothing comes after, and a plain-text error if there is nothing else.
+    /// Handles a frame that is not JSON. Where only the notation is wrong (`NaN`, a comma too many) it is read all the
+    /// same. Else it is damage if a response came before or comes after, the truncated end of the input if nothing
+    /// comes after, and a plain-text error if there is nothing else.
     fn push_text(&mut self, frame: &Frame<'_>, data: &str, sink: &mut EventSink<'_>) {
         let mut mended = lossless().repair(data);
         let with_text = damaged_escape(&mended.verdict).map(|at| with_escapes_as_text(data, at));
@@ -1123,7 +1126,7 @@ impl FrameReader {
         self.hold(frame, frame.data, HeldMeaning::Text, sink);
     }
 
-    /// Reads what there is of a last frame that the end of the input cut.
+    /// Reads the available part of a last frame that the end of the input truncated.
     fn untear(&mut self, sink: &mut EventSink<'_>) {
         let Some(HeldFrame { event, data, offset, .. }) =
             self.held.pop_if(|held| held.meaning == HeldMeaning::Text)
@@ -1157,12 +1160,12 @@ impl FrameReader {
     }
 }
 
-/// Changes that keep what a frame says.
+/// Repairs that keep the meaning of a frame.
 fn lossless() -> repair::RepairOptions {
     repair::RepairOptions::new().allow(repair::ChangeClass::Lossless).without_prose()
 }
 
-/// Where a `\u` escape is damaged.
+/// The position of a damaged `\u` escape.
 fn damaged_escape(verdict: &repair::RepairVerdict) -> Option<usize> {
     match verdict {
         repair::RepairVerdict::Hopeless { why: repair::HopelessReason::DamagedEscape, at } => Some(*at),
@@ -1170,11 +1173,11 @@ fn damaged_escape(verdict: &repair::RepairVerdict) -> Option<usize> {
     }
 }
 
-/// So many damaged escapes are looked for in a frame.
+/// The maximum number of damaged escapes that are looked for in a frame.
 const MAX_DAMAGED_ESCAPES: usize = 16;
 
-/// The frame with its damaged escapes, the first of them at `first`, as the letters that stand there: nobody knows which
-/// characters were meant, but all the rest is readable.
+/// The frame with its damaged escapes, the first of them at `first`, as the letters that stand there: the intended
+/// characters are unknown, but all the rest is readable.
 fn with_escapes_as_text(data: &str, first: usize) -> String {
     let mut text = data.to_owned();
     let mut damaged = Some(first);
@@ -1186,7 +1189,7 @@ fn with_escapes_as_text(data: &str, first: usize) -> String {
     text
 }
 
-/// Whether the frame says nothing but words that may be an error's: they are one only if no answer follows.
+/// Whether the frame has only a text that may be an error's: it is one only if no response follows.
 fn has_words(input: &ProtocolFrame<'_>) -> bool {
     if !input.value.has_any(["message", "detail"]) {
         return false;
@@ -1205,7 +1208,7 @@ fn has_words(input: &ProtocolFrame<'_>) -> bool {
     has_words && input.event != Some("error")
 }
 
-/// Whether that protocol reads such a thing in the frame.
+/// Whether that protocol finds such a fragment in the frame.
 fn tells(protocol: &Protocol, input: &ProtocolFrame<'_>, is_such: fn(&FragmentKind<'_>) -> bool) -> bool {
     let mut is_told = false;
     protocol.decode(input, &mut |fragment: Fragment<'_>| is_told |= is_such(&fragment.part));
@@ -1222,7 +1225,7 @@ fn is_content(part: &FragmentKind<'_>) -> bool {
     )
 }
 
-/// Reads a frame by its protocol if that finds anything in it (in mere words: an error), else as an error that no
+/// Reads a frame by its protocol if that finds anything in it (in a mere text: an error), else as an error that no
 /// protocol knows.
 fn read_doubtful(
     protocol: Option<&Protocol>,
@@ -1247,7 +1250,7 @@ fn read_doubtful(
     }
 }
 
-/// Passes on what came before an answer and says nothing of it.
+/// Passes on a frame before the response that says nothing of it.
 fn pass_on(value: Value<'_>, fragments: &mut FragmentSink<'_>) {
     for (key, value) in value.members() {
         fragments.put(Fragment::new(FragmentKind::Extra {
@@ -1273,7 +1276,7 @@ mod tests {
 
     type Told = (Vec<Event<'static>>, Result<()>, Option<Framing>);
 
-    /// What each push tells, and the end: read by a decoder, or frame by frame.
+    /// The events of each push and of the end: read by a decoder, or frame by frame.
     fn told(pieces: &[&[u8]], limits: StreamLimits) -> [Vec<Told>; 2] {
         let mut decoder = Decoder::builder().limits(limits).build();
         let (mut framer, mut frames) = (Framer::detect(limits), FrameDecoder::detect());
@@ -1296,7 +1299,7 @@ mod tests {
         [whole, framed]
     }
 
-    /// An object that is all of the first push is not framed; nobody can tell.
+    /// An object that is the complete first push is not framed; the events are the same.
     #[test]
     fn what_comes_whole_is_told_when_and_as_its_frame_would_be() {
         let line = BODY.replace('\n', " ");
@@ -1332,7 +1335,7 @@ mod tests {
         assert_eq!(whole, framed);
     }
 
-    /// Nothing of such an object is told before it is known that no line of its own ends it.
+    /// Nothing of such an object is emitted before it is known that no line of its own ends it.
     #[test]
     fn a_line_that_may_go_on_is_held() {
         let mut decoder = Decoder::detect();

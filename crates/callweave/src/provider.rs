@@ -1,7 +1,7 @@
 //! Providers: the one table of names, addresses, variables, protocols and rules.
 //!
-//! A provider is a row. What the gateway serves without a configuration, whose rules a request keeps, which protocols an
-//! upstream may speak, and how [`prompty`](crate::compat::prompty) reads a response: all of it is looked up here.
+//! A provider is a row. The gateway's services without a configuration, the rules that a request keeps, the protocols
+//! that an upstream may speak, and the way [`prompty`](crate::compat::prompty) reads a response are all looked up here.
 //!
 //! ```
 //! use callweave::provider::Provider;
@@ -30,8 +30,8 @@ pub struct Provider {
     pub aliases: &'static [&'static str],
     /// Its name in the OpenTelemetry conventions.
     pub telemetry_name: &'static str,
-    /// The protocols in which it may be asked. The first is usual; a client's own is preferred. Empty if it cannot be asked
-    /// over HTTP.
+    /// The protocols in which it may be asked. The first is the default; a client's own is preferred. Empty if it
+    /// cannot be asked over HTTP.
     pub protocols: &'static [&'static Protocol],
     /// The protocols of its responses. A body that only reports an error is of the first.
     pub response_protocols: &'static [&'static Protocol],
@@ -41,21 +41,21 @@ pub struct Provider {
     pub key_variable: Option<&'static str>,
     /// The usual environment variable of its base URL.
     pub base_url_variable: Option<&'static str>,
-    /// The beginnings of its models' names, where nobody else has such models.
+    /// The prefixes of its models' names, where no other provider has such models.
     pub model_prefixes: &'static [&'static str],
-    /// Whether its models call tools as the protocol has it, so that nothing is looked for in their text.
+    /// Whether its models call tools natively, so that nothing is looked for in their text.
     pub calls_natively: bool,
     /// Its hosts; one that begins with a dot stands for every host that ends so.
     hosts: &'static [&'static str],
-    /// The owners of models in its model list, where they tell whose list it is.
+    /// The owners of models in its model list, where they identify the provider.
     list_owners: &'static [&'static str],
-    /// The shape of its model list, where no other has it.
+    /// The shape of its model list, where no other provider has it.
     list_shape: Option<ListShape>,
     /// Whether a server that has its model list is of its kind. Gateways pass the lists of other providers on.
     pub is_told_by_list: bool,
-    /// What it demands of Chat requests.
+    /// Its rules for Chat requests.
     pub(crate) chat: &'static ProviderLimits,
-    /// What it demands of Responses requests.
+    /// Its rules for Responses requests.
     pub(crate) responses: &'static ProviderLimits,
     /// Whether it answers with embeddings and images in OpenAI's form.
     pub(crate) has_values: bool,
@@ -66,11 +66,11 @@ pub struct Provider {
 struct ListShape {
     /// The member that holds the models.
     list: &'static str,
-    /// Members of every model; with a value, if that tells.
+    /// Members of every model; with a value, if that identifies it.
     members: &'static [(&'static str, Option<&'static str>)],
 }
 
-/// Protocols of servers that follow OpenAI, and now and then Anthropic.
+/// Protocols of servers that follow OpenAI, and sometimes Anthropic.
 const SERVERS: &[&Protocol] = &[&OPENAI_CHAT, &OPENAI_RESPONSES, &ANTHROPIC_MESSAGES];
 const CHAT: &[&Protocol] = &[&OPENAI_CHAT];
 const OPENAI_RESPONSE_PROTOCOLS: &[&Protocol] = &[&OPENAI_CHAT, &OPENAI_RESPONSES];
@@ -171,7 +171,7 @@ pub static TABLE: &[Provider] = &[
         chat: &ProviderLimits::GEMINI_CHAT,
         ..OWN
     },
-    // Clouds pass on what the makers of the models they serve speak.
+    // Clouds pass on the protocols of the makers of the models they serve.
     Provider {
         name: "vertex",
         aliases: &["vertexai", "vertex-ai", "google-vertex", "gcp-vertex-ai"],
@@ -415,7 +415,7 @@ impl Provider {
         })
     }
 
-    /// The provider at a base URL, where its host tells.
+    /// The provider at a base URL, where its host identifies one.
     pub fn at(base_url: &str) -> Option<&'static Self> {
         let host = host(base_url).to_ascii_lowercase();
         let is_host = |own: &&'static str| match own.starts_with(['.', '-']) {
@@ -425,8 +425,8 @@ impl Provider {
         TABLE.iter().find(|provider| provider.hosts.iter().any(is_host))
     }
 
-    /// The provider whose model list this seems to be, by the owners of its models or by members that only its models have.
-    /// Owners of several providers tell nothing.
+    /// The provider whose model list this seems to be, by the owners of its models or by members that only its models
+    /// have. Owners of several providers identify none.
     ///
     /// ```
     /// use callweave::provider::Provider;
@@ -464,7 +464,7 @@ impl Provider {
         *protocol == OPENAI_CHAT && self.chat.is_particular
     }
 
-    /// What it demands of requests in a protocol, where that is not what the protocol's own provider demands.
+    /// Its rules for requests in a protocol, where they are not the rules of the protocol's own provider.
     pub(crate) fn limits(&self, protocol: &Protocol) -> Option<&'static ProviderLimits> {
         match protocol {
             _ if *protocol == OPENAI_CHAT => Some(self.chat),
@@ -586,7 +586,7 @@ mod tests {
             let found = Provider::of_list(&list.parse().expect("JSON"));
             assert_eq!(found.map(|provider| provider.name), name, "{list}");
         }
-        // Whoever passes OpenAI's list on need not be OpenAI.
+        // A server that passes OpenAI's list on need not be OpenAI.
         assert!(!Provider::named("openai").expect("a row").is_told_by_list);
     }
 

@@ -4,11 +4,11 @@ use std::collections::VecDeque;
 
 use crate::event::{BlockId, ByteSpan, DeltaKind, Event, EventKind, JsonText, Sink, TokenCounts};
 
-/// Events in their order. What may come with every delta stands in memory that is used again.
+/// Events in their order. Events that may come with every delta stand in memory that is used again.
 #[derive(Default)]
 pub(crate) struct EventQueue {
     waiting: VecDeque<QueuedEvent>,
-    /// Their texts, one after the other, and how much of that was taken.
+    /// Their texts, one after the other, and the length of the part that was taken.
     texts: String,
     taken: usize,
 }

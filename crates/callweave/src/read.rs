@@ -22,7 +22,7 @@
 //! # Ok::<(), callweave::Error>(())
 //! ```
 //!
-//! The events that these are made of, with all that the wire said:
+//! The events that these are made of, with all fields of the wire:
 //!
 //! ```
 //! use callweave::read::EventReader;
@@ -46,7 +46,7 @@ use crate::{Error, ErrorKind, Result};
 
 const BUFFER: usize = 64 * 1024;
 
-/// Reads an answer to its end, giving its events to `sink` as they come.
+/// Reads a response to its end, giving its events to `sink` as they come.
 pub fn pump(mut reader: impl Read, decoder: &mut Decoder, sink: &mut EventSink<'_>) -> Result<()> {
     let mut buffer = vec![0; BUFFER];
     let mut offset = 0;
@@ -61,31 +61,31 @@ pub fn pump(mut reader: impl Read, decoder: &mut Decoder, sink: &mut EventSink<'
     }
 }
 
-/// Reads an answer of a protocol that is found out, to its end, into one message.
+/// Reads a response to its end into one message, and detects its protocol.
 pub fn message(reader: impl Read) -> Result<Message> {
     let mut accumulator = Accumulator::new();
     pump(reader, &mut Decoder::detect(), &mut accumulator)?;
     Ok(accumulator.take())
 }
 
-/// What there is to follow while an answer comes. After an error there is no more.
+/// A reader of the items of a response while it comes. After an error there are no more.
 pub struct ItemReader<R> {
     events: EventReader<R>,
     live: LiveView,
 }
 
 impl<R: Read> ItemReader<R> {
-    /// The items of an answer whose protocol is found out.
+    /// The items of a response whose protocol is detected.
     pub fn new(reader: R) -> Self {
         Self::with(reader, Decoder::detect())
     }
 
-    /// The items of an answer, by a decoder of your choice.
+    /// The items of a response, by a decoder of your choice.
     pub fn with(reader: R, decoder: Decoder) -> Self {
         Self { events: EventReader::with(reader, decoder), live: LiveView::new() }
     }
 
-    /// Reads on to the next item. No iterator, because items borrow.
+    /// Reads on to the next item. It is no iterator, because items borrow.
     #[expect(clippy::should_implement_trait, reason = "an iterator cannot give what borrows from itself")]
     pub fn next(&mut self) -> Option<Result<LiveItem<'_>>> {
         loop {
@@ -105,18 +105,18 @@ impl<R: Read> ItemReader<R> {
         &self.events.decoder
     }
 
-    /// What the answer amounts to so far.
+    /// The message so far.
     pub fn message(&self) -> &Message {
         self.live.message()
     }
 
-    /// What all answers of the input amount to.
+    /// The messages of all responses of the input.
     pub fn into_messages(self) -> Vec<Message> {
         self.live.into_messages()
     }
 }
 
-/// The events of an answer, as an iterator. After an error there are no more.
+/// The events of a response, as an iterator. After an error there are no more.
 pub struct EventReader<R> {
     reader: R,
     decoder: Decoder,
@@ -128,12 +128,12 @@ pub struct EventReader<R> {
 }
 
 impl<R: Read> EventReader<R> {
-    /// The events of an answer whose protocol is found out.
+    /// The events of a response whose protocol is detected.
     pub fn new(reader: R) -> Self {
         Self::with(reader, Decoder::detect())
     }
 
-    /// The events of an answer, by a decoder of your choice.
+    /// The events of a response, by a decoder of your choice.
     pub fn with(reader: R, decoder: Decoder) -> Self {
         let buffer = vec![0; BUFFER];
         Self { reader, decoder, buffer, offset: 0, ready: EventQueue::default(), error: None, is_over: false }

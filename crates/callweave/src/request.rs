@@ -1,15 +1,15 @@
-//! The neutral request: what a client asks of a model, whatever protocol it speaks.
+//! The neutral request: a client's request to a model, in any protocol.
 //!
 //! [`Protocol::read_request`] takes a body apart into a [`Request`], [`Protocol::write_request`] puts one together for
-//! the provider that is to answer. A protocol knows only itself and the neutral request, so any client can be served
-//! by any provider.
+//! the provider that is to answer. A protocol knows only itself and the neutral request, so any client can be served by
+//! any provider.
 //!
-//! Both ways are a taking: reading takes what is known out of the body, and what is left stays beside the thing it
-//! stood on, in [`RetainedFields`], and comes back where the same protocol is written. Writing takes what the wire has a place
-//! for out of the request, and what is left is a [`Loss`]. So neither can forget anything in silence.
+//! Both ways take members out: reading takes the known members out of the body, and the rest stays beside its owner, in
+//! [`RetainedFields`], and comes back where the same protocol is written. Writing takes everything that the wire has a
+//! place for out of the request, and the rest is a [`Loss`]. Neither can therefore forget anything in silence.
 //!
-//! A request is written *faithfully* for the protocol it was read from: as it was, unknown members and spellings
-//! included. For every other protocol it is first made to fit: roles, ids, names, schemas and the order of calls and
+//! A request is written *losslessly* for the protocol it was read from: as it was, unknown members and spellings
+//! included. For every other protocol it is first normalized: roles, ids, names, schemas and the order of calls and
 //! results follow the row of [`limits`](RequestOptions::provider) of the provider.
 //!
 //! ```
@@ -84,10 +84,10 @@ use crate::json::{Number, Object, Value};
 use crate::protocol::{Protocol, TABLE};
 use crate::provider::{self, Provider};
 
-/// The word for a [builtin](ToolKind::Builtin) tool that searches the web: several providers have one.
+/// The name of a [builtin](ToolKind::Builtin) tool that searches the web: several providers have one.
 pub(crate) const WEB_SEARCH: &str = "web_search";
 
-/// What a client asks of a model.
+/// A client's request to a model.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
@@ -97,77 +97,77 @@ pub struct Request {
     pub protocol: Option<ProtocolName>,
     /// The model that is to answer. Some wires name it outside the body.
     pub model: Option<String>,
-    /// What stands above the conversation.
+    /// Instructions above the conversation.
     pub instructions: MessageContent,
     /// The conversation, in order.
     pub messages: Vec<RequestMessage>,
-    /// What the model may call.
+    /// The tools that the model may call.
     pub tools: Vec<RequestTool>,
-    /// Whether it must.
+    /// Whether the model must call a tool.
     pub tool_choice: Option<ToolChoice>,
-    /// Whether it may call several tools at once.
+    /// Whether the model may call several tools at once.
     pub parallel_calls: Option<bool>,
-    /// How many calls of provider-run tools there may be.
+    /// The maximum number of calls of provider-run tools.
     pub max_tool_calls: Option<Number>,
-    /// How long the answer may be, in tokens.
+    /// The maximum length of the response, in tokens.
     pub max_tokens: Option<Number>,
-    /// What ends the answer.
+    /// Texts that end the response.
     pub stop: Vec<String>,
-    /// How tokens are chosen.
+    /// The sampling of tokens.
     pub sampling: SamplingSettings,
-    /// What form the answer must have.
+    /// The form that the response must have.
     pub format: Option<OutputFormat>,
-    /// How much the model is to think.
+    /// The settings of the model's reasoning.
     pub reasoning: ReasoningSettings,
-    /// Whether the answer is streamed.
+    /// Whether the response is streamed.
     pub stream: Option<bool>,
-    /// Whether a stream tells its usage.
+    /// Whether a stream reports its usage.
     pub stream_usage: Option<bool>,
-    /// Whether the provider keeps the answer.
+    /// Whether the provider keeps the response.
     pub store: Option<bool>,
-    /// The kept answer that this request goes on from.
+    /// The id of the kept response that this request continues.
     pub previous: Option<String>,
-    /// What the client wants to find again.
+    /// Data that the client wants to find again.
     pub metadata: Option<Object>,
-    /// The end user, for the provider's own watch.
+    /// The end user, for the provider's own monitoring.
     pub user: Option<String>,
-    /// How fast, and at what price: `auto`, `default`, `flex`, `priority`, or another word that several providers know.
+    /// The speed and price: `auto`, `default`, `flex`, `priority`, or another name that several providers know.
     pub service_tier: Option<String>,
-    /// In what forms the model answers: `text`, `image`, `audio`; as it likes, if none.
+    /// The forms in which the model responds: `text`, `image`, `audio`; as it likes, if none.
     pub modalities: Vec<String>,
-    /// What groups requests that share a prefix.
+    /// A key that groups requests with a common prefix.
     pub cache_key: Option<String>,
-    /// When the provider is to sum up what was said so far.
+    /// The point at which the provider is to sum up the conversation so far.
     pub compaction: Option<CompactionSettings>,
-    /// How many words the answer should have: `low`, `medium`, `high`.
+    /// The verbosity of the response: `low`, `medium`, `high`.
     pub verbosity: Option<String>,
-    /// What only the protocol knows.
+    /// Extra fields of the protocol.
     pub kept: RetainedFields,
 }
 
-/// What the caller decides of a request that is written.
+/// The caller's options for writing a request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RequestOptions {
     /// The model that is to answer, in place of the one that the request names.
     pub model: Option<String>,
-    /// Whose rules the request must keep, where a protocol is spoken by many: `mistral` for example. Otherwise what the
-    /// model's name tells, or else the protocol's own provider.
+    /// The provider whose rules the request must keep, where a protocol is spoken by many: `mistral` for example.
+    /// Otherwise the model's name decides, or else the protocol's own provider is meant.
     pub provider: Option<String>,
-    /// Whether a request is made to fit even where it was read in the same protocol.
+    /// Whether a request is normalized even where it was read in the same protocol.
     pub mode: RequestMode,
 }
 
-/// How a request is written.
+/// The way in which a request is written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum RequestMode {
-    /// As it was, where it was read in the same protocol; else made to fit.
+    /// As it was, where it was read in the same protocol; else normalized.
     #[default]
     Lossless,
-    /// As it was, where it was read in the same protocol, but for what not every server of the protocol takes: several
-    /// system messages, developers, tools that are no functions, newer names. Else made to fit.
+    /// As it was, where it was read in the same protocol, except for fields that not every server of the protocol
+    /// takes: several system messages, developers, tools that are no functions, newer names. Else normalized.
     Compatible,
-    /// Made to fit what the provider demands.
+    /// Normalized to the provider's rules.
     Normalized,
 }
 
@@ -177,19 +177,19 @@ pub enum RequestMode {
 pub struct WrittenRequest {
     /// The body.
     pub body: Value,
-    /// What could not be carried.
+    /// The parts that could not be carried.
     pub losses: Vec<Loss>,
     /// Names that the provider would have refused: as they are sent, and as the client knows them. They are to be
-    /// mapped back in the answer: see [`ReverseMappingStage`].
+    /// mapped back in the response: see [`ReverseMappingStage`].
     pub names: Vec<(String, String)>,
     /// Tools of groups that are sent on their own: their names as they are sent, and the names of their groups.
     pub namespaces: Vec<(String, String)>,
-    /// Tools with free text that are sent as functions with one string, by their names as they are sent. Calls of
-    /// them are to be unwrapped in the answer: see [`ReverseMappingStage`].
+    /// Tools with free text that are sent as functions with one string, by their names as they are sent. Calls of them
+    /// are to be unwrapped in the response: see [`ReverseMappingStage`].
     pub wrapped: Vec<String>,
-    /// Whose signatures and encrypted thoughts the answer may bear: see [`ReverseMappingStage::carrying_seals`].
+    /// The issuer of signatures and encrypted reasoning in the response: see [`ReverseMappingStage::carrying_seals`].
     pub issuer: Option<&'static str>,
-    /// Whether it signs calls, and not the thoughts before them.
+    /// Whether the issuer signs calls, and not the reasoning before them.
     signs_calls: bool,
 }
 
@@ -199,33 +199,33 @@ pub fn providers() -> impl Iterator<Item = &'static str> {
     provider::TABLE.iter().filter(|provider| !provider.protocols.is_empty()).map(|provider| provider.name)
 }
 
-/// How a protocol's requests are read and written.
+/// The functions that read and write a protocol's requests.
 #[derive(Clone, Copy)]
 pub(crate) struct RequestCoding {
     /// Takes a body apart.
     pub(crate) read: fn(Object) -> Result<Request>,
-    /// Puts a body together; what cannot be carried stays in the request or is named.
+    /// Puts a body together; parts that cannot be carried stay in the request or are named.
     pub(crate) write: fn(&mut Request, &mut RequestWriting<'_>) -> Object,
     /// The member that names the model, where the body does.
     pub(crate) model: &'static str,
-    /// What the protocol's own provider demands.
+    /// The rules of the protocol's own provider.
     pub(crate) limits: &'static ProviderLimits,
 }
 
-/// What a protocol must know and tell while it writes a request.
+/// The context of a protocol while it writes a request.
 pub(crate) struct RequestWriting<'l> {
-    /// Whether every thing is written as it was.
+    /// Whether everything is written as it was.
     pub(crate) is_lossless: bool,
-    /// Whether what the client said in an older form of the protocol stays so.
+    /// Whether members in an older form of the protocol stay in that form.
     pub(crate) keeps_older_form: bool,
-    /// What the provider demands.
+    /// The rules of the provider.
     pub(crate) limits: &'static ProviderLimits,
-    /// What could not be carried.
+    /// The parts that could not be carried.
     pub(crate) losses: &'l mut LossList,
 }
 
 impl RequestWriting<'_> {
-    /// Writes all messages, and knows where each stood.
+    /// Writes all messages, and sets the place of losses for each.
     pub(crate) fn each_message(
         &mut self,
         request: &mut Request,
@@ -237,7 +237,7 @@ impl RequestWriting<'_> {
         }
     }
 
-    /// Writes all messages into one list, what the operator says first.
+    /// Writes all messages into one list, the instructions first.
     pub(crate) fn put_messages(
         &mut self,
         request: &mut Request,
@@ -270,7 +270,7 @@ impl RequestWriting<'_> {
         }
         let own = request.kept.members(protocol);
         if self.is_lossless && own.is_some_and(|own| own.contains_key("tool_choice")) {
-            // In a form of its own, which stays.
+            // It has a form of its own, which stays.
             request.tool_choice = None;
         }
         if has_tools || self.is_lossless {
@@ -280,7 +280,7 @@ impl RequestWriting<'_> {
         has_tools
     }
 
-    /// Writes all tools that the wire can say, and knows where each stood.
+    /// Writes all tools that the wire can express, and sets the place of losses for each.
     pub(crate) fn each_tool(
         &mut self,
         request: &mut Request,
@@ -294,7 +294,7 @@ impl RequestWriting<'_> {
         tools
     }
 
-    /// What only this protocol knows, as it was; what only another knows is a loss.
+    /// A value of this protocol alone, as it was; a value of another protocol is a loss.
     pub(crate) fn opaque(&mut self, word: &str, kept: RetainedFields, protocol: &str) -> Option<Value> {
         if kept.protocol() != Some(protocol) {
             self.losses.put(format!("{word} of {}", kept.protocol().unwrap_or("nobody")));
@@ -302,7 +302,7 @@ impl RequestWriting<'_> {
         kept.into_complete(protocol)
     }
 
-    /// Arguments where the wire has an object for them; what is none is its only member.
+    /// Arguments where the wire has an object for them; a value that is no object is its only member.
     pub(crate) fn object_of(&mut self, arguments: CallArguments) -> Object {
         arguments.into_object().unwrap_or_else(|text| {
             self.losses.refuse("arguments that are not an object");
@@ -317,10 +317,10 @@ impl Protocol {
         self.request.is_some()
     }
 
-    /// Takes the body of a request apart. It is handed over, so that long texts need not be copied.
+    /// Takes the body of a request apart. It is moved, so long texts need not be copied.
     ///
-    /// Only what is no object at all, or a protocol that has no requests, is an error: what is malformed inside is
-    /// kept as it is.
+    /// Only a body that is no object, or a protocol that has no requests, is an error: malformed members are kept as
+    /// they are.
     pub fn read_request(&self, body: Value) -> Result<Request> {
         let coding = self.request_coding()?;
         match body {
@@ -329,12 +329,12 @@ impl Protocol {
         }
     }
 
-    /// Puts the body of a request together, and tells what could not be carried.
+    /// Puts the body of a request together, and reports the parts that could not be carried.
     pub fn write_request(&self, request: &Request, options: &RequestOptions) -> Result<WrittenRequest> {
         self.write_complete(request.clone(), options)
     }
 
-    /// The same of a request that nobody needs any more: nothing of it is copied.
+    /// The same of a request that is not needed any more: nothing of it is copied.
     pub fn write_last_request(&self, request: Request, options: &RequestOptions) -> Result<WrittenRequest> {
         self.write_complete(request, options)
     }
@@ -397,7 +397,7 @@ impl Protocol {
         Ok(WrittenRequest { body, losses, names, namespaces, wrapped, issuer, signs_calls })
     }
 
-    /// What whoever is to answer demands.
+    /// The rules of the provider that is to answer.
     fn limits_of(&self, model: Option<&str>, options: &RequestOptions) -> Result<&'static ProviderLimits> {
         let own = self.request_coding()?.limits;
         let limits = match &options.provider {
@@ -407,7 +407,7 @@ impl Protocol {
         Ok(limits.of_model(model.unwrap_or_default()))
     }
 
-    /// What a provider demands of requests for a model.
+    /// A provider's rules for requests for a model.
     #[cfg(feature = "exchange")]
     pub(crate) fn limits_for(
         &self,

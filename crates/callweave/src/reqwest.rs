@@ -1,9 +1,10 @@
-//! A [`tower`] layer for [`reqwest`]: a program that asks models with reqwest gets valid calls, whatever the model writes.
+//! A [`tower`] layer for [`reqwest`]: a program that asks models with reqwest gets valid calls, whatever the model
+//! writes.
 //!
 //! [`ExchangeLayer`] goes around any service of reqwest's requests, first of all [`reqwest::Client`]. It puts an
 //! [exchange](crate::exchange) between the program and the upstream: requests for a model's response are recognised by
-//! their path, taught, translated and read as the [`ExchangePolicy`] says; all other requests pass through untouched. The program
-//! changes in nothing else.
+//! their path, taught, translated and read as the [`ExchangePolicy`] says; all other requests pass through untouched.
+//! The program changes in nothing else.
 //!
 //! ```
 //! # async fn ask() -> Result<(), Box<dyn std::error::Error>> {
@@ -41,19 +42,20 @@
 //!
 //! # The upstream
 //!
-//! Without a [base URL](ExchangePolicy::base_url) in the policy, requests go where the program sends them. Those of the
-//! [upstream's protocol](ExchangePolicy::protocol) keep their URL and all headers; those of another protocol go to the path of
-//! the upstream's protocol on the same server. With a base URL they go there. A request that goes elsewhere than the program
-//! sent it has only the headers that its new protocol knows; the default headers of the inner client are a place for more.
-//! The program's key, in whichever header it stands, becomes the key of the upstream's protocol, unless the policy
-//! has one.
+//! Without a [base URL](ExchangePolicy::base_url) in the policy, requests go where the program sends them. Requests in
+//! the [upstream's protocol](ExchangePolicy::protocol) keep their URL and all headers; requests in another protocol go
+//! to the path of the upstream's protocol on the same server. With a base URL they go there. A request that goes
+//! elsewhere than the program sent it has only the headers that its new protocol knows; the default headers of the
+//! inner client are a place for more. The program's key, in whichever header it stands, becomes the key of the
+//! upstream's protocol, unless the policy has one.
 //!
 //! # Errors and ends
 //!
 //! Errors of the inner service come through as they are until the response begins, and so do the statuses of the
-//! upstream. The response begins with the model's first content. From then on a failure is an error in the stream, as the
-//! program's protocol has it. Nothing is sent twice unless the policy says [`Reask`](crate::exchange::InvalidCalls::Reask):
-//! retries belong to the program, as do timeouts. A timeout of the request applies to each request of the upstream.
+//! upstream. The response begins with the model's first content. From then on a failure is an error in the stream, as
+//! the program's protocol has it. Nothing is sent twice unless the policy says
+//! [`Reask`](crate::exchange::InvalidCalls::Reask): retries belong to the program, as do timeouts. A timeout of the
+//! request applies to each request of the upstream.
 //!
 //! Streams are made while they are read, without a task of their own. A program that drops a response, or the future of
 //! one, closes the connection of the upstream.

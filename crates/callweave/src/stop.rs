@@ -1,24 +1,24 @@
-//! When a response ends after its calls: one policy for exchanges, for the gateway and for handlers of their own.
+//! The end of a response after its calls: one policy for exchanges, for the gateway and for handlers of their own.
 
 use std::time::Duration;
 
 use serde::Deserialize;
 
-/// When a response ends after calls. Fields that are not set have defaults of their own.
+/// The policy for ending a response after calls. Fields that are not set have defaults of their own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StopPolicy {
     /// Whether it ends after calls; by default it does not.
     pub is_on: Option<bool>,
     /// After which call.
     pub mode: Option<StopMode>,
-    /// How long more is waited for after a complete call, in milliseconds; by default 300.
+    /// The time to wait for more after a complete call, in milliseconds; by default 300.
     pub grace_ms: Option<u64>,
     /// Whether text after calls is left out; by default it is if the response ends after calls.
     pub suppress_tail: Option<bool>,
     /// Whether the model may call several tools at once; by default as the client wants.
     pub parallel: Option<bool>,
-    /// The number of calls of a choice after which the response ends in the mode [`StopMode::All`], too; by default, and
-    /// if it is 0, there is no such number.
+    /// The number of calls of a choice after which the response ends in the mode [`StopMode::All`], too; by default,
+    /// and if it is 0, there is no such number.
     pub max_calls: Option<usize>,
 }
 
@@ -63,18 +63,18 @@ impl StopPolicy {
         self.is_on.unwrap_or(false).then(|| self.mode.unwrap_or_default())
     }
 
-    /// How long more is waited for after a complete call.
+    /// The time to wait for more after a complete call.
     pub fn grace(&self) -> Duration {
         Duration::from_millis(self.grace_ms.unwrap_or(300))
     }
 
-    /// Whether so many calls of a choice are more than it may have.
+    /// Whether that number of calls of a choice is more than it may have.
     pub fn is_beyond(&self, calls: usize) -> bool {
         self.max_calls.is_some_and(|max| max > 0 && calls > max)
     }
 
-    /// Whether a handler stops the backend at once, with `total` calls forwarded in all and `in_choice` in the choice of
-    /// the last one, if that is known. If not, a handler in [`StopMode::All`] starts its grace time anew.
+    /// Whether a handler stops the backend at once, with `total` calls forwarded in all and `in_choice` in the choice
+    /// of the last one, if that is known. If not, a handler in [`StopMode::All`] starts its grace time anew.
     ///
     /// ```
     /// use callweave::stop::{StopMode, StopPolicy};

@@ -11,8 +11,9 @@
 //! assert!(all.iter().all(Result::is_ok));
 //! ```
 //!
-//! What a stream gives must own its text, so that each of its deltas is a text of its own. [`EventStream::next`] and
-//! [`ItemStream::next`] lend theirs: nothing is allocated per delta. So an answer may be translated while it comes:
+//! The items of a stream must own their text, so each delta is a text of its own. [`EventStream::next`] and
+//! [`ItemStream::next`] lend theirs: nothing is allocated per delta. In this way a response may be translated while it
+//! comes:
 //!
 //! ```
 //! use callweave::encode::EncodeOptions;
@@ -46,11 +47,11 @@ use crate::pipeline::{Decoder, FrameDecoder};
 use crate::queue::EventQueue;
 use crate::{Error, ErrorKind, Result};
 
-/// What takes the items of a stream and says which events they mean.
+/// A decoder of a stream's items into events.
 pub trait StreamDecode<I> {
     /// Takes the next item.
     fn take(&mut self, item: I, sink: &mut EventSink<'_>) -> Result<()>;
-    /// Says that no item will come any more.
+    /// Signals that no item will come any more.
     fn end(&mut self, sink: &mut EventSink<'_>) -> Result<()>;
 }
 
@@ -75,17 +76,17 @@ impl<V: AsValue> StreamDecode<V> for FrameDecoder {
     }
 }
 
-/// The events of a stream of bytes whose protocol is found out.
+/// The events of a stream of bytes whose protocol is detected.
 pub fn events<S>(stream: S) -> EventStream<S, Decoder> {
     EventStream::new(stream, Decoder::detect())
 }
 
-/// The events of a stream of decoded JSON values, each one frame, whose protocol is found out.
+/// The events of a stream of decoded JSON values, each one frame, whose protocol is detected.
 pub fn value_events<S>(stream: S) -> EventStream<S, FrameDecoder> {
     EventStream::new(stream, FrameDecoder::detect())
 }
 
-/// Collects a stream of bytes whose protocol is found out into one message.
+/// Collects a stream of bytes into one message, and detects its protocol.
 pub async fn message<S, I, E>(stream: S) -> Result<Message>
 where
     S: Stream<Item = std::result::Result<I, E>> + Unpin,
@@ -100,7 +101,7 @@ where
     Ok(accumulator.take())
 }
 
-/// What there is to follow while an answer comes. After an error there is no more.
+/// A stream of the items of a response while it comes. After an error there are no more.
 ///
 /// ```
 /// use callweave::live::LiveItem;
@@ -124,7 +125,7 @@ pub struct ItemStream<S> {
 }
 
 impl<S> ItemStream<S> {
-    /// The items of a stream of bytes whose protocol is found out.
+    /// The items of a stream of bytes whose protocol is detected.
     pub fn new(stream: S) -> Self {
         Self::with(stream, Decoder::detect())
     }
@@ -139,12 +140,12 @@ impl<S> ItemStream<S> {
         self.events.decoder()
     }
 
-    /// What the answer amounts to so far.
+    /// The message so far.
     pub fn message(&self) -> &Message {
         self.live.message()
     }
 
-    /// What all answers of the stream amount to.
+    /// The messages of all responses of the stream.
     pub fn into_messages(self) -> Vec<Message> {
         self.live.into_messages()
     }

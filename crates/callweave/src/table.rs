@@ -1,6 +1,6 @@
-//! What is found by key and kept in its order.
+//! A table of values that are found by key and kept in their order.
 //!
-//! Most answers have a handful of blocks, calls and members: looking through a short list costs less than one hash of
+//! Most responses have a handful of blocks, calls and members: looking through a short list costs less than one hash of
 //! the standard library, and an empty table no memory. Long ones are searched by a keyed hash, so that no input makes
 //! the search slow.
 
@@ -17,15 +17,15 @@ pub(crate) struct OrderedTable<K, V> {
     places: Option<Box<HashedPlaces>>,
 }
 
-/// Where there are more entries than this, they are searched by hash.
+/// The number of entries above which they are searched by hash.
 pub(crate) const SEARCHED: usize = 24;
 
-/// Where many entries stand, by the hash of their keys. A key whose hash is taken by another one has the next free
+/// The positions of many entries, by the hash of their keys. A key whose hash is taken by another one has the next free
 /// number.
 #[derive(Clone)]
 struct HashedPlaces(HashMap<u64, usize, BuildHasherDefault<IdentityHasher>>);
 
-/// What is a hash already needs no other.
+/// A hasher for values that are hashes already.
 #[derive(Clone, Default)]
 struct IdentityHasher(u64);
 
@@ -55,7 +55,7 @@ impl HashedPlaces {
         places
     }
 
-    /// Where the key stands, or else the number under which it would be noted.
+    /// The position of the key, or else the number under which it would be noted.
     fn find<K: Borrow<Q>, V, Q: Eq + Hash + ?Sized>(&self, all: &[(K, V)], key: &Q) -> Result<usize, u64> {
         let mut hash = keyed_hash(key);
         while let Some(&at) = self.0.get(&hash) {
@@ -116,7 +116,7 @@ impl<K: Eq + Hash, V> OrderedTable<K, V> {
         self.position(key).map(|at| &mut self.all[at].1)
     }
 
-    /// The value that stands there in the order. See [`OrderedTable::position`].
+    /// The value at that position in the order. See [`OrderedTable::position`].
     pub(crate) fn at_mut(&mut self, at: usize) -> &mut V {
         &mut self.all[at].1
     }
@@ -126,29 +126,29 @@ impl<K: Eq + Hash, V> OrderedTable<K, V> {
         (key, value)
     }
 
-    /// Takes memory for a few entries at once, where one is seldom all.
+    /// Takes memory for a few entries at once, where one is rarely all.
     pub(crate) fn reserve_few(&mut self) {
         self.reserve(4);
     }
 
-    /// Takes memory for two entries at once, where one is seldom all, and there are very many tables.
+    /// Takes memory for two entries at once, where one is rarely all, and there are very many tables.
     pub(crate) fn reserve_pair(&mut self) {
         if self.all.capacity() == 0 {
             self.all.reserve_exact(2);
         }
     }
 
-    /// Takes memory for so many more entries at once, and for no others.
+    /// Takes memory for that number of further entries at once, and for no others.
     pub(crate) fn reserve_exact(&mut self, count: usize) {
         self.all.reserve_exact(count);
     }
 
-    /// Takes memory for so many more entries at once.
+    /// Takes memory for that number of further entries at once.
     pub(crate) fn reserve(&mut self, count: usize) {
         self.all.reserve(count);
     }
 
-    /// Puts a value: in the place of the one that has the key, which is given back, or else last.
+    /// Puts a value: in place of the one that has the key, which is returned, or else last.
     pub(crate) fn insert(&mut self, key: K, value: V) -> Option<V> {
         match self.find(&key) {
             Ok(at) => Some(std::mem::replace(&mut self.all[at].1, value)),
@@ -180,7 +180,7 @@ impl<K: Eq + Hash, V> OrderedTable<K, V> {
         self.place();
     }
 
-    /// Where the key stands in the order.
+    /// The position of the key in the order.
     #[inline]
     pub(crate) fn position<Q: Eq + Hash + ?Sized>(&self, key: &Q) -> Option<usize>
     where
@@ -189,7 +189,7 @@ impl<K: Eq + Hash, V> OrderedTable<K, V> {
         self.find(key).ok()
     }
 
-    /// Where the key stands, or else under which number it would be noted: none where nothing is.
+    /// The position of the key, or else the number under which it would be noted: none where nothing is.
     #[inline]
     fn find<Q: Eq + Hash + ?Sized>(&self, key: &Q) -> Result<usize, Option<u64>>
     where
@@ -197,14 +197,14 @@ impl<K: Eq + Hash, V> OrderedTable<K, V> {
     {
         let is_it = |(own, _): &(K, V)| own.borrow() == key;
         match &self.places {
-            // What came last is asked for most.
+            // The last entry is asked for most.
             Some(_) if self.all.last().is_some_and(is_it) => Ok(self.all.len() - 1),
             Some(places) => places.find(&self.all, key).map_err(Some),
             None => self.all.iter().rposition(is_it).ok_or(None),
         }
     }
 
-    /// Puts a value whose key is new last, and tells where that is.
+    /// Puts a value with a new key last, and returns its position.
     pub(crate) fn append(&mut self, key: K, value: V) -> usize {
         let free = self.places.as_ref().and_then(|places| places.find(&self.all, &key).err());
         self.put(key, value, free)
@@ -216,7 +216,7 @@ impl<K: Eq + Hash, V> OrderedTable<K, V> {
         if let Some((places, free)) = self.places.as_mut().zip(free) {
             places.0.insert(free, at);
         }
-        // Most answers have one of each, and many are read at the same time.
+        // Most responses have one of each, and many are read at the same time.
         if at <= 1 && self.all.capacity() == at {
             self.all.reserve_exact(1);
         }
@@ -227,7 +227,7 @@ impl<K: Eq + Hash, V> OrderedTable<K, V> {
         at
     }
 
-    /// Notes anew where the entries stand.
+    /// Notes the positions of the entries anew.
     fn place(&mut self) {
         self.places = (self.all.len() > SEARCHED).then(|| HashedPlaces::of(&self.all).into());
     }

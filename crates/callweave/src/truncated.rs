@@ -1,9 +1,9 @@
-//! A frame that was cut by the end of the input: what of it can be read.
+//! A frame that was truncated by the end of the input, and its readable part.
 //!
-//! The JSON text is closed where it ends ([`TruncatedFrame::of`]), and the fragments of that value are told as far
-//! as they are known to be whole ([`TruncatedRemains`]): texts as far as they came; ids and names only whole; of a call
-//! what came of its arguments, so that it is marked as cut; and nothing that would say that the answer came to its
-//! end: who was cut off has not finished, unless it had refused to go on.
+//! The JSON text is closed where it ends ([`TruncatedFrame::of`]), and the fragments of that value are emitted as far
+//! as they are known to be complete ([`TruncatedRemains`]): texts as far as they came; ids and names only if complete;
+//! the part of a call's arguments that came, marked as truncated; and nothing that would say that the response came to
+//! its end: a truncated response has not finished, unless it had refused to go on.
 
 use std::ops::Range;
 
@@ -15,16 +15,16 @@ use crate::json::repair::{RepairOptions, RepairVerdict};
 use crate::json::{JsonScanner, ScanStatus, Str};
 use crate::protocol::Protocol;
 
-/// The closed text of a frame that was cut.
+/// The closed text of a truncated frame.
 pub(crate) struct TruncatedFrame {
     /// Valid JSON.
     pub(crate) text: String,
-    /// How much of it had come.
+    /// The length of the part that had come.
     cut: usize,
 }
 
 impl TruncatedFrame {
-    /// Closes a JSON object or array that is not complete; nothing if the text is none.
+    /// Closes a JSON object or array that is not complete; none if the text is neither.
     pub(crate) fn of(data: &str) -> Option<Self> {
         let mut scanner = JsonScanner::new();
         scanner.push(data);
@@ -33,7 +33,7 @@ impl TruncatedFrame {
         }
         let mut came = data;
         if !scanner.is_in_string() {
-            // Nobody knows how a number or a word would have gone on.
+            // The rest of a number or a literal is unknown.
             came = data.trim_end_matches(|sign: char| sign.is_ascii_alphanumeric() || "+-.".contains(sign));
         }
         let closed = RepairOptions::new().prefix().close_truncated().without_prose().repair(came);
@@ -45,7 +45,7 @@ impl TruncatedFrame {
         Some(Self { text, cut })
     }
 
-    /// Where in the text a piece of it stands.
+    /// The range of a piece in the text.
     fn range(&self, piece: &str) -> Option<Range<usize>> {
         let start = (piece.as_ptr() as usize).checked_sub(self.text.as_ptr() as usize)?;
         let end = start.checked_add(piece.len())?;
@@ -67,8 +67,8 @@ impl TruncatedFrame {
         text.filter(|text| self.has(*text))
     }
 
-    /// Whether the value that only the protocol knows had come; of an item or a block also all that stands with it,
-    /// which may say how it is to be read.
+    /// Whether the extra field had come; of an item or a block also all fields that stand with it, which may say how it
+    /// is to be read.
     fn tells(&self, level: ExtraScope, value: &str) -> bool {
         let is_told = |end| match level {
             ExtraScope::Response | ExtraScope::Choice => end <= self.cut,
@@ -79,7 +79,7 @@ impl TruncatedFrame {
         self.range(value).is_none_or(|range| is_told(range.end))
     }
 
-    /// What came of the arguments of a call, and whether that is not all.
+    /// The part of a call's arguments that came, and whether it is incomplete.
     fn arguments<'f>(&'f self, call: &FragmentKind<'f>) -> (Option<FragmentArguments<'f>>, bool) {
         let FragmentKind::Call { id, name, arguments, .. } = *call else { return (None, false) };
         let written = match arguments {
@@ -98,14 +98,14 @@ impl TruncatedFrame {
         let others = [id, name].into_iter().flatten().filter_map(|text| self.range(text.written()));
         let end = written.iter().cloned().chain(others).map(|range| range.end).max();
         let is_truncated = end.is_some_and(|end| end >= self.cut || !self.is_closed_after(end));
-        // Without any, a whole call has none; of a cut one nobody knows.
+        // A complete call without arguments has none; the arguments of a truncated one are unknown.
         let is_made = written.is_none() && matches!(arguments, Some(FragmentArguments::Value(_)));
         let arguments =
             if is_truncated && is_made { Some(FragmentArguments::Text(Str::Plain(""))) } else { arguments };
         (arguments, is_truncated)
     }
 
-    /// Whether the object that holds what ends at `end` was closed.
+    /// Whether the object was closed that holds the value ending at `end`.
     fn is_closed_after(&self, end: usize) -> bool {
         let mut is_in_string = self.text.as_bytes().get(end) == Some(&b'"');
         let mut is_escaped = false;
@@ -127,19 +127,19 @@ impl TruncatedFrame {
 pub(crate) struct TruncatedRemains<'r, 's> {
     frame: &'r TruncatedFrame,
     next: &'r mut FragmentSink<'s>,
-    /// The place of a call that was cut: whatever the decoder believes, it has not ended.
+    /// The block key of a truncated call: whatever the decoder believes, it has not ended.
     cut_call: Option<(u32, Option<BlockKey>)>,
-    /// Whether it is doubted what texts are, because a member behind them may say it.
+    /// Whether the meaning of texts is in doubt, because a member behind them may determine it.
     doubts_texts: bool,
     came: PrecedingFrames,
     /// Whether the frame announces an item.
     has_item: bool,
-    /// The place of an item of which the name or the kind had not come.
+    /// The block key of an item of which the name or the kind had not come.
     lost_item: Option<BlockKey>,
 }
 
-/// What came before the frame. All that there is of a response is told as it seems to be; a piece of a stream is left out
-/// where it is in doubt.
+/// The input before the frame. A frame that is all there is of a response is emitted as it seems to be; a piece of a
+/// stream is left out where it is in doubt.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PrecedingFrames {
     Nothing,
@@ -157,7 +157,7 @@ impl<'r, 's> TruncatedRemains<'r, 's> {
         Self { frame, next, cut_call: None, doubts_texts, came, has_item: false, lost_item: None }
     }
 
-    /// Whether nobody knows where in a stream it belongs, or whether it was told before.
+    /// Whether it is unknown where in a stream it belongs, or whether it was emitted before.
     fn is_lost(&self, place: Option<BlockKey>) -> bool {
         let is_lost = |place: BlockKey| place.is_anonymous() || Some(place.owner()) == self.lost_item;
         self.came == PrecedingFrames::Something && place.is_some_and(is_lost)
@@ -169,7 +169,7 @@ impl<'r, 's> TruncatedRemains<'r, 's> {
         self.cut_call.is_some_and(|(own, at)| own == choice && is_at(at))
     }
 
-    /// Says that something is missing.
+    /// Reports that something is missing.
     pub(crate) fn finish(self) {
         if let Some((choice, place)) = self.cut_call {
             let place = Some(place.unwrap_or(BlockKey::LAST));
@@ -189,9 +189,9 @@ impl<'f> Sink<Fragment<'f>> for TruncatedRemains<'_, '_> {
         let Fragment { choice, key: place, part } = fragment;
         let frame = self.frame;
         let part = match part {
-            // Nobody knows whether that step was taken, or what the item would have been called.
+            // It is unknown whether that step was taken, or what name the item would have had.
             FragmentKind::Done | FragmentKind::HalfDone | FragmentKind::Progress { .. } => return,
-            // That the provider will say no more it has said; any other end it has not come to.
+            // The provider has said that it will say no more; it has not come to any other end.
             FragmentKind::Finish {
                 reason: FinishReason::ContentFilter | FinishReason::Error,
                 raw: Some(raw),
@@ -239,8 +239,8 @@ impl<'f> Sink<Fragment<'f>> for TruncatedRemains<'_, '_> {
                     }
                     Some(_) => false,
                 };
-                // That something is called somewhere is no call yet, unless an item was announced for it; nor are
-                // arguments of which the call had not come.
+                // The mere mention of a call is no call yet, unless an item was announced for it; nor are
+                // arguments whose call had not come.
                 if id.is_none() && name.is_none() && is_empty && !self.has_item {
                     return;
                 }

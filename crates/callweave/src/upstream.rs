@@ -1,10 +1,9 @@
-//! What an upstream reports when it fails, in neutral words.
+//! Errors that an upstream reports, in neutral form.
 //!
-//! Every provider has its own words for the same few troubles. An [`UpstreamError`] keeps them as they were
-//! written, and says in an [`ErrorClass`] what they amount to: what a client should do about it. It comes as an
-//! event in the stream, in [`Message::error`](crate::message::Message::error), behind
-//! [`Error::upstream`](crate::Error::upstream), and from [`protocol::read_error`](crate::protocol::read_error)
-//! for the body of a failed request.
+//! Every provider has its own names for the same few failures. An [`UpstreamError`] keeps them as they were written,
+//! and classifies them by an [`ErrorClass`]: how a client should react. It comes as an event in the stream, in
+//! [`Message::error`](crate::message::Message::error), behind [`Error::upstream`](crate::Error::upstream), and from
+//! [`protocol::read_error`](crate::protocol::read_error) for the body of a failed request.
 //!
 //! ```
 //! use callweave::pipeline::decode;
@@ -29,15 +28,15 @@ use crate::event::JsonText;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct UpstreamError<'a> {
-    /// What it amounts to.
+    /// The class of the error.
     pub class: ErrorClass,
     /// The HTTP status, where one is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<u16>,
-    /// The provider's own word (or number) for it, the most specific one.
+    /// The provider's own name (or number) of it, the most specific one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub code: Option<Cow<'a, str>>,
-    /// How long to wait before another try, where the provider says so; in JSON: seconds.
+    /// The time to wait before another try, where the provider reports it; in JSON: seconds.
     #[serde(
         default,
         skip_serializing_if = "Option::is_none",
@@ -45,7 +44,7 @@ pub struct UpstreamError<'a> {
         deserialize_with = "from_seconds"
     )]
     pub retry_after: Option<Duration>,
-    /// In words.
+    /// The description of the error.
     pub message: Cow<'a, str>,
     /// The provider's error object or text, as JSON.
     pub raw: JsonText<'a>,
@@ -63,20 +62,20 @@ pub struct UpstreamError<'a> {
 pub struct ErrorBody {
     /// The name of the protocol it is written in.
     pub protocol: &'static str,
-    /// The media type, where it was told.
+    /// The media type, where it is known.
     pub content_type: Option<String>,
     /// The body.
     pub bytes: Vec<u8>,
 }
 
-/// What an [`UpstreamError`] amounts to.
+/// The classes of [`UpstreamError`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum ErrorClass {
-    /// The provider does not know who asks: a key or token is missing, wrong or expired.
+    /// The caller is not authenticated: a key or token is missing, wrong or expired.
     Authentication,
-    /// Who asks may not do this: no right, no credit, a quota used up.
+    /// The caller may not do this: no right, no credit, a quota used up.
     Permission,
     /// Too many requests or tokens in too short a time.
     RateLimit,
@@ -112,7 +111,8 @@ impl ErrorClass {
         Self::Other,
     ];
 
-    /// Whether the same request may succeed if it is sent again. What nobody could classify is not tried again.
+    /// Whether the same request may succeed if it is sent again. An error that could not be classified is not tried
+    /// again.
     pub fn is_retryable(self) -> bool {
         match self {
             Self::RateLimit | Self::Overloaded | Self::Server | Self::Transport => true,
@@ -125,8 +125,8 @@ impl ErrorClass {
         }
     }
 
-    /// Whether it says hardly more than on which side, or between which, the request failed. Providers put
-    /// nearly everything under such words, so any closer word, wherever it stands, is the better one.
+    /// Whether the class says hardly more than on which side, or between which, the request failed. Providers put
+    /// nearly everything under such names, so any closer name, wherever it stands, is the better one.
     pub(crate) fn is_vague(self) -> bool {
         matches!(self, Self::InvalidRequest | Self::Server | Self::Transport | Self::Other)
     }
@@ -155,7 +155,7 @@ impl fmt::Display for ErrorClass {
 }
 
 impl<'a> UpstreamError<'a> {
-    /// An error of `class` of which nothing but its words is known.
+    /// An error of `class` of which only its message is known.
     pub fn new(class: ErrorClass, message: impl Into<Cow<'a, str>>) -> Self {
         let message = message.into();
         let raw = JsonText::from_text(&message);

@@ -43,10 +43,10 @@ struct FlatEvent<'a> {
     model: Option<Cow<'a, str>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     name: Option<Cow<'a, str>>,
-    /// Who runs a call.
+    /// The party that runs a call.
     #[serde(skip_serializing_if = "Option::is_none")]
     runner: Option<CallKind>,
-    /// The call that a result answers.
+    /// The call that a result belongs to.
     #[serde(skip_serializing_if = "Option::is_none")]
     call: Option<Cow<'a, str>>,
     #[serde(skip_serializing_if = "str::is_empty")]
@@ -81,7 +81,7 @@ struct FlatEvent<'a> {
     class: Option<ErrorClass>,
     #[serde(skip_serializing_if = "Option::is_none")]
     status: Option<u16>,
-    /// Of a notice or of an error.
+    /// The code of a notice or of an error.
     #[serde(skip_serializing_if = "Option::is_none")]
     code: Option<NoticeText<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -100,7 +100,7 @@ struct FlatEvent<'a> {
     schema_version: Option<u32>,
 }
 
-/// The code of a notice, or a provider's own word.
+/// The code of a notice, or a provider's own error code.
 #[derive(Serialize)]
 #[serde(untagged)]
 enum NoticeText<'a> {
@@ -139,7 +139,7 @@ fn is_false(value: &bool) -> bool {
     !value
 }
 
-/// The words of [`EventKind`], [`BlockKind`], [`CallKind`] and the other kinds, as they stand in `type` and `kind`.
+/// The names of [`EventKind`], [`BlockKind`], [`CallKind`] and the other kinds, as they stand in `type` and `kind`.
 mod words {
     pub(super) const TEXT: &str = "text";
     pub(super) const REASONING: &str = "reasoning";
@@ -346,7 +346,7 @@ impl<'b> FlatEvent<'b> {
     }
 }
 
-/// What is missing or unknown in an event that is read.
+/// The description of a field that is missing or unknown in an event that is read.
 type FieldError = String;
 
 fn need<T>(value: Option<T>, what: &str) -> Result<T, FieldError> {

@@ -56,7 +56,7 @@ pub struct EmbeddingRequest {
     pub dimensions: Option<Value>,
     /// Whether the client wants vectors as base64 of little-endian floats.
     pub is_base64: bool,
-    /// The names of what else the client said, which only its own API understands.
+    /// The names of the client's other parameters, which only its own API understands.
     pub losses: Vec<String>,
 }
 
@@ -64,7 +64,7 @@ pub struct EmbeddingRequest {
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Embeddings {
-    /// One for each text: lists of numbers.
+    /// One vector for each text: lists of numbers.
     pub vectors: Vec<Value>,
     /// The number of tokens of the texts, if the upstream says it.
     pub input_tokens: Option<u64>,

@@ -167,7 +167,7 @@ impl HttpWire {
     }
 }
 
-/// The place of a request for a response: the protocol that its path belongs to, and what the path says of the rest.
+/// The endpoint of a request for a response: the protocol that its path belongs to, and the other settings in the path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ClientEndpoint {
@@ -182,7 +182,7 @@ pub struct ClientEndpoint {
 }
 
 impl ClientEndpoint {
-    /// The route of a protocol whose bodies say all.
+    /// The route of a protocol whose bodies contain all settings.
     pub fn new(protocol: &'static Protocol) -> Self {
         Self { protocol, model: None, is_streamed: None, is_prompt: false }
     }
@@ -212,7 +212,8 @@ impl ClientEndpoint {
     }
 }
 
-/// Whether a header of an upstream's response concerns the client: limits, retries and ids of requests, not the account.
+/// Whether a header of an upstream's response concerns the client: limits, retries and ids of requests, not the
+/// account.
 pub fn is_forwarded_to_client(header: &str) -> bool {
     matches!(header, "x-request-id" | "request-id" | "retry-after" | "retry-after-ms" | "x-should-retry")
         || matches!(header, "openai-processing-ms" | "openai-version" | "openai-model")

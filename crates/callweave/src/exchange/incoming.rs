@@ -25,7 +25,7 @@ use crate::request::{
 };
 use crate::upstream::{ErrorClass, UpstreamError};
 
-/// Bytes that are shared, whoever owns them.
+/// Shared bytes of any owner.
 #[derive(Clone)]
 pub struct SharedBytes(Arc<dyn AsRef<[u8]> + Send + Sync>);
 
@@ -60,11 +60,11 @@ impl std::fmt::Debug for SharedBytes {
     }
 }
 
-/// What a client sent, before its body is read.
+/// A client's request before its body is read.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct IncomingHead {
-    /// Where it was sent to.
+    /// The route that it was sent to.
     pub route: ClientEndpoint,
     /// The framing of a stream, where the client chose one: Gemini streams are a JSON array without `alt=sse`.
     pub framing: Option<Framing>,
@@ -72,7 +72,7 @@ pub struct IncomingHead {
     pub headers: Vec<(String, String)>,
     /// The client's own key, where it may be sent on.
     pub api_key: Option<String>,
-    /// The owner of what is kept of this request.
+    /// The owner of the data that is kept of this request.
     pub scope: StoreScope,
     /// The body.
     pub body: SharedBytes,
@@ -128,11 +128,11 @@ pub struct IncomingRequest {
     pub(super) has_tools: bool,
     /// Whether the client wants the usage of a stream, where it can say so.
     stream_usage: Option<bool>,
-    /// Whether it wants its response to be kept.
+    /// Whether the client wants its response to be kept.
     pub(super) store: Option<bool>,
     /// The size of the request and of the conversation that it continues.
     amount: RequestAmount,
-    /// The parameter that refers to what only OpenAI keeps, and the reason to refuse it elsewhere.
+    /// The parameter that refers to data that only OpenAI keeps, and the reason to refuse it elsewhere.
     state: Option<&'static (&'static str, &'static str)>,
     /// The ids of the calls in the conversation.
     call_ids: Vec<Box<str>>,
@@ -142,7 +142,7 @@ pub struct IncomingRequest {
     pub(super) conversation: Option<String>,
     /// Whether every server of the client's protocol takes the request.
     is_common: bool,
-    /// The form in which it chooses among its tools.
+    /// The form in which the client chooses among its tools.
     choice: ChoiceForm,
     content: Mutex<Option<RequestContent>>,
 }
@@ -185,20 +185,20 @@ pub(super) enum PreparedOutgoing {
     Session(CodexSession),
 }
 
-/// A request for an upstream, and what reading its response needs.
+/// A request for an upstream, and the data for reading its response.
 pub(super) struct PreparedRequest {
     pub(super) outgoing: PreparedOutgoing,
     /// The changes; none where the body is the client's own.
     pub(super) written: Option<WrittenRequest>,
-    /// How the text is read, where the request decides that.
+    /// The options for reading the text, where the request decides that.
     pub(super) reading: Option<ExtractOptions>,
     /// The tools, by the names that the upstream knows.
     pub(super) tools: Tools,
 }
 
 impl IncomingRequest {
-    /// Reads a client's request. `first` is the target that will be asked first for a model's name: a body that it takes
-    /// as it is need not be read as a whole.
+    /// Reads a client's request. `first` is the target that will be asked first for a model's name: a body that it
+    /// takes as it is need not be read as a whole.
     pub fn read(
         incoming: IncomingHead,
         shared: &SharedState,
@@ -342,7 +342,7 @@ impl IncomingRequest {
         self.is_streamed
     }
 
-    /// The owner of what is kept of this request.
+    /// The owner of the data that is kept of this request.
     pub fn scope(&self) -> &StoreScope {
         &self.scope
     }
@@ -403,7 +403,8 @@ impl IncomingRequest {
         self.call_ids.iter().map(|id| &**id)
     }
 
-    /// The seed of call ids that nobody else makes: the id of the request, and how often the model was asked again.
+    /// A seed of call ids that no other request has: the id of the request, and the number of times the model was asked
+    /// again.
     pub(super) fn call_id_seed(&self, reasks: u32) -> String {
         format!("{}_{reasks}", self.id)
     }
@@ -551,7 +552,7 @@ impl IncomingRequest {
         reading: &mut Option<ExtractOptions>,
     ) -> ExchangeResult<WrittenRequest> {
         let engine = &target.engine;
-        // A server that speaks another's protocol by rules of its own gets nothing as it came.
+        // A server that speaks another's protocol by rules of its own gets no body as it came.
         let client = self.wire.protocol;
         let own = target.protocol_for(client);
         // A session takes the conversation as items of the Responses API.
@@ -575,7 +576,7 @@ impl IncomingRequest {
             return protocol.write_last_request(request, &options).map_err(unwritable);
         }
         if !is_same {
-            // Nobody is asked to answer nothing, be it empty or something else than messages.
+            // A request without messages and instructions is not sent.
             if request.messages.is_empty() && request.instructions.is_empty() && request.previous.is_none() {
                 return Err(invalid("the request has no messages"));
             }
@@ -636,7 +637,7 @@ impl RequestContent {
     }
 }
 
-/// Parameters of the Responses API that refer to what OpenAI keeps.
+/// Parameters of the Responses API that refer to data that OpenAI keeps.
 const STATE: &[(&str, &str)] = &[
     ("conversation", "conversations are kept by OpenAI alone; send the input, or previous_response_id"),
     ("prompt", "stored prompts are known to OpenAI alone; send the instructions and the input themselves"),

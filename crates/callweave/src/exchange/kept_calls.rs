@@ -1,8 +1,8 @@
 //! Ids of calls in conversations that upstreams keep.
 //!
-//! A client of the Responses API that refers to an earlier response, or to a conversation, sends nothing but what is new. The
-//! client must not see an id twice, and the upstream knows its calls by its own ids: so the ids of such a conversation are kept
-//! beside the provider seals, and results go up under the id that the upstream gave.
+//! A client of the Responses API that refers to an earlier response, or to a conversation, sends only the new messages.
+//! The client must not see an id twice, and the upstream knows its calls by its own ids: the ids of such a conversation
+//! are therefore kept beside the provider seals, and results go up under the id that the upstream gave.
 
 use std::collections::BTreeMap;
 
@@ -24,7 +24,7 @@ impl KeptCalls {
         kept.and_then(|kept| serde_json::from_slice(&kept).ok()).unwrap_or_default()
     }
 
-    /// Keeps them for whoever follows the conversation by one of these ids.
+    /// Keeps them for a request that follows the conversation by one of these ids.
     pub(super) fn keep(&self, seals: &SealKeeper, scope: SealScope<'_>, ids: &[&str]) {
         if !(1..=MAX_CALLS).contains(&self.0.len()) {
             return;

@@ -1,4 +1,4 @@
-//! Policies: what is done between a client and one upstream. Configured by fields, made ready once, then shared.
+//! Policies for the exchange between a client and one upstream. Configured by fields, made ready once, then shared.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::request::{ChoiceForm, ProviderLimits};
 pub use crate::stop::{StopMode, StopPolicy};
 use crate::upstream::{ErrorClass, UpstreamError};
 
-/// What is done between a client and one upstream.
+/// The policy for the exchange between a client and one upstream.
 ///
 /// ```
 /// use callweave::exchange::{ExchangeEngine, InvalidCalls, ExchangePolicy};
@@ -37,8 +37,8 @@ pub struct ExchangePolicy {
     pub name: String,
     /// The protocol that the upstream speaks; none for the client's own.
     pub protocol: Option<&'static Protocol>,
-    /// Other protocols that it may speak. A client's own is preferred, so that nothing is translated that need not be. One
-    /// that the upstream turns out not to speak, since it answers with 404, 405 or 501, is not tried again for ten
+    /// Other protocols that it may speak. A client's own is preferred, so that nothing is translated that need not be.
+    /// One that the upstream turns out not to speak, since it answers with 404, 405 or 501, is not tried again for ten
     /// minutes.
     pub other_protocols: Vec<&'static Protocol>,
     /// Its base URL; empty where the driver knows it and wants paths only.
@@ -50,21 +50,21 @@ pub struct ExchangePolicy {
     /// The provider whose rules requests must keep, where many speak the protocol; by default the one whose address
     /// [`base_url`](Self::base_url) is.
     pub provider: Option<String>,
-    /// How calls are read from text: `auto`, a dialect's name, `model` for the dialect of the model, `none`.
+    /// The way to read calls from text: `auto`, a dialect's name, `model` for the dialect of the model, `none`.
     pub dialect: String,
     /// Whether reasoning is taken out of text; by default it is if the text is read at all.
     pub splits_reasoning: Option<bool>,
-    /// How the model learns of tools.
+    /// The way in which the model learns of tools.
     pub teaching: ToolTeaching,
     /// Whether arguments that are not quite JSON are repaired.
     pub repair: bool,
-    /// What is done with the schemas of tools.
+    /// The use of the schemas of tools.
     pub schema: SchemaMode,
-    /// What is done with a call that stays invalid.
+    /// The treatment of a call that stays invalid.
     pub invalid_calls: InvalidCalls,
-    /// How often the model is asked again, at most.
+    /// The maximum number of times that the model is asked again.
     pub max_reasks: u32,
-    /// When a response ends after calls.
+    /// The policy for ending a response after calls.
     pub stop: StopPolicy,
     /// Whether an upstream that speaks the Responses API keeps its responses, so that it can be asked to follow one by
     /// `previous_response_id`; by default OpenAI and Azure do, and others do not.
@@ -100,22 +100,22 @@ impl Default for ExchangePolicy {
     }
 }
 
-/// How a model learns of tools.
+/// The way in which a model learns of tools.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ToolTeaching {
-    /// As its protocol has it.
+    /// Natively, by its protocol.
     #[default]
     Native,
     /// In the prompt: the model calls in its text.
     Prompt,
 }
 
-/// What is done with the schemas of tools.
+/// The use of the schemas of tools.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SchemaMode {
-    /// Nothing.
+    /// They are not used.
     Off,
     /// Arguments that do not fit make a call invalid.
     Validate,
@@ -124,7 +124,7 @@ pub enum SchemaMode {
     Coerce,
 }
 
-/// What is done with a call that stays invalid.
+/// The treatment of a call that stays invalid.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum InvalidCalls {
@@ -133,7 +133,7 @@ pub enum InvalidCalls {
     Pass,
     /// The client gets an error in place of the response.
     Error,
-    /// The model is told the reason and asked again; a call that is still invalid then is passed on.
+    /// The model is given the reason and asked again; a call that is still invalid then is passed on.
     #[serde(alias = "ask_again")]
     Reask,
 }
@@ -142,9 +142,9 @@ pub enum InvalidCalls {
 pub struct ExchangeEngine {
     pub(super) policy: ExchangePolicy,
     pub(super) shared: Arc<SharedState>,
-    /// How text is read where a request declares tools.
+    /// The options for reading text where a request declares tools.
     dialect: Option<ExtractOptions>,
-    /// How text is read where it declares none: only reasoning is found.
+    /// The options for reading text where it declares none: only reasoning is found.
     reasoning: Option<ExtractOptions>,
     /// The URLs of non-streaming and of streaming requests, where they do not depend on the request.
     urls: Option<[String; 2]>,
@@ -152,14 +152,14 @@ pub struct ExchangeEngine {
     provider: Option<&'static Provider>,
     /// Whether the upstream is at a local address.
     is_local: bool,
-    /// What was found out about each of its protocols.
+    /// The findings about each of its protocols.
     findings: Vec<(&'static Protocol, AtomicU64)>,
 }
 
-/// What is known of an upstream and a protocol that it may speak.
+/// The finding about an upstream and a protocol that it may speak.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ProtocolSupport {
-    /// Nothing.
+    /// It is unknown whether the upstream speaks it.
     Unknown,
     /// It has answered in it.
     Spoken,
@@ -167,7 +167,7 @@ pub(super) enum ProtocolSupport {
     Absent(u64),
 }
 
-/// So many seconds a protocol counts as absent: servers are upgraded.
+/// The number of seconds for which a protocol counts as absent: servers are upgraded.
 const ABSENT_FOR: u64 = 600;
 
 impl ProtocolSupport {
@@ -220,7 +220,7 @@ impl ExchangeEngine {
             return Err(Error::new(ErrorKind::Unknown, what));
         }
         if policy.protocol.is_some_and(|own| *own == CODEX_APP_SERVER) {
-            // Its turns go on only when a tool has answered, and here nobody answers.
+            // Its turns go on only when a tool has answered, and no tool answers here.
             let usual = StopPolicy { is_on: Some(true), suppress_tail: Some(true), ..StopPolicy::default() };
             policy.stop = policy.stop.or(usual);
         }
@@ -236,8 +236,8 @@ impl ExchangeEngine {
         Ok(Arc::new(Self { policy, shared, dialect, reasoning, urls, provider, is_local, findings }))
     }
 
-    /// The protocol in which a client of this protocol has the upstream asked: the client's own, unless the upstream does
-    /// not speak it.
+    /// The protocol in which a client of this protocol has the upstream asked: the client's own, unless the upstream
+    /// does not speak it.
     pub fn protocol_for(&self, client: &'static Protocol) -> &'static Protocol {
         let mut may = self.protocols();
         let Some(first) = may.next().or(self.policy.protocol) else { return client };
@@ -250,7 +250,7 @@ impl ExchangeEngine {
             || self.finding(protocol) == ProtocolSupport::Spoken
     }
 
-    /// The protocols that it may speak, for all that is known.
+    /// The protocols that it may speak, by the findings so far.
     pub(super) fn protocols(&self) -> impl Iterator<Item = &'static Protocol> {
         let may = |(_, finding): &&(_, AtomicU64)| {
             !matches!(ProtocolSupport::from_bits(finding.load(Relaxed)), ProtocolSupport::Absent(_))
@@ -276,15 +276,15 @@ impl ExchangeEngine {
         }
     }
 
-    /// Keeps what was found out about a protocol.
+    /// Keeps the finding about a protocol.
     pub(super) fn find(&self, protocol: &Protocol, finding: ProtocolSupport) {
         if let Some((_, own)) = self.findings.iter().find(|(own, _)| *own == protocol) {
             own.store(finding.to_bits(), Relaxed);
         }
     }
 
-    /// The provider whose rules requests in a protocol keep, where it is known. Servers at local addresses, and those that
-    /// were not said to speak a protocol, get what every such server takes.
+    /// The provider whose rules requests in a protocol keep, where it is known. Servers at local addresses, and those
+    /// that were not said to speak a protocol, get what every such server takes.
     pub(super) fn provider(&self, protocol: &Protocol) -> Option<&'static Provider> {
         self.provider.or_else(|| {
             let is_other = self.policy.protocol.is_some_and(|own| own != protocol);
@@ -315,12 +315,12 @@ impl ExchangeEngine {
         &self.policy
     }
 
-    /// What it shares with other engines.
+    /// The state that it shares with other engines.
     pub fn shared(&self) -> &Arc<SharedState> {
         &self.shared
     }
 
-    /// How the text of a model is read, if it is.
+    /// The options for reading the text of a model, if it is read.
     pub(super) fn dialect(&self, model: &str, has_tools: bool) -> Option<ExtractOptions> {
         if !has_tools {
             return self.reasoning.clone();
@@ -335,7 +335,7 @@ impl ExchangeEngine {
         of_model.or_else(|| self.dialect.clone()).or_else(|| self.reasoning.clone())
     }
 
-    /// The prompt that tells a model of tools, where they are taught.
+    /// The prompt that declares the tools to a model, where they are taught.
     pub(super) fn teaching(&self, model: &str) -> Option<PromptOptions> {
         if self.policy.teaching == ToolTeaching::Native {
             return None;
@@ -368,7 +368,7 @@ impl ExchangeEngine {
 
     /// Takes the upstream's key out of an error.
     pub fn mask(&self, error: &mut UpstreamError<'static>) {
-        // Words that stand for no key at all, such as `none`, are no secrets.
+        // Placeholders for no key at all, such as `none`, are no secrets.
         let Some(key) = self.policy.api_key.as_deref().filter(|key| key.len() >= 8) else { return };
         let mask = |text: &mut Cow<'static, str>| {
             if text.contains(key) {
@@ -436,7 +436,7 @@ impl ExchangeTarget {
     /// Whether it can be asked to follow a response that it has kept.
     pub(super) fn keeps_responses(&self) -> bool {
         let engine = &self.engine;
-        // Where there is no store, nobody else could.
+        // Without a store, nobody else could.
         let is_alone = || engine.policy.keeps_responses.is_none() && engine.shared.store.is_none();
         *self.protocol_for(&OPENAI_RESPONSES) == OPENAI_RESPONSES && (engine.keeps_responses() || is_alone())
     }

@@ -1,4 +1,5 @@
-//! Bodies of requests whose path says what others say in the body: they become what the protocol's own path gets.
+//! Bodies of requests whose path has settings that other requests have in the body: they become bodies for the
+//! protocol's own path.
 
 use super::ExchangeResult;
 use super::amount::invalid;
@@ -7,10 +8,10 @@ use super::incoming::SharedBytes;
 use crate::json::{Object, TapeNode, Value};
 use crate::protocol::{ANTHROPIC_MESSAGES, chat_of_prompt};
 
-/// A member that tells Vertex AI and Bedrock which API is meant. Anthropic's own has a header for it.
+/// A member that names the API for Vertex AI and Bedrock. Anthropic's own has a header for it.
 const VERSION: &str = "anthropic_version";
 
-/// The body as the protocol's own path gets it; none if it is so already.
+/// The body for the protocol's own path; none if it is one already.
 pub(super) fn rewritten(
     route: &ClientEndpoint,
     wire: &HttpWire,
@@ -44,7 +45,7 @@ pub(super) fn rewritten(
     Ok(Some(SharedBytes::from_owner(RewrittenBody { bytes, _original: original.clone() })))
 }
 
-/// The owner of the original may count what is held.
+/// A rewritten body, with the owner of the original, which may count the held bytes.
 struct RewrittenBody {
     bytes: Vec<u8>,
     _original: SharedBytes,

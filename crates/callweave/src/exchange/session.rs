@@ -17,7 +17,7 @@ pub(super) enum SessionLine<'l> {
     Response(&'l [u8]),
     /// The last one: an error.
     Failure(&'l [u8]),
-    /// One that is longer than the limit: nobody knows whose it is.
+    /// A line longer than the limit: its session is unknown.
     TooLong,
 }
 
@@ -36,7 +36,7 @@ impl SessionLines {
         self.session.has_outgoing()
     }
 
-    /// Takes bytes of the session, and calls `hear` with each line of the response until it says that it is over.
+    /// Takes bytes of the session, and calls `hear` with each line of the response until it returns that it is over.
     pub(super) fn push(&mut self, bytes: &[u8], mut hear: impl FnMut(SessionLine<'_>) -> bool) {
         let mut rest = bytes;
         while let Some(end) = memchr::memchr(b'\n', rest) {

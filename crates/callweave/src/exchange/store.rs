@@ -10,7 +10,7 @@ use crate::json::{Array, Tape, Value};
 use crate::protocol::OPENAI_RESPONSES;
 use crate::request::{RequestMessage, TurnStore, call_ids_of};
 
-/// The owner of what is kept: a digest of the client's key, for example. No scope sees what another one keeps.
+/// The owner of stored data: a digest of the client's key, for example. A scope sees only its own data.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct StoreScope(pub [u8; 32]);
 
@@ -83,12 +83,12 @@ impl StoredTurn {
     /// The memory that tables and allocations take for each thing that is kept, about.
     pub const OVERHEAD: usize = 112;
 
-    /// The size of the whole conversation.
+    /// The size of the complete conversation.
     pub(super) fn amount(&self) -> RequestAmount {
         self.amount
     }
 
-    /// The ids of the calls in the whole conversation.
+    /// The ids of the calls in the complete conversation.
     pub(super) fn call_ids(&self, ids: &mut Vec<Box<str>>) {
         let mut tape = Tape::new();
         for turn in std::iter::successors(Some(self), |turn| turn.earlier.as_deref()) {
@@ -156,7 +156,7 @@ impl StoredTurn {
         ])
     }
 
-    /// The whole conversation.
+    /// The complete conversation.
     pub(super) fn messages(&self) -> Vec<RequestMessage> {
         let mut turns: Vec<_> = std::iter::successors(Some(self), |turn| turn.earlier.as_deref()).collect();
         turns.reverse();
@@ -180,7 +180,7 @@ fn message(text: String) -> Value {
     ])
 }
 
-/// One after the other: a conversation may be long.
+/// Drops turns one after the other, without recursion: a conversation may be long.
 impl Drop for StoredTurn {
     fn drop(&mut self) {
         let mut next = self.earlier.take();
@@ -190,8 +190,8 @@ impl Drop for StoredTurn {
     }
 }
 
-/// Keeps what one request leaves for the next: responses, and as a [`TurnStore`] provider seals. A scope gets only its
-/// own.
+/// Keeps the data that one request leaves for the next: responses, and as a [`TurnStore`] provider seals. A scope gets
+/// only its own.
 pub trait ExchangeStore: TurnStore {
     /// The response of that id, if it was kept for this scope and still is.
     fn response(&self, scope: &StoreScope, id: &str) -> Option<Arc<StoredResponse>>;

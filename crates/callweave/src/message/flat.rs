@@ -64,10 +64,10 @@ struct FlatBlock<'a> {
     has_made_id: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     name: Option<Cow<'a, str>>,
-    /// Who runs a call.
+    /// The party that runs a call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     runner: Option<CallKind>,
-    /// The call that a result answers.
+    /// The call that a result belongs to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     call: Option<Cow<'a, str>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -170,7 +170,7 @@ impl<'de> Deserialize<'de> for Block {
                 raw_arguments: text,
                 kind: flat.runner.unwrap_or_default(),
                 completion: flat.completion.unwrap_or_default(),
-                // Its message knows.
+                // Its message has it.
                 violation: None,
             }),
             "tool_result" => {
@@ -240,7 +240,7 @@ impl Serialize for ToolCall {
     }
 }
 
-/// A call with what only the protocol knows of it.
+/// A call with its extra fields.
 struct FlatCall<'a>(&'a ToolCall, &'a ExtraFields);
 
 impl Serialize for FlatCall<'_> {

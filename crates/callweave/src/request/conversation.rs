@@ -1,4 +1,4 @@
-//! What was said: messages, their parts, and who said them.
+//! The conversation: messages, their parts, and their roles.
 
 use std::borrow::Cow;
 
@@ -10,21 +10,21 @@ use super::seals::{self, unmarked};
 use super::{CallKind, RequestTool, RetainedFields, parse_data_url};
 use crate::json::{Object, Value};
 
-/// Parts in order, and how the wire wrote them.
+/// Parts in order, and the form in which the wire wrote them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct MessageContent {
     /// The parts.
     pub parts: Vec<ContentPart>,
-    /// How they were written.
+    /// The form in which they were written.
     pub form: ContentForm,
 }
 
-/// How a wire wrote content that could be written in two ways.
+/// The form of content that a wire can write in two ways.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ContentForm {
-    /// However the protocol likes.
+    /// The form that the protocol prefers.
     #[default]
     Any,
     /// As one text.
@@ -33,22 +33,22 @@ pub enum ContentForm {
     List,
 }
 
-/// Something that somebody said.
+/// A message of the conversation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct RequestMessage {
-    /// Who said it.
+    /// The role of its author.
     pub role: Role,
-    /// What was said.
+    /// Its content.
     pub content: MessageContent,
-    /// Who exactly, where there are several of a role.
+    /// The name of its author, where there are several of a role.
     pub name: Option<String>,
-    /// What only the protocol knows.
+    /// Extra fields of the protocol.
     #[serde(default)]
     pub retained: RetainedFields,
 }
 
-/// Who speaks.
+/// The role of a message's author.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
@@ -70,18 +70,18 @@ pub enum Role {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ContentPart {
-    /// What it holds.
+    /// Its content.
     pub body: PartKind,
-    /// That everything up to here is worth caching.
+    /// The mark that everything up to here is worth caching.
     pub cache: Option<Box<CacheMark>>,
-    /// The provider's signature, to be given back unaltered.
+    /// The provider's signature, to be sent back unaltered.
     pub signature: Option<Box<ProviderSeal>>,
-    /// What only the protocol knows.
+    /// Extra fields of the protocol.
     #[serde(default)]
     pub retained: RetainedFields,
 }
 
-/// What a [`ContentPart`] holds.
+/// The content of a [`ContentPart`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -92,15 +92,15 @@ pub enum PartKind {
     Refusal(String),
     /// An image, a sound, a video, a file.
     Media(Box<Media>),
-    /// What the model thought.
+    /// Reasoning of the model.
     Reasoning(Box<RequestReasoning>),
-    /// What the model called.
+    /// A call by the model.
     Call(Box<RequestCall>),
-    /// What came of a call.
+    /// The result of a call.
     Result(Box<CallResult>),
     /// Tools that are declared in mid-conversation.
     Tools(Vec<RequestTool>),
-    /// What only one protocol knows; the wire's word for it. All of it is in [`ContentPart::retained`].
+    /// Content of one protocol alone; the wire's own type of it. All of it is in [`ContentPart::retained`].
     Opaque(String),
 }
 
@@ -108,15 +108,15 @@ pub enum PartKind {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Media {
-    /// Which of these.
+    /// The kind of media.
     pub kind: MediaKind,
-    /// Where it is.
+    /// The location of the data.
     pub source: MediaSource,
     /// Its media type, such as `image/png`, where one is known.
     pub media_type: Option<String>,
     /// Its file name or title.
     pub name: Option<String>,
-    /// How closely it is looked at.
+    /// The level of detail at which it is looked at.
     pub detail: Option<String>,
 }
 
@@ -135,7 +135,7 @@ pub enum MediaKind {
     File,
 }
 
-/// Where something is.
+/// The location of media data.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -146,33 +146,33 @@ pub enum MediaSource {
     Text(String),
     /// Somewhere else. It is never fetched.
     Url(String),
-    /// With the provider, under this id.
+    /// At the provider, under this id.
     Id(String),
 }
 
-/// What the model thought.
+/// Reasoning of the model.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
 pub struct RequestReasoning {
-    /// Its own words.
+    /// The text of the reasoning.
     pub text: Option<String>,
-    /// Its thoughts in short.
+    /// A summary of the reasoning.
     pub summary: Option<Vec<String>>,
-    /// Thoughts that only the provider can read.
+    /// Reasoning that only the provider can read.
     pub encrypted: Option<Box<ProviderSeal>>,
 }
 
-/// Data that only whoever issued it can check: it goes back there, unaltered, and nowhere else.
+/// Data that only its issuer can check: it goes back there, unaltered, and nowhere else.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProviderSeal {
-    /// Whose it is: a provider's name, shared by the protocols that the same models speak; empty if nobody said.
+    /// The issuer: a provider's name, shared by the protocols that the same models speak; empty if it is unknown.
     pub issuer: Cow<'static, str>,
     /// The data.
     pub data: String,
 }
 
-/// What the model called.
+/// A call by the model.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct RequestCall {
@@ -180,15 +180,15 @@ pub struct RequestCall {
     pub id: Option<String>,
     /// The tool's name.
     pub name: String,
-    /// The group that the tool stands in.
+    /// The group of the tool.
     pub namespace: Option<String>,
     /// The arguments.
     pub arguments: CallArguments,
-    /// What kind of tool it is.
+    /// The kind of the tool.
     pub kind: CallKind,
 }
 
-/// What a tool is called with.
+/// The arguments of a call.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CallArguments {
@@ -198,7 +198,7 @@ pub enum CallArguments {
     Json(Value),
 }
 
-/// What came of a call.
+/// The result of a call.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct CallResult {
@@ -206,21 +206,21 @@ pub struct CallResult {
     pub id: Option<String>,
     /// The tool's name, where the wire gives one.
     pub name: Option<String>,
-    /// What the tool said.
+    /// The content of the result.
     pub content: MessageContent,
-    /// What the tool said, where the wire has an object for it.
+    /// The result, where the wire has an object for it.
     pub value: Option<Value>,
     /// Whether the tool failed.
     pub is_error: Option<bool>,
-    /// What kind of tool it is.
+    /// The kind of the tool.
     pub kind: CallKind,
 }
 
-/// That everything up to here is worth caching.
+/// The mark that everything up to here is worth caching.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct CacheMark {
-    /// For how long: `5m`, `1h`.
+    /// The lifetime of the cache entry: `5m`, `1h`.
     pub ttl: Option<String>,
 }
 
@@ -251,19 +251,19 @@ impl MessageContent {
         joined
     }
 
-    /// The parts; none stay.
+    /// Takes the parts; none stay.
     pub(crate) fn take(&mut self) -> Self {
         std::mem::take(self)
     }
 }
 
 impl RequestMessage {
-    /// What somebody said.
+    /// A message of that role.
     pub fn new(role: Role, content: MessageContent) -> Self {
         Self { role, content, name: None, retained: RetainedFields::default() }
     }
 
-    /// A part that stands alone.
+    /// A message of one part.
     pub(crate) fn of(role: Role, part: ContentPart) -> Self {
         Self::new(role, MessageContent { parts: vec![part], form: ContentForm::Any })
     }
@@ -325,7 +325,7 @@ impl ContentPart {
         }
     }
 
-    /// What only `protocol` knows, with the wire's word for it.
+    /// Content of `protocol` alone, with the wire's own type of it.
     pub(crate) fn opaque(protocol: &'static str, word: &str, value: Value) -> Self {
         Self {
             retained: RetainedFields::whole(protocol, value),
@@ -333,14 +333,14 @@ impl ContentPart {
         }
     }
 
-    /// Whether nothing but its body is known of it.
+    /// Whether it has nothing but its content.
     pub(crate) fn is_plain(&self) -> bool {
         self.cache.is_none() && self.signature.is_none() && self.retained.is_empty()
     }
 }
 
 impl Media {
-    /// Something of that kind at a URL, which may hold it.
+    /// Media of that kind at a URL, which may be a `data:` URL.
     pub(crate) fn at(kind: MediaKind, url: String) -> Self {
         match parse_data_url(&url) {
             Some((media_type, data)) => {
@@ -351,14 +351,14 @@ impl Media {
         }
     }
 
-    /// Something of that kind.
+    /// Media of that kind.
     pub fn new(kind: MediaKind, source: MediaSource) -> Self {
         Self { kind, source, media_type: None, name: None, detail: None }
     }
 }
 
 impl RequestReasoning {
-    /// Its own words, or else its thoughts in short.
+    /// The text of the reasoning, or else its summary.
     pub(crate) fn into_text(self) -> Option<String> {
         self.text.or_else(|| Some(self.summary?.join("\n\n")))
     }
@@ -373,7 +373,7 @@ impl CallArguments {
         }
     }
 
-    /// The arguments as an object; no text is no arguments, and what is no object comes back as it is.
+    /// The arguments as an object; an empty text is no arguments, and a value that is no object comes back as it is.
     pub fn into_object(self) -> std::result::Result<Object, String> {
         match self {
             Self::Json(Value::Object(members)) => Ok(members),
@@ -386,24 +386,26 @@ impl CallArguments {
 }
 
 impl ProviderSeal {
-    /// Data of that issuer, in a box, as everything that bears a seal holds it. A mark on it tells another issuer.
+    /// Data of that issuer, boxed, as its owners hold it. A mark on the data names another issuer.
     pub fn new(issuer: &'static str, data: impl Into<String>) -> Box<Self> {
         let data = data.into();
         Box::new(unmarked(&data).unwrap_or_else(|| Self { issuer: issuer.into(), data }))
     }
 
-    /// Data of which nobody says whose it is. Real seals show it; of long ones that do not, nobody gets them back.
+    /// Data of an unnamed issuer. The form of real seals shows it; long seals whose form does not are sent back to
+    /// nobody.
     pub(crate) fn found(data: impl Into<String>) -> Box<Self> {
         let data = data.into();
         Self::new(seals::issuer_of(&data), data)
     }
 
-    /// Whether it goes back to that issuer. Where a gateway did not say whose it is, its form must be the issuer's.
+    /// Whether it goes back to that issuer. Where a gateway did not name the issuer, the data must have the issuer's
+    /// form.
     pub fn is_of(&self, issuer: &str) -> bool {
         self.issuer == issuer || self.issuer.is_empty() && self.may_be_of(issuer)
     }
 
-    /// Whether it looks like one of that issuer's. Gateways put seals where Anthropic's stand.
+    /// Whether the data has the form of that issuer's seals. Gateways put seals where Anthropic's stand.
     fn may_be_of(&self, issuer: &str) -> bool {
         match issuer {
             // Bytes in Base64. The first field of Anthropic's has another number.

@@ -1,9 +1,9 @@
-//! How hard a model thinks, in words and in tokens: wires know the one or the other.
+//! The effort of a model's reasoning, by name and in tokens: wires have the one or the other.
 
 use super::{ReasoningMode, ReasoningSettings};
 use crate::json::Number;
 
-/// Words for effort and the tokens that gateways agree on for them.
+/// Names of effort and the tokens that gateways agree on for them.
 const BUDGETS: &[(&str, u64)] = &[
     ("none", 0),
     ("minimal", 512),
@@ -14,11 +14,11 @@ const BUDGETS: &[(&str, u64)] = &[
     ("max", 16384),
 ];
 
-/// Takes the effort; a budget says one as well, `high` at most, since only some models know more.
+/// Takes the effort; a budget becomes one as well, `high` at most, since only some models know more.
 pub(crate) fn take(reasoning: &mut ReasoningSettings) -> Option<String> {
     let ReasoningSettings { mode, effort, budget, .. } = reasoning;
     if let Some(effort) = effort.take() {
-        // Said in words, the mode and the budget say nothing more.
+        // Beside a named effort, the mode and the budget add nothing.
         *mode = None;
         *budget = None;
         return Some(effort);
@@ -36,11 +36,11 @@ pub(crate) fn take(reasoning: &mut ReasoningSettings) -> Option<String> {
         };
         return Some(word.to_owned());
     }
-    // No thinking at all is not what every model of such a wire knows: that is a loss.
+    // Not every model of such a wire can switch reasoning off: that is a loss.
     mode.take_if(|mode| *mode != ReasoningMode::Off).map(|_| "medium".to_owned())
 }
 
-/// Takes the budget; an effort says one as well.
+/// Takes the budget; an effort becomes one as well.
 pub(crate) fn take_budget(reasoning: &mut ReasoningSettings) -> Option<Number> {
     let ReasoningSettings { mode, effort, budget, .. } = reasoning;
     let said = effort.take();

@@ -1,4 +1,4 @@
-//! Makes a request fit what a provider demands: the passes over a [`Request`], driven by a row of [`ProviderLimits`].
+//! Normalizes a request to a provider's rules: the passes over a [`Request`], driven by a row of [`ProviderLimits`].
 
 mod pairing;
 mod parts;
@@ -16,10 +16,10 @@ use pairing::pair_results;
 pub(crate) use parts::emit_value;
 use parts::mend_parts;
 
-/// What the user says where the model speaks first, and may not.
+/// The user's message where the model speaks first, and may not.
 const FIRST_WORD: &str = "(the conversation begins)";
 
-/// What is to be undone in the answer: see [`WrittenRequest`](super::WrittenRequest).
+/// The changes that are to be undone in the response: see [`WrittenRequest`](super::WrittenRequest).
 #[derive(Default)]
 pub(crate) struct ReverseMapping {
     pub(crate) names: Vec<(String, String)>,
@@ -27,7 +27,7 @@ pub(crate) struct ReverseMapping {
     pub(crate) wrapped: Vec<String>,
 }
 
-/// Makes the request fit.
+/// Normalizes the request.
 pub(crate) fn fit(
     request: &mut Request,
     protocol: &str,
@@ -54,7 +54,7 @@ pub(crate) fn fit(
         losses.at(format_args!(""));
         match begins {
             true => losses.put("conversation that the model begins"),
-            // Nobody answers a request that says nothing at all.
+            // A request without any message or instruction gets no response.
             false if request.instructions.is_empty() => losses.refuse("conversation without a message"),
             false => losses.put("conversation without a message"),
         }
@@ -103,7 +103,7 @@ pub(crate) fn fit(
     }
 }
 
-/// Leaves a request as it is but for what only some servers of its protocol take.
+/// Leaves a request as it is except for fields that only some servers of its protocol take.
 pub(crate) fn fit_compatible(
     request: &mut Request,
     protocol: &str,
@@ -126,15 +126,15 @@ pub(crate) fn fit_compatible(
     place_system(request, protocol, limits, losses);
 }
 
-/// Whether nobody speaks, although somebody must. In its own protocol a request that says nothing stays what it is: the
-/// provider's own error is what its client knows.
+/// Whether there is no message, although there must be one. In its own protocol an empty request stays as it is: the
+/// provider's own error is the one that its client knows.
 fn is_silent(request: &Request, protocol: &str, limits: &ProviderLimits) -> bool {
     if !request.messages.is_empty() || limits.may_keep(request, protocol) {
         return false;
     }
     match request.instructions.is_empty() {
         true => limits.demands_messages && request.protocol != Some(protocol),
-        // Above the conversation nobody speaks to the model.
+        // Instructions above the conversation are no message to the model.
         false => limits.system == SystemPlacement::Above || limits.keeps_conversations,
     }
 }
@@ -158,7 +158,7 @@ fn settle(request: &mut Request, limits: &ProviderLimits, losses: &mut LossList)
             *number = Number::from_f64(most);
             losses.put(format!("{what} above {most}"));
         }
-        // Some clients say so that they want none.
+        // Some clients write a negative number for none.
         if number.as_ref().and_then(Number::as_f64).is_some_and(|own| own < 0.0) {
             *number = None;
             losses.put(format!("{what} below 0"));
@@ -189,7 +189,7 @@ fn settle(request: &mut Request, limits: &ProviderLimits, losses: &mut LossList)
         request.stop.truncate(limits.max_stops);
         losses.put(format!("stop beyond {}", limits.max_stops));
     }
-    // What the model is to go on from may not end in a blank.
+    // The beginning of a response that the model is to continue may not end in a blank.
     if let Some(RequestMessage { role: Role::Assistant, content, .. }) = request.messages.last_mut()
         && !limits.takes_blank_text
         && let Some(ContentPart { body: PartKind::Text(text), .. }) = content.parts.last_mut()
@@ -198,7 +198,7 @@ fn settle(request: &mut Request, limits: &ProviderLimits, losses: &mut LossList)
     }
 }
 
-/// Models that cannot be told how hard to think refuse the word, be it `none`.
+/// Drops the reasoning settings: models without effort refuse them, even `none`.
 fn refuse_effort(request: &mut Request, losses: &mut LossList) {
     let ReasoningSettings { mode, effort, budget, summary, .. } = std::mem::take(&mut request.reasoning);
     for (what, is_set) in [
@@ -213,7 +213,7 @@ fn refuse_effort(request: &mut Request, losses: &mut LossList) {
     }
 }
 
-/// Leaves out the forms in which the provider's models do not answer. Text alone is what they answer in anyway.
+/// Leaves out the modalities in which the provider's models do not respond. Text alone is their default.
 fn narrow_modalities(request: &mut Request, limits: &ProviderLimits, losses: &mut LossList) {
     request.modalities.retain(|word| {
         let is_known = word == "text" || limits.modalities.contains(&word.as_str());
@@ -227,7 +227,7 @@ fn narrow_modalities(request: &mut Request, limits: &ProviderLimits, losses: &mu
     }
 }
 
-/// What is counted may come as `40.0`, which most readers refuse.
+/// Turns counts into integers: they may come as `40.0`, which most readers refuse.
 fn count_in_integers(request: &mut Request) {
     let sampling = &mut request.sampling;
     let counted = [
@@ -253,7 +253,7 @@ fn calls_mut(request: &mut Request) -> impl Iterator<Item = &mut RequestCall> {
     parts.filter_map(|part| if let PartKind::Call(call) = &mut part.body { Some(&mut **call) } else { None })
 }
 
-/// Puts what operators say where the provider takes it. The leading run becomes the instructions, unless every message
+/// Puts system messages where the provider takes them. The leading run becomes the instructions, unless every message
 /// may stand for itself; a later message stays in its place, where there is no other way as marked text of the user's.
 /// Hoisting it would change the beginning of the prompt in every turn, and spoil caches.
 fn place_system(request: &mut Request, protocol: &str, limits: &ProviderLimits, losses: &mut LossList) {
@@ -265,7 +265,7 @@ fn place_system(request: &mut Request, protocol: &str, limits: &ProviderLimits, 
     let leading = request.messages.iter().take_while(|message| is_operator(message)).count();
     let is_merged = match limits.system {
         SystemPlacement::Above => true,
-        // One alone, at the beginning, needs no merging.
+        // A single system message, at the beginning, needs no merging.
         SystemPlacement::Merged => {
             leading + usize::from(!request.instructions.is_empty()) > 1
                 || request.messages[leading..].iter().any(is_operator)
@@ -275,7 +275,7 @@ fn place_system(request: &mut Request, protocol: &str, limits: &ProviderLimits, 
     if !is_merged {
         return;
     }
-    // What was seen goes behind what was not, in the same memory.
+    // Processed messages go behind unprocessed ones, in the same memory.
     let mut messages = VecDeque::from(std::mem::take(&mut request.messages));
     let count = messages.len();
     for number in 0..count {
@@ -301,7 +301,7 @@ fn place_system(request: &mut Request, protocol: &str, limits: &ProviderLimits, 
             }
         }
         texts.append(&mut others);
-        // Above the conversation there are only texts.
+        // Only texts stand above the conversation.
         match messages.iter_mut().skip(unseen).next_back() {
             _ if texts.is_empty() => {}
             Some(last) if number >= leading && last.role == Role::User => {
@@ -315,7 +315,7 @@ fn place_system(request: &mut Request, protocol: &str, limits: &ProviderLimits, 
         }
     }
     request.instructions.form = ContentForm::Any;
-    // One text, as templates take it.
+    // Templates take one text.
     if limits.system == SystemPlacement::Merged && request.instructions.parts.len() > 1 {
         let parts = std::mem::take(&mut request.instructions.parts);
         losses.at(format_args!("instructions"));
@@ -326,13 +326,13 @@ fn place_system(request: &mut Request, protocol: &str, limits: &ProviderLimits, 
     request.messages = messages.into();
 }
 
-/// Makes one message of what the same one said in a row.
+/// Merges consecutive messages of the same role.
 fn alternate(request: &mut Request, protocol: &str, limits: &ProviderLimits, losses: &mut LossList) {
     let is_result = |part: &&ContentPart| matches!(part.body, PartKind::Result(_));
-    // What was seen goes behind what was not, in the same memory.
+    // Processed messages go behind unprocessed ones, in the same memory.
     let mut messages = VecDeque::from(std::mem::take(&mut request.messages));
     let count = messages.len();
-    // How many results the last message begins with, and those that are to be put behind them.
+    // The number of results at the beginning of the last message, and the results that are to be put behind them.
     let (mut results, mut waiting) = (0, Vec::new());
     for number in 0..count {
         let Some(mut message) = messages.pop_front() else { break };
@@ -369,14 +369,14 @@ fn alternate(request: &mut Request, protocol: &str, limits: &ProviderLimits, los
     request.messages = messages.into();
 }
 
-/// Puts results behind those that the message begins with, all at once: each on its own would move what follows again.
+/// Puts results behind the ones at the beginning of the message, all at once: one by one would move the rest each time.
 fn put_first(waiting: &mut Vec<ContentPart>, at: usize, message: Option<&mut RequestMessage>) {
     if let Some(message) = message {
         message.content.parts.splice(at..at, waiting.drain(..));
     }
 }
 
-/// Lets the model say a word between results and the user.
+/// Puts a text of the model between results and the user.
 fn bridge_results(request: &mut Request) {
     let mut messages: Vec<RequestMessage> = Vec::with_capacity(request.messages.len());
     for message in std::mem::take(&mut request.messages) {

@@ -1,4 +1,4 @@
-//! What providers demand of a request and refuse otherwise, one row for each.
+//! The rules of providers, beyond which they refuse a request, one row for each.
 
 #[cfg(feature = "exchange")]
 use super::ChoiceForm;
@@ -7,43 +7,43 @@ use super::{LossList, Request};
 use crate::json::{Object, Value};
 use crate::made_id::{hash, letters};
 
-/// A row: what one provider demands.
+/// A row: the rules of one provider.
 #[derive(Debug)]
 pub(crate) struct ProviderLimits {
     /// The provider's name.
     pub(crate) provider: &'static str,
-    /// The rows that this one is a variant of, and what the names of the models for which it holds begin with, after any
-    /// path.
+    /// The rows that this one is a variant of, and the prefixes of the names of the models for which it holds, after
+    /// any path.
     pub(crate) models: Option<(&'static [&'static str], &'static [&'static str])>,
-    /// Whether requests in its own protocol are made to fit, too: it follows another's protocol by rules of its own.
+    /// Whether requests in its own protocol are normalized, too: it follows another's protocol by rules of its own.
     pub(crate) is_particular: bool,
-    /// Where operators speak.
+    /// The placement of system messages.
     pub(crate) system: SystemPlacement,
     /// Whether it knows developers; else they are operators.
     pub(crate) knows_developers: bool,
-    /// Who tells results.
+    /// The role that sends results.
     pub(crate) results: ResultRole,
     /// Whether a result may hold more than text; else images follow all results in a message of the user's.
     pub(crate) takes_rich_results: bool,
-    /// Who may show more than text.
+    /// The roles that may send more than text.
     pub(crate) media: MediaRoles,
-    /// How addresses of files begin that only this provider can reach.
+    /// The beginning of addresses of files that only this provider can reach.
     pub(crate) bucket: Option<&'static str>,
     /// Whether a text may be a document.
     pub(crate) takes_documents: bool,
     /// Whether a result may be an object.
     pub(crate) takes_object_results: bool,
-    /// Whether nobody may speak twice in a row.
+    /// Whether no role may speak twice in a row.
     pub(crate) alternates: bool,
-    /// Whether everything that the model said between two turns of others is one message.
+    /// Whether all messages of the model between two turns of others are one message.
     pub(crate) joins_turns: bool,
-    /// Whose thoughts may be replayed.
+    /// The reasoning that may be replayed.
     pub(crate) thoughts: ReplayedReasoning,
-    /// Whose signatures of thoughts go back beside the words, through whoever stands before the model.
+    /// The issuer whose signatures of reasoning go back beside the text, through any gateway before the model.
     pub(crate) replays: Option<&'static str>,
-    /// Who signs calls, and not the thoughts before them.
+    /// The issuer that signs calls, and not the reasoning before them.
     pub(crate) signs_calls: Option<&'static str>,
-    /// What is said in place of the signature of a call where there must be one.
+    /// The value in place of the signature of a call where there must be one.
     pub(crate) unsigned: Option<&'static str>,
     /// Whether a text may be empty or blank.
     pub(crate) takes_blank_text: bool,
@@ -53,7 +53,7 @@ pub(crate) struct ProviderLimits {
     pub(crate) takes_groups: bool,
     /// Whether the choice of tools can be narrowed; else the other tools are left out.
     pub(crate) takes_allowed_tools: bool,
-    /// How a call can be forced.
+    /// The ways in which a call can be forced.
     pub(crate) forced_calls: ForcedCalls,
     /// Whether a conversation with calls must declare some tool.
     pub(crate) demands_tools: bool,
@@ -61,30 +61,30 @@ pub(crate) struct ProviderLimits {
     pub(crate) demands_ids: bool,
     /// Whether a result must stand behind its call.
     pub(crate) demands_calls: bool,
-    /// How long an answer may be if nobody says and the model is not known, where somebody must.
+    /// The default length of a response if the request has none and the model is not known, where one is required.
     pub(crate) max_tokens: Option<u64>,
-    /// How long an answer may be at least.
+    /// The least value that a request may set as the maximum length of a response.
     pub(crate) least_tokens: u64,
     /// Whether the user must speak before the model.
     pub(crate) user_first: bool,
-    /// Whether somebody must speak.
+    /// Whether there must be a message.
     pub(crate) demands_messages: bool,
     /// Whether the provider may keep a conversation of which a request is only the end.
     pub(crate) keeps_conversations: bool,
-    /// Whether the model's own words at the end of a conversation are marked as what it goes on from.
+    /// Whether a message of the model at the end of a conversation is marked as a prefix to continue.
     pub(crate) marks_prefix: bool,
-    /// What names of tools look like.
+    /// The form of the names of tools.
     pub(crate) tool_names: NameRule,
-    /// What ids of calls look like.
+    /// The form of the ids of calls.
     pub(crate) call_ids: NameRule,
-    /// Whether ids are `functions.NAME:NUMBER`, numbered over the whole conversation.
+    /// Whether ids are `functions.NAME:NUMBER`, numbered over the complete conversation.
     pub(crate) numbers_calls: bool,
-    /// Whether a call must have a thought before it, be it empty.
+    /// Whether a call must have reasoning before it, be it empty.
     pub(crate) fills_reasoning: bool,
     /// Whether the model must speak between results and the user.
     pub(crate) bridges_results: bool,
-    /// Words of this provider, where the wire's own are refused: the usual word, and its own; none if there is no such
-    /// member.
+    /// Member names of this provider, where the wire's own are refused: the usual name, and its own; none if there is
+    /// no such member.
     pub(crate) words: &'static [(&'static str, Option<&'static str>)],
     /// Whether tools may be strict.
     pub(crate) takes_strict: bool,
@@ -94,31 +94,31 @@ pub(crate) struct ProviderLimits {
     pub(crate) names_speakers: bool,
     /// Whether results name their tool.
     pub(crate) names_results: bool,
-    /// Which schemas are written in full, where the wire has two places for them.
+    /// The schemas that are written in full, where the wire has two places for them.
     pub(crate) whole_schemas: FullSchemas,
     /// Whether the model must have spoken before it calls.
     pub(crate) speaks_first: bool,
-    /// Whether a blank may end an answer.
+    /// Whether a blank may end a response.
     pub(crate) takes_blank_stops: bool,
-    /// How many texts may end an answer.
+    /// The maximum number of texts that may end a response.
     pub(crate) max_stops: usize,
-    /// How long the name of a user may be.
+    /// The maximum length of the name of a user.
     pub(crate) longest_user: usize,
-    /// Whether the models can be told how hard to think.
+    /// Whether the models take a reasoning effort.
     pub(crate) takes_effort: bool,
-    /// Words for how fast and at what price, where others are refused.
+    /// The service tiers, where others are refused.
     pub(crate) tiers: Option<&'static [&'static str]>,
-    /// In what forms else than text a model may answer.
+    /// The modalities other than text in which a model may respond.
     pub(crate) modalities: &'static [&'static str],
-    /// The greatest temperature.
+    /// The maximum temperature.
     pub(crate) max_heat: f64,
-    /// The greatest part of the likeliest tokens.
+    /// The maximum `top_p`.
     pub(crate) most_likely: f64,
-    /// What schemas may say.
+    /// The rules for schemas.
     pub(crate) schemas: &'static SchemaRules,
 }
 
-/// Where operators speak.
+/// The placement of system messages.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum SystemPlacement {
     /// Above the conversation, and nowhere else.
@@ -130,13 +130,13 @@ pub(crate) enum SystemPlacement {
 }
 
 impl ProviderLimits {
-    /// Whether all but users speak in one text: some templates take no list of parts, and some servers refuse one.
+    /// Whether all but users send one text: some templates take no list of parts, and some servers refuse one.
     pub(crate) fn wants_one_text(&self) -> bool {
         self.system == SystemPlacement::Merged
     }
 }
 
-/// Who may show images and the like; of all others they are shown by the user.
+/// The roles that may show images and the like; for all others the user shows them.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum MediaRoles {
     /// Users and tools.
@@ -147,29 +147,29 @@ pub(crate) enum MediaRoles {
     Anyone,
 }
 
-/// Whose thoughts may be replayed.
+/// The reasoning that may be replayed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum ReplayedReasoning {
-    /// Anybody's, if they are told in words.
+    /// Any reasoning that has a text.
     Told,
-    /// Nobody's.
+    /// None.
     Never,
-    /// Those that this issuer signed or encrypted.
+    /// Reasoning that this issuer signed or encrypted.
     Signed(&'static str),
-    /// Those that this issuer encrypted.
+    /// Reasoning that this issuer encrypted.
     Encrypted(&'static str),
 }
 
-/// Which schemas are written in full.
+/// The schemas that are written in full.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum FullSchemas {
     None,
-    /// Those that the older place, with its few keywords, cannot say.
+    /// Schemas that the older place, with its few keywords, cannot express.
     Others,
     All,
 }
 
-/// How a call can be forced.
+/// The ways in which a call can be forced.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum ForcedCalls {
     /// Of any tool, and of one that is named.
@@ -180,7 +180,7 @@ pub(crate) enum ForcedCalls {
     Named,
 }
 
-/// Who tells the results of calls.
+/// The role that sends the results of calls.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum ResultRole {
     /// A role of their own.
@@ -189,12 +189,12 @@ pub(crate) enum ResultRole {
     User,
 }
 
-/// What a name or id looks like: ASCII letters and digits, and what else is allowed.
+/// The form of a name or id: ASCII letters and digits, and other allowed characters.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NameRule {
-    /// Which other characters.
+    /// The other allowed characters.
     pub(crate) others: &'static str,
-    /// How long at least and at most.
+    /// The minimum and maximum length.
     pub(crate) length: (usize, usize),
     /// Whether it begins with a letter or an underscore.
     pub(crate) is_lettered: bool,
@@ -203,7 +203,7 @@ pub(crate) struct NameRule {
 impl NameRule {
     const ANY: Self = Self { others: "", length: (0, usize::MAX), is_lettered: false };
 
-    /// Whether a word can be sent as it is.
+    /// Whether a name can be sent as it is.
     pub(crate) fn fits(&self, word: &str) -> bool {
         word.chars().all(|character| self.allows(character))
             && (!self.is_lettered
@@ -212,16 +212,16 @@ impl NameRule {
     }
 
     fn allows(&self, character: char) -> bool {
-        // Where nothing says how long a word may be, nothing says what it is made of.
+        // Where no rule limits the length of a name, no rule limits its characters.
         self.length.1 == usize::MAX || character.is_ascii_alphanumeric() || self.others.contains(character)
     }
 
-    /// A word that can be sent: always the same for the same word, and another for another.
+    /// A name that can be sent: always the same for the same name, and another for another.
     pub(crate) fn fitted(&self, word: &str, is_taken: impl Fn(&str) -> bool) -> String {
         self.fitted_from(word, &mut 0, is_taken)
     }
 
-    /// The same for one who has seen that the first forms of that number are taken.
+    /// The same, from a given salt on, where the forms before it are known to be taken.
     pub(crate) fn fitted_from(&self, word: &str, salt: &mut u64, is_taken: impl Fn(&str) -> bool) -> String {
         let mut free = |form: &dyn Fn(u64) -> String| loop {
             let fitted = form(*salt);
@@ -244,22 +244,22 @@ impl NameRule {
         if self.fits(&clean) && clean != word && !is_taken(&clean) {
             return clean;
         }
-        // A bare cut would make one word of two.
+        // Plain truncation would make one name of two.
         let end = clean.len().min(self.length.1.saturating_sub(SUFFIX + 1));
         free(&|salt| format!("{}{filler}{}", &clean[..end], letters(hash(word, salt), SUFFIX)))
     }
 }
 
-/// How many letters tell long words apart.
+/// The number of letters that make long names differ.
 const SUFFIX: usize = 8;
 
-/// Every chat server knows `max_tokens`, whatever the client calls it.
+/// Every chat server knows `max_tokens`, by whatever name the client has it.
 const OLDER_MAX_TOKENS: &[(&str, Option<&str>)] = &[("max_completion_tokens", Some("max_tokens"))];
 
 /// OpenAI's reasoning models refuse `max_tokens`, and some providers want the newer name.
 const NEWER_MAX_TOKENS: &[(&str, Option<&str>)] = &[("max_tokens", Some("max_completion_tokens"))];
 
-/// Chat servers know no more of the settings than this; others are OpenAI's own.
+/// Settings of OpenAI's own that other Chat servers do not know, each with the name that they know instead.
 const COMMON: &[(&str, Option<&str>)] = &[
     ("max_completion_tokens", Some("max_tokens")),
     ("metadata", None),
@@ -269,19 +269,19 @@ const COMMON: &[(&str, Option<&str>)] = &[
     ("verbosity", None),
 ];
 
-/// The row of Chat servers of which nothing is known but perhaps the name of the model.
+/// The row of Chat servers of which at most the name of the model is known.
 const UNKNOWN_CHAT: &str = "unknown chat server";
 
-/// Chat servers whose models may be anybody's.
+/// Chat servers whose models may be of any maker.
 const ANY_CHAT: &[&str] = &[UNKNOWN_CHAT, "openai-compatible"];
 
 /// OpenAI refuses longer names of users.
 const LONGEST_USER: usize = 64;
 
-/// What the names of OpenAI's models begin with that cannot be told to think.
+/// The prefixes of the names of OpenAI's models without reasoning settings.
 const BEFORE_REASONING: &[&str] = &["gpt-3", "gpt-4", "chatgpt-"];
 
-/// What the rows have in common.
+/// The values that most rows share.
 pub(super) const USUAL: ProviderLimits = ProviderLimits {
     provider: "",
     models: None,
@@ -350,7 +350,7 @@ impl ProviderLimits {
         ..USUAL
     };
 
-    /// Servers of OpenAI's Chat of which nothing is known. The name of the model may tell.
+    /// Servers of OpenAI's Chat of which nothing is known. The name of the model may select a variant.
     pub(crate) const UNKNOWN_CHAT: Self = Self { provider: UNKNOWN_CHAT, ..Self::CHAT };
 
     /// Servers of OpenAI's Responses that are not OpenAI's own: most are a Chat server inside, and keep nothing.
@@ -366,7 +366,7 @@ impl ProviderLimits {
         ..Self::OPENAI_RESPONSES
     };
 
-    /// llama-server and LM Studio: `tool_choice` is a word there.
+    /// llama-server and LM Studio: `tool_choice` is a string there.
     pub(crate) const WORD_CHOICE: Self =
         Self { provider: "word-choice", forced_calls: ForcedCalls::Unnamed, ..Self::CHAT };
 
@@ -419,7 +419,7 @@ impl ProviderLimits {
         ..Self::CHAT
     };
 
-    /// Other servers often go by these names, so they get what every server knows; OpenAI takes it, too.
+    /// Other servers often go by these names, so they get the fields that every server knows; OpenAI takes them, too.
     pub(crate) const OPENAI_BEFORE_REASONING: Self = Self {
         provider: "openai-before-reasoning",
         models: Some((&[UNKNOWN_CHAT, "openai"], BEFORE_REASONING)),
@@ -498,7 +498,7 @@ impl ProviderLimits {
         ..USUAL
     };
 
-    /// Since this version a schema may be told in full, in members of its own.
+    /// Since this version a schema may be written in full, in members of its own.
     pub(crate) const GEMINI_2_5: Self = Self {
         provider: "gemini-2.5",
         models: Some((
@@ -653,7 +653,7 @@ impl ProviderLimits {
         self.keeps_conversations && (request.previous.is_some() || request.protocol == Some(protocol))
     }
 
-    /// Whose signatures and encrypted thoughts its answers bear.
+    /// The issuer of the signatures and encrypted reasoning in its responses.
     pub(super) fn issuer(&self) -> Option<&'static str> {
         match self.thoughts {
             ReplayedReasoning::Signed(issuer) | ReplayedReasoning::Encrypted(issuer) => Some(issuer),
@@ -661,8 +661,8 @@ impl ProviderLimits {
         }
     }
 
-    /// Whether it takes several system messages, developers and tools that are no functions, which not every server of its
-    /// protocol does.
+    /// Whether it takes several system messages, developers and tools that are no functions, which not every server of
+    /// its protocol does.
     pub(crate) fn takes_uncommon(&self) -> bool {
         self.system != SystemPlacement::Merged
     }
@@ -678,7 +678,7 @@ impl ProviderLimits {
         }
     }
 
-    /// Puts this provider's words into a body.
+    /// Gives members of a body this provider's names.
     ///
     /// A member that it does not know is left out if the client did not write it for this protocol.
     pub(crate) fn respell(&self, body: &mut Object, is_own: bool, losses: &mut LossList) {

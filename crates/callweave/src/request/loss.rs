@@ -1,4 +1,4 @@
-//! What could not be carried, by name.
+//! Parts of a request that could not be carried, by name.
 
 use std::fmt;
 
@@ -10,15 +10,15 @@ use super::{
     ToolKind,
 };
 
-/// Something that a request asks for and the written body does not say.
+/// A part of a request that the written body does not contain.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Loss {
-    /// Where in the neutral request, such as `messages[3].parts[0]`; empty for the request as a whole.
+    /// The place in the neutral request, such as `messages[3].parts[0]`; empty for the request as a whole.
     pub place: String,
-    /// What, in a few fixed words.
+    /// The lost part, in a few fixed words.
     pub what: String,
-    /// Whether it was not even what the protocol it came in demands: a server would refuse such a request.
+    /// Whether the part violated the protocol that it came in: a server would refuse such a request.
     pub is_malformed: bool,
 }
 
@@ -31,22 +31,22 @@ impl fmt::Display for Loss {
     }
 }
 
-/// So many losses are named one by one. A request that loses more is not meant to be read.
+/// The maximum number of losses that are named one by one. A request that loses more is not meant to be read.
 const NAMED: usize = 256;
 
 /// Losses as they are found.
 #[derive(Default)]
 pub(crate) struct LossList {
     all: Vec<Loss>,
-    /// How many more were found, and whether something malformed is among them.
+    /// The number of further losses, and whether something malformed is among them.
     unnamed: usize,
     is_unnamed_malformed: bool,
-    /// Where the next loss is.
+    /// The place of the next loss.
     place: String,
 }
 
 impl LossList {
-    /// Says where the next losses are.
+    /// Sets the place of the next losses.
     pub(crate) fn at(&mut self, place: fmt::Arguments<'_>) {
         use fmt::Write;
         self.place.clear();
@@ -58,7 +58,7 @@ impl LossList {
         self.add(what.into(), false);
     }
 
-    /// Names what was malformed.
+    /// Names a malformed part.
     pub(crate) fn refuse(&mut self, what: impl Into<String>) {
         self.add(what.into(), true);
     }
@@ -67,7 +67,7 @@ impl LossList {
         self.all.is_empty()
     }
 
-    /// All of them; where there are too many, the last one tells how many are not named.
+    /// All losses; where there are too many, the last one has the number of unnamed ones.
     pub(crate) fn into_all(mut self) -> Vec<Loss> {
         if self.unnamed > 0 {
             let what = format!("{} more losses", self.unnamed);
@@ -83,14 +83,14 @@ impl LossList {
             return;
         }
         let loss = Loss { place: self.place.clone(), what, is_malformed };
-        // What is lost at one place is told in a row.
+        // Losses at one place are reported in a row.
         let mut same = self.all.iter().rev().take_while(|other| other.place == loss.place);
         if !same.any(|other| *other == loss) {
             self.all.push(loss);
         }
     }
 
-    /// Names what a part has left after it was written.
+    /// Names the rest of a part after it was written.
     pub(crate) fn part(&mut self, protocol: &str, part: &ContentPart) {
         if part.cache.is_some() {
             self.put("cache mark");
@@ -101,7 +101,7 @@ impl LossList {
         self.kept(protocol, &part.retained);
     }
 
-    /// Names what only another protocol knows.
+    /// Names extra fields of another protocol.
     pub(crate) fn kept(&mut self, protocol: &str, kept: &RetainedFields) {
         let Some(own) = kept.protocol().filter(|own| *own != protocol) else { return };
         for path in kept.malformed() {
@@ -112,7 +112,7 @@ impl LossList {
         }
     }
 
-    /// Names what a message has left after it was written.
+    /// Names the rest of a message after it was written.
     pub(crate) fn message(&mut self, protocol: &str, message: &RequestMessage) {
         if message.name.is_some() {
             self.put("name of a speaker");
@@ -142,14 +142,14 @@ impl LossList {
         }
     }
 
-    /// Names a part that only another protocol knows.
+    /// Names a part of another protocol alone.
     pub(crate) fn opaque(&mut self, part: &ContentPart) {
         if let (PartKind::Opaque(word), Some(own)) = (&part.body, part.retained.protocol()) {
             self.put(format!("{word} of {own}"));
         }
     }
 
-    /// Names what a tool has left after it was written.
+    /// Names the rest of a tool after it was written.
     pub(crate) fn tool(&mut self, protocol: &str, tool: &RequestTool) {
         if tool.strict == Some(true) {
             self.put("strict tool");
@@ -159,7 +159,7 @@ impl LossList {
         }
         if let ToolKind::Builtin(word) = &tool.kind {
             if let Some(own) = tool.retained.protocol().filter(|own| *own != protocol) {
-                // A function that has no name is none.
+                // A function without a name is none.
                 match word.as_str() {
                     "function" | "custom" => self.refuse(format!("malformed tool of {own}")),
                     word => self.put(format!("tool {word} of {own}")),
@@ -170,7 +170,7 @@ impl LossList {
         self.kept(protocol, &tool.retained);
     }
 
-    /// Names what is left of a request after its body was written.
+    /// Names the rest of a request after its body was written.
     pub(super) fn leftovers(&mut self, protocol: &str, request: &Request) {
         self.place.clear();
         let Request {

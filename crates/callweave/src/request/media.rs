@@ -43,7 +43,7 @@ const TYPES: &[(&str, &str)] = &[
     ("json", "application/json"),
 ];
 
-/// How data begins in base64, by its media type.
+/// The beginnings of data in base64, by media type.
 const BEGINNINGS: &[(&str, &str)] = &[
     ("iVBORw0KGgo", "image/png"),
     ("/9j/", "image/jpeg"),
@@ -51,7 +51,7 @@ const BEGINNINGS: &[(&str, &str)] = &[
     ("JVBERi0", "application/pdf"),
 ];
 
-/// The media type of data in base64, if its beginning tells.
+/// The media type of data in base64, if its beginning identifies it.
 pub(crate) fn type_of_data(data: &str) -> Option<&'static str> {
     // `RIFF`, four bytes of length, `WEBP`.
     if data.starts_with("UklGR") && data.get(12..16) == Some("RUJQ") {
@@ -72,7 +72,7 @@ pub(crate) fn ending_of_type(media_type: &str) -> Option<&'static str> {
     TYPES.iter().find(|(_, own)| own.eq_ignore_ascii_case(media_type)).map(|&(ending, _)| ending)
 }
 
-/// What kind of thing has that media type.
+/// The kind of media with that media type.
 pub(crate) fn kind_of(media_type: &str) -> MediaKind {
     match media_type.split('/').next() {
         Some("image") => MediaKind::Image,

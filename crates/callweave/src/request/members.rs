@@ -5,8 +5,8 @@ use crate::json::{Array, Number, Object, Value};
 use super::retained::MemberSpelling;
 use super::{RetainedFields, Role};
 
-/// The members of an object while they are taken. A path such as `reasoning.effort` names a member of a member. What is
-/// not of the kind that is asked for stays, as null does.
+/// The members of an object while they are taken. A path such as `reasoning.effort` names a member of a member. A value
+/// that is not of the requested kind stays, as null does.
 pub(crate) struct RequestMembers {
     object: Object,
     spellings: Vec<(Box<str>, MemberSpelling)>,
@@ -23,7 +23,7 @@ impl RequestMembers {
         Self { is_any_case: true, ..Self::new(object) }
     }
 
-    /// What stands there.
+    /// The value at that path.
     pub(crate) fn peek(&self, path: &str) -> Option<&Value> {
         let (parent, last) = split_last(path);
         let mut object = &self.object;
@@ -37,12 +37,12 @@ impl RequestMembers {
         object.get(key).or_else(|| self.is_any_case.then(|| object.get(&snake(key))).flatten())
     }
 
-    /// The text that stands there.
+    /// The text at that path.
     pub(crate) fn peek_str(&self, path: &str) -> Option<&str> {
         self.peek(path).and_then(Value::as_str)
     }
 
-    /// Takes another word for a member as the usual one, unless that is there.
+    /// Takes a member with another name as the usual one, unless that is there.
     pub(crate) fn rename(&mut self, usual: &str, word: &str) {
         let (parent, last) = split_last(usual);
         let object = match parent {
@@ -60,14 +60,14 @@ impl RequestMembers {
         }
     }
 
-    /// Notes that a member that is usually there is not.
+    /// Notes that a member that is usually there is absent.
     pub(crate) fn note_absence(&mut self, path: &str) {
         if self.peek(path).is_none() {
             self.spellings.push((path.into(), MemberSpelling::Absent));
         }
     }
 
-    /// Notes that a member is the only element of what is usually a list.
+    /// Notes that a member is the only element of a usual list.
     pub(crate) fn note_alone(&mut self, path: &str) {
         self.spellings.push((path.into(), MemberSpelling::Alone));
     }
@@ -79,17 +79,17 @@ impl RequestMembers {
         }
     }
 
-    /// Notes that a member is not what the protocol itself demands, be it missing. It stays as it is.
+    /// Notes that a member violates the protocol itself, be it by being missing. It stays as it is.
     pub(crate) fn note_malformed(&mut self, path: &str) {
         self.spellings.push((path.into(), MemberSpelling::Malformed));
     }
 
-    /// The keys of what was not taken.
+    /// The keys of the members that were not taken.
     pub(crate) fn keys(&self) -> impl Iterator<Item = &str> {
         self.object.keys()
     }
 
-    /// Takes what stands there if it fits.
+    /// Takes the value at that path if it fits.
     pub(crate) fn take_if(&mut self, path: &str, is_fit: impl FnOnce(&Value) -> bool) -> Option<Value> {
         if self.is_any_case {
             self.usual_case(path);
@@ -214,18 +214,18 @@ impl RequestMembers {
         self.strings(path)
     }
 
-    /// A text that always stands there, which is not worth keeping.
+    /// Takes a text that always stands there, which is not worth keeping.
     pub(crate) fn constant(&mut self, path: &str, text: &str) -> bool {
         self.take_if(path, |value| value == text).is_some()
     }
 
-    /// A word of a table, as the neutral request says it; any other stays.
+    /// Takes a name of a table, as the neutral request has it; any other stays.
     pub(crate) fn word(&mut self, path: &str, table: &[(&str, &str)]) -> Option<String> {
         let found = table.iter().find(|(word, _)| self.peek_str(path) == Some(word))?;
         self.constant(path, found.0).then(|| found.1.to_owned())
     }
 
-    /// Who speaks, by the words of a table; any other stays.
+    /// Takes the role, by the names of a table; any other stays.
     pub(crate) fn role(&mut self, roles: &[(&str, Role)]) -> Option<Role> {
         self.note_absence("role");
         let &(word, role) = roles.iter().find(|(word, _)| self.peek_str("role") == Some(word))?;
@@ -246,17 +246,17 @@ impl RequestMembers {
         )
     }
 
-    /// Puts back what was taken too early.
+    /// Puts back a value that was taken too early.
     pub(crate) fn put<V: Into<Value>>(&mut self, path: &str, value: Option<V>) {
         put(&mut self.object, path, value);
     }
 
-    /// What was not taken.
+    /// The members that were not taken.
     pub(crate) fn rest(self, protocol: &'static str) -> RetainedFields {
         RetainedFields::spelled(protocol, self.object, self.spellings)
     }
 
-    /// All that is there now, as an object, as it was spelled.
+    /// All current members, as an object, in their original spelling.
     pub(crate) fn into_object(self) -> Object {
         let mut object = Object::new();
         self.rest("").restore("", &mut object);
@@ -286,7 +286,7 @@ pub(crate) fn put<V: Into<Value>>(object: &mut Object, path: &str, value: Option
     place.insert(last, value);
 }
 
-/// Takes what the neutral request says, in the word that a table has for it; what it has none for stays.
+/// Takes a value of the neutral request, by the name that a table has for it; a value that it has none for stays.
 pub(crate) fn take_word(said: &mut Option<String>, table: &[(&'static str, &str)]) -> Option<&'static str> {
     let word = table.iter().find(|(_, neutral)| said.as_deref() == Some(neutral))?.0;
     *said = None;

@@ -1,4 +1,4 @@
-//! What is known of a request without taking its conversation apart.
+//! The outline of a request: its properties without taking its conversation apart.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -8,8 +8,8 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::json::{JsonKind, Object, Tape, TapeNode, Value};
 use crate::protocol::Protocol;
 
-/// The body of a request as text: what stands outside its conversation can be had without reading that, and most
-/// requests to a provider of the same protocol need nothing else.
+/// The body of a request as text: members outside its conversation can be had without reading that, and most requests
+/// to a provider of the same protocol need nothing else.
 ///
 /// ```
 /// use callweave::json::Tape;
@@ -33,15 +33,15 @@ pub struct RequestOutline<'t> {
     node: TapeNode<'t>,
 }
 
-/// How much stands in a request.
+/// The size of a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RequestSize {
     /// Messages, or items.
     pub messages: usize,
-    /// Parts of messages and of instructions: elements of the lists in them, and of the lists in those.
+    /// Parts of messages and of instructions: elements of the lists in them, and of the lists in these.
     pub parts: usize,
-    /// Declarations of tools, those in groups included.
+    /// Declarations of tools, ones in groups included.
     pub tools: usize,
 }
 
@@ -59,7 +59,7 @@ pub(crate) enum ChoiceForm {
     Allowed,
 }
 
-/// The ids of the calls in a message, or of one that is an item of its own.
+/// Emits the ids of the calls in a message, or of one that is an item of its own.
 pub(crate) fn call_ids_of(message: TapeNode<'_>, put: &mut impl FnMut(&str)) {
     let mut put_id = |node: TapeNode<'_>, key: &str| {
         if let Some(id) = node.get(key).and_then(TapeNode::str).filter(|id| !id.written().is_empty()) {
@@ -88,7 +88,7 @@ pub(crate) fn call_ids_of(message: TapeNode<'_>, put: &mut impl FnMut(&str)) {
 /// Members that hold a conversation, in any protocol.
 const CONVERSATION: &[&str] =
     &["messages", "input", "contents", "system", "systemInstruction", "system_instruction", "instructions"];
-/// Those of them that hold its messages.
+/// The members among them that hold messages.
 const MESSAGES: &[&str] = &["messages", "input", "contents"];
 /// Members that hold declarations of tools.
 const TOOLS: &[&str] = &["tools", "functions"];
@@ -101,7 +101,7 @@ impl<'t> RequestOutline<'t> {
         (self.coding.read)(members.map(|(key, value)| (key, value.to_value())).collect::<Object>())
     }
 
-    /// The whole request.
+    /// The complete request.
     pub fn request(&self) -> Result<Request> {
         match Value::of_node(self.node)? {
             Value::Object(members) => (self.coding.read)(members),
@@ -109,13 +109,13 @@ impl<'t> RequestOutline<'t> {
         }
     }
 
-    /// Nothing but the tools.
+    /// The tools alone.
     pub fn declarations(&self) -> Result<Request> {
         let members = self.node.members().filter(|(key, _)| TOOLS.contains(key));
         (self.coding.read)(members.map(|(key, value)| (key, value.to_value())).collect::<Object>())
     }
 
-    /// How much stands in the request, without reading it.
+    /// The size of the request, without reading it.
     pub fn size(&self) -> RequestSize {
         let mut size = RequestSize::default();
         for (key, value) in self.node.members() {
@@ -124,7 +124,7 @@ impl<'t> RequestOutline<'t> {
                     size.tools += 1 + lists_in(tool).map(|list| list.elements().count()).sum::<usize>();
                 }
             } else if CONVERSATION.contains(&key) {
-                // What stands above the conversation has parts and no messages.
+                // Instructions above the conversation have parts and no messages.
                 let has_messages = MESSAGES.contains(&key);
                 let messages =
                     value.elements().chain(Some(value).filter(|value| value.kind() == JsonKind::Object));
@@ -145,7 +145,7 @@ impl<'t> RequestOutline<'t> {
         self.node.get(self.coding.model)?.str().map(|model| model.to_cow())
     }
 
-    /// The ids of the calls in the conversation, without reading it.
+    /// Emits the ids of the calls in the conversation, without reading it.
     pub fn call_ids(&self, mut put: impl FnMut(&str)) {
         let messages = self.node.members().filter(|(key, _)| MESSAGES.contains(key));
         for message in messages.flat_map(|(_, messages)| messages.elements()) {
@@ -153,7 +153,7 @@ impl<'t> RequestOutline<'t> {
         }
     }
 
-    /// Whether every server of the protocol takes what stands in the request: one system message, which leads, no
+    /// Whether every server of the protocol takes the members of the request: one system message, which leads, no
     /// developers, no tools but functions, no newer names, no `functions` of the older form.
     #[cfg(feature = "exchange")]
     pub(crate) fn is_common(&self) -> bool {
@@ -212,14 +212,15 @@ impl<'t> RequestOutline<'t> {
         has("functions") && !has("tools")
     }
 
-    /// Where in the text the model is named, in quotes.
+    /// The ranges of the model's name in the text, in quotes.
     pub fn models(&self) -> Vec<Range<usize>> {
         let named = self.node.members().filter(|(key, _)| *key == self.coding.model);
         named.map(|(_, value)| value.start()..value.start() + value.raw().len()).collect()
     }
 
-    /// Whether the text can be sent on as it is, but for the model: not if ids in it carry what their issuer wants back,
-    /// nor if its members are spelled so that they must be read to be known, nor if it nests too deeply to be read.
+    /// Whether the text can be sent on as it is, except for the model: not if ids in it carry seals that their issuer
+    /// wants back, nor if its members are spelled so that they must be read to be known, nor if it nests too deeply to
+    /// be read.
     pub fn is_relayable(&self) -> bool {
         !self.node.members().any(|(key, _)| key.contains('\\'))
             && !seals::may_ride_in(self.node.raw())
@@ -238,7 +239,7 @@ impl Protocol {
         }
     }
 
-    /// The body of a request for another provider of the same protocol: byte for byte what it was, but for the model,
+    /// The body of a request for another provider of the same protocol: byte for byte the same, except for the model,
     /// if [another](RequestOptions::model) is to answer.
     ///
     /// ```
@@ -336,7 +337,7 @@ mod tests {
                 messages: Vec::new(),
                 tools: Vec::new(),
                 instructions: MessageContent::default(),
-                // Where it tells that a list was empty.
+                // The retained fields may note that a list was empty.
                 kept: RetainedFields::default(),
                 ..request.expect("a request")
             });

@@ -1,4 +1,4 @@
-//! Tools as wires write them that know functions alone.
+//! Tools on wires that have functions alone.
 
 use super::{RequestMembers, RequestTool, RequestWriting, RetainedFields, ToolKind, put};
 use crate::json::{Object, Value};

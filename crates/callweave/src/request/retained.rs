@@ -1,12 +1,12 @@
-//! What only one protocol knows of a thing, and how it spelled what others know, too.
+//! Extra fields of one protocol, and its unusual spellings of common fields.
 
 use serde::{Deserialize, Serialize};
 
 use crate::json::{Object, Value};
 
-/// What only one protocol knows of a thing, kept under the protocol's name.
+/// Extra fields of one protocol, kept under the protocol's name.
 ///
-/// It comes back where the same protocol is written, and is lost elsewhere, by name.
+/// They come back where the same protocol is written, and are losses elsewhere, by name.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RetainedFields(Option<Box<ProtocolFields>>);
 
@@ -20,25 +20,25 @@ struct ProtocolFields {
     spellings: Box<[(Box<str>, MemberSpelling)]>,
 }
 
-/// How a member was spelled, where not in the usual way.
+/// The unusual spelling of a member.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum MemberSpelling {
-    /// It has another word.
+    /// It has another name.
     #[expect(clippy::box_collection, reason = "it is rare, and there may be two of these for every message")]
     Word(Box<String>),
     /// It was not written.
     Absent,
     /// It is a list, but its only element was written.
     Alone,
-    /// It is kept as it was written, and yet was read.
+    /// It is kept as it was written, although it was read.
     Known,
-    /// It is not what the protocol itself demands there.
+    /// It violates the protocol itself.
     Malformed,
 }
 
 impl RetainedFields {
-    /// Members that `protocol` knows.
+    /// Members of `protocol`.
     pub fn new(protocol: &'static str, members: Object) -> Self {
         Self::spelled(protocol, members, Vec::new())
     }
@@ -53,7 +53,7 @@ impl RetainedFields {
         Self((!is_empty).then(|| Box::new(ProtocolFields { protocol, members, spellings })))
     }
 
-    /// A whole value that stands where a thing should; what is no object has a place, but no name.
+    /// A complete value in place of a thing; a value that is no object has a place, but no name.
     pub(crate) fn whole(protocol: &'static str, value: Value) -> Self {
         match value {
             Value::Object(members) => {
@@ -68,28 +68,28 @@ impl RetainedFields {
         self.0.is_none()
     }
 
-    /// The name of the protocol that knows it.
+    /// The name of the protocol that has them.
     pub fn protocol(&self) -> Option<&'static str> {
         self.0.as_ref().map(|own| own.protocol)
     }
 
-    /// The members that `protocol` knows.
+    /// The members of `protocol`.
     pub fn members(&self, protocol: &str) -> Option<&Object> {
         self.0.as_ref().filter(|own| own.protocol == protocol).map(|own| &own.members)
     }
 
-    /// The members, whoever knows them.
+    /// The members, of any protocol.
     pub(super) fn any(&self) -> Option<&Object> {
         self.0.as_ref().map(|own| &own.members)
     }
 
-    /// Paths of what is not what the protocol itself demands.
+    /// Paths of members that violate the protocol itself.
     pub(super) fn malformed(&self) -> impl Iterator<Item = &str> {
         let spellings = self.0.iter().flat_map(|own| &own.spellings);
         spellings.filter(|(_, spelling)| *spelling == MemberSpelling::Malformed).map(|(path, _)| &**path)
     }
 
-    /// The members that were kept and not read: what another protocol cannot say.
+    /// The members that were kept and not read: another protocol cannot express them.
     pub(super) fn unread(&self) -> impl Iterator<Item = (&str, &Value)> {
         self.0.iter().flat_map(|own| {
             own.members.iter().filter(|(key, value)| {
@@ -101,7 +101,7 @@ impl RetainedFields {
         })
     }
 
-    /// Forgets what is about these members; tells which of them were kept, and by which protocol.
+    /// Forgets these members; returns the ones that were kept, and their protocol.
     pub(crate) fn forget(&mut self, keys: &[&str]) -> Vec<(&'static str, String)> {
         let Some(own) = &mut self.0 else { return Vec::new() };
         let is_about = |path: &str| keys.contains(&path.split('.').next().unwrap_or_default());
@@ -118,7 +118,7 @@ impl RetainedFields {
         forgotten
     }
 
-    /// What was kept whole.
+    /// The value that was kept completely.
     pub(crate) fn into_complete(self, protocol: &str) -> Option<Value> {
         let mut own = self.0.filter(|own| own.protocol == protocol)?;
         match own.members.len() == 1 && own.members.contains_key("") {
@@ -127,7 +127,7 @@ impl RetainedFields {
         }
     }
 
-    /// Puts what `protocol` knows back where it stood. Nothing stays.
+    /// Puts the members of `protocol` back at their paths. Nothing stays.
     pub(crate) fn restore(&mut self, protocol: &str, object: &mut Object) {
         let Some(own) = self.0.take_if(|own| own.protocol == protocol) else { return };
         merge(object, own.members);
@@ -153,7 +153,7 @@ fn descend<'o>(object: &'o mut Object, path: Option<&str>) -> Option<&'o mut Obj
     path.split('.').try_fold(object, |object, key| object.get_mut(key)?.as_object_mut())
 }
 
-/// Adds members to an object, and members of members to its members. What both have is what was kept.
+/// Adds members to an object, and members of members to its members. The kept value wins over an existing one.
 fn merge(object: &mut Object, kept: Object) {
     let mut open = vec![(object, kept)];
     while let Some((object, kept)) = open.pop() {

@@ -1,4 +1,4 @@
-//! The way back: what was changed in a request so that the provider takes it is undone in the answer.
+//! The way back: changes of a request for the provider are undone in the response.
 
 mod carry;
 mod unwrap;
@@ -52,13 +52,13 @@ pub struct ReverseMappingStage {
 }
 
 impl ReverseMappingStage {
-    /// Undoes what writing this request has changed.
+    /// Undoes the changes of writing this request.
     pub fn new(written: &WrittenRequest) -> Self {
         let WrittenRequest { names, namespaces, wrapped, issuer, signs_calls, .. } = written;
         Self { issuer: *issuer, signs_calls: *signs_calls, ..Self::of_tools(names, namespaces, wrapped) }
     }
 
-    /// Undoes what was changed of the tools.
+    /// Undoes the changes of the tools.
     pub(crate) fn of_tools(
         names: &[(String, String)],
         namespaces: &[(String, String)],
@@ -72,11 +72,11 @@ impl ReverseMappingStage {
         }
     }
 
-    /// Lets signatures and encrypted thoughts ride in the ids of the calls that they lead to.
+    /// Carries signatures and encrypted reasoning in the ids of the calls that they lead to.
     ///
     /// Providers want them back with the next request, and clients of other protocols have no place for them; but ids
-    /// come back from every client. Such ids are long. When the request that bears them is written, they are what they
-    /// were, and whoever issued the signatures gets them unaltered.
+    /// come back from every client. Such ids are long. When the request with these ids is written, the ids get their
+    /// original form, and the issuer of the signatures gets them unaltered.
     pub fn carrying_seals(self) -> Self {
         Self { carry: self.issuer.map(|issuer| SealCarrier::new(issuer, self.signs_calls)), ..self }
     }

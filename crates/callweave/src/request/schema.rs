@@ -1,7 +1,7 @@
 //! Schemas as a provider accepts them.
 //!
-//! One pass from the root down, over a list of what is still to do: no recursion. References are replaced by what they
-//! refer to where a provider knows none; one that leads into itself becomes any object, and is named as a loss.
+//! One pass from the root down, over a list of open work: no recursion. References are replaced by their targets where
+//! a provider knows none; one that leads into itself becomes any object, and is named as a loss.
 
 use std::collections::HashSet;
 use std::rc::Rc;
@@ -30,7 +30,7 @@ macro_rules! union {
     };
 }
 
-/// What a provider's schemas may say.
+/// A provider's rules for schemas.
 #[derive(Debug)]
 pub(crate) struct SchemaRules {
     /// The keywords that are known; all, if none are listed.
@@ -39,12 +39,12 @@ pub(crate) struct SchemaRules {
     is_object: bool,
     /// Whether there must be a schema.
     is_demanded: bool,
-    /// Whether it is a subset of `OpenAPI`: one type, `nullable`, no references, `anyOf` alone of all unions, texts alone
-    /// in enumerations.
+    /// Whether it is a subset of `OpenAPI`: one type, `nullable`, no references, `anyOf` alone of all unions, texts
+    /// alone in enumerations.
     is_open_api: bool,
     /// The formats that are known; all, if none are listed.
     formats: Option<&'static [&'static str]>,
-    /// What a schema that an answer must fit may not say.
+    /// Keywords that a strict schema may not have.
     strict_refuses: &'static [&'static str],
     /// Whether a strict schema must demand all its members, and allow no others.
     strict_demands_all: bool,
@@ -131,7 +131,7 @@ impl SchemaRules {
     };
 }
 
-/// How many references may be followed in all. Each may copy much.
+/// The maximum number of references that are followed in all. Each may copy much.
 const MAX_REFERENCES: usize = 1000;
 
 /// The references that led to a schema.
@@ -153,7 +153,7 @@ fn leads_through(way: &ReferencePath, reference: &str) -> bool {
     false
 }
 
-/// Whether a schema says what the provider refuses where arguments must fit it.
+/// Whether a schema has something that the provider refuses in a strict schema.
 pub(super) fn is_refused(schema: &Value, rules: &SchemaRules) -> bool {
     let mut open = vec![schema];
     while let Some(value) = open.pop() {
@@ -161,7 +161,7 @@ pub(super) fn is_refused(schema: &Value, rules: &SchemaRules) -> bool {
         if rules.strict_refuses.iter().any(|keyword| node.contains_key(keyword)) {
             return true;
         }
-        // Who refuses keywords wants objects that allow no other members.
+        // A provider that refuses keywords wants objects that allow no other members.
         let is_open = node.get("additionalProperties").is_none_or(|others| *others != false);
         let is_object = node["type"] == "object" || node.contains_key("properties");
         if !rules.strict_refuses.is_empty() && is_object && is_open {
@@ -192,7 +192,8 @@ fn demands_all(node: &Object) -> bool {
         && properties.keys().all(is_required)
 }
 
-/// Makes the schema of an answer one that the provider accepts. What it refuses to check, the model can still read.
+/// Makes the schema of a response one that the provider accepts. The model can still read the parts that it refuses to
+/// check.
 pub(super) fn fit_answer(schema: &mut Value, rules: &SchemaRules, losses: &mut LossList) {
     fit(schema, rules, losses);
     if rules.strict_refuses.is_empty() {
@@ -225,7 +226,7 @@ pub(super) fn fit_answer(schema: &mut Value, rules: &SchemaRules, losses: &mut L
     }
 }
 
-/// Adds a line to what a schema tells the model.
+/// Adds a line to the description of a schema.
 fn describe(node: &mut Object, line: &str) {
     match node.get_mut("description") {
         Some(Value::String(text)) => {
@@ -260,7 +261,7 @@ pub(super) fn fit_arguments(schema: &mut Option<Value>, rules: &SchemaRules, los
     }
 }
 
-/// The properties of all branches; demanded is what all demand.
+/// Merges the properties of all branches; a member is required if all branches require it.
 fn merge_branches(root: &mut Object, union: &str) {
     let Some(Value::Array(branches)) = root.remove(union) else { return };
     let mut properties = Object::new();
@@ -286,7 +287,7 @@ fn merge_branches(root: &mut Object, union: &str) {
     }
 }
 
-/// The schema as Gemini's older members take it, if that says all that the schema says.
+/// The schema as Gemini's older members take it, if they can express all of it.
 pub(crate) fn in_open_api(schema: &Value) -> Option<Value> {
     let mut losses = LossList::default();
     let mut narrow = schema.clone();
@@ -358,7 +359,7 @@ pub(super) fn fit(schema: &mut Value, rules: &SchemaRules, losses: &mut LossList
         if let Some(keywords) = rules.keywords {
             node.retain(|key, value| {
                 let is_known = keywords.contains(&key);
-                // Objects have no other members than those that are described.
+                // Objects have only the described members.
                 let is_silent = SILENT.contains(&key) || key == "additionalProperties" && *value == false;
                 if !is_known && !is_silent {
                     losses.put(format!("{key} of a schema"));
@@ -383,7 +384,7 @@ pub(super) fn fit(schema: &mut Value, rules: &SchemaRules, losses: &mut LossList
     }
 }
 
-/// Moves the type of a union into its branches; what is referred to has its own.
+/// Moves the type of a union into its branches; the target of a reference has its own.
 fn type_branches(node: &mut Object) {
     if node.contains_key("$ref") {
         node.remove("type");
@@ -398,10 +399,10 @@ fn type_branches(node: &mut Object) {
     node.remove("type");
 }
 
-/// Keywords that demand nothing of a value, or whose meaning was put elsewhere.
+/// Keywords that demand nothing of a value, or whose meaning was moved elsewhere.
 const SILENT: &[&str] = &["$schema", "$id", "$defs", "definitions", "$comment", "$anchor"];
 
-/// Replaces a reference by what it refers to; what stands beside it counts more.
+/// Replaces a reference by its target; members beside it count more.
 fn follow(
     value: &mut Value,
     reference: &str,
@@ -429,7 +430,7 @@ fn follow(
     Some(Rc::new(SchemaStep { reference: reference.to_owned(), before: way }))
 }
 
-/// Puts what all of several schemas say into one.
+/// Merges several schemas that all must hold into one.
 fn join_all_of(
     value: &mut Value,
     definitions: &Value,
@@ -461,7 +462,7 @@ fn join_all_of(
 /// Types as Vertex numbers them, from 1 on.
 const NUMBERED_TYPES: &[&str] = &["string", "number", "integer", "boolean", "array", "object", "null"];
 
-/// Vertex takes the number of a type for its name, which nobody else does. Numbers of no type say nothing.
+/// Replaces the number of a type, which only Vertex takes, by its name. Numbers of no type say nothing.
 fn name_type(node: &mut Object) {
     if !node["type"].is_number() {
         return;
@@ -497,7 +498,7 @@ fn to_open_api(node: &mut Object, losses: &mut LossList) {
     describe(node, &told);
 }
 
-/// There are no tuples: every element may be any of theirs.
+/// Joins the elements of a tuple: there are no tuples, so every element may be any of theirs.
 fn join_tuple(node: &mut Object, losses: &mut LossList) {
     let listed = match node.get("items") {
         Some(Value::Array(_)) => "items",
@@ -521,12 +522,12 @@ fn join_tuple(node: &mut Object, losses: &mut LossList) {
     }
 }
 
-/// Whether a schema tells the type of its values, by itself or by what it refers to.
+/// Whether a schema has the type of its values, by itself or by a reference.
 fn is_typed(node: &Object) -> bool {
     ["type", "anyOf", "oneOf", "allOf", "enum", "const", "$ref"].iter().any(|key| node.contains_key(key))
 }
 
-/// Every value has a type here; where any would do, it is a text.
+/// Gives every value a type; where any would do, it is a text.
 fn type_values(node: &mut Object, losses: &mut LossList) {
     if is_typed(node) {
         return;
@@ -544,7 +545,7 @@ fn type_values(node: &mut Object, losses: &mut LossList) {
     }
 }
 
-/// Only members that are described can be demanded.
+/// Requires only members that are described.
 fn demand_known(node: &mut Object) {
     let Some(Value::Object(properties)) = node.get("properties") else { return };
     let known: HashSet<String> = properties.keys().map(str::to_owned).collect();
@@ -555,8 +556,8 @@ fn demand_known(node: &mut Object) {
     }
 }
 
-/// Types in capitals, and `nullable`, are words of `OpenAPI`; a list of items is how older drafts tell a tuple, which
-/// newer ones refuse.
+/// Turns keywords of `OpenAPI` into JSON Schema: types in capitals, and `nullable`; a list of items is a tuple in older
+/// drafts, which newer ones refuse.
 fn from_open_api(node: &mut Object) {
     if let Some(Value::Array(_)) = node.get("items")
         && let Some(elements) = node.remove("items")
@@ -606,7 +607,7 @@ fn unfold_types(node: &mut Object) {
     }
 }
 
-/// A union with null is nullable; a union of one is that one.
+/// Makes a union with null nullable; a union of one becomes that one.
 fn unfold_null(node: &mut Object) {
     let Some(Value::Array(branches)) = node.get_mut("anyOf") else { return };
     let count = branches.len();

@@ -28,7 +28,7 @@ use super::{
 };
 use crate::json::{Object, Value};
 
-/// What stands between an id and what it carries.
+/// The separator between an id and the seals that it carries.
 const MARK: &str = "__sealed_";
 
 /// Whether a JSON text may carry a seal, in an id or under a mark. Nobody writes either with escapes.
@@ -38,7 +38,7 @@ pub(super) fn may_ride_in(text: &str) -> bool {
     MARKS.iter().any(|mark| mark.find(text.as_bytes()).is_some())
 }
 
-/// What rides in an id.
+/// The seals that an id carries.
 #[derive(Debug)]
 pub(super) struct SealsInId(pub(super) Vec<CarriedSeal>);
 
@@ -49,18 +49,18 @@ pub(super) struct CarriedSeal {
     pub(super) data: String,
 }
 
-/// What is sealed.
+/// The thing that is sealed.
 #[derive(Debug, PartialEq)]
 pub(super) enum SealedKind {
     /// The call itself.
     Call,
-    /// A thought before it, of which the client has the words.
+    /// Reasoning before it, of which the client has the text.
     Thought(SealFingerprint),
-    /// A thought that is the seal itself, with the id of its item.
+    /// Reasoning that is the seal itself, with the id of its item.
     Encrypted(String),
 }
 
-/// Tells texts apart.
+/// A hash that distinguishes texts.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct SealFingerprint(u64);
 
@@ -101,7 +101,7 @@ impl SealsInId {
         format!("{id}{MARK}{}", URL_SAFE_NO_PAD.encode(all.to_string()))
     }
 
-    /// Takes what rides in an id, if anything does.
+    /// Takes the seals out of an id, if it carries any.
     fn take(id: &mut String) -> Option<Self> {
         let at = id.rfind(MARK)?;
         let bytes = URL_SAFE_NO_PAD.decode(id.get(at + MARK.len()..)?).ok()?;
@@ -123,8 +123,9 @@ impl SealsInId {
     }
 }
 
-/// Who issued a seal, as far as its first bytes tell: Anthropic's are a message whose second field is followed by others,
-/// Google's one with a single field, OpenAI's a token with a version. None is as short as names that tests make up.
+/// The issuer of a seal, as far as its first bytes identify it: Anthropic's are a message whose second field is
+/// followed by others, Google's one with a single field, OpenAI's a token with a version. None is as short as names
+/// that tests make up.
 pub(super) fn issuer_of(data: &str) -> &'static str {
     const SHORTEST: usize = 64;
     if data.starts_with("gAAAA") {
@@ -155,7 +156,7 @@ pub(super) fn issuer_of(data: &str) -> &'static str {
     }
 }
 
-/// Takes all that rides in the ids of a request, and puts it where it belongs if `issuer` is to get it back.
+/// Takes all seals out of the ids of a request, and puts them where they belong if `issuer` is to get them back.
 pub(super) fn unload(
     request: &mut Request,
     protocol: &'static str,
@@ -204,7 +205,7 @@ pub(super) fn unload(
                         let mut parts = message.content.parts.iter_mut().rev().chain(earlier);
                         match parts.find(|part| is_reasoning(part, fingerprint)) {
                             Some(thought) => thought.signature = Some(seal),
-                            // Other words, or none: the signature is worth nothing.
+                            // With another text, or none, the signature is worth nothing.
                             None => losses.put(format!("signature of {own}")),
                         }
                     }
@@ -215,7 +216,7 @@ pub(super) fn unload(
     }
 }
 
-/// Takes away seals that came back under a mark and are not this provider's, and reasoning that it would refuse without.
+/// Drops seals that came back under a mark and are not this provider's, and reasoning that it would refuse without.
 fn drop_unresolved(request: &mut Request, limits: &ProviderLimits, losses: &mut LossList) {
     let wants_seals =
         matches!(limits.thoughts, ReplayedReasoning::Signed(_) | ReplayedReasoning::Encrypted(_));
@@ -253,7 +254,7 @@ fn is_loaded(call: &RequestCall) -> bool {
     call.id.as_ref().is_some_and(|id| id.contains(MARK))
 }
 
-/// Makes one thought of those that a client keeps in the pieces in which they came.
+/// Joins the pieces of reasoning that a client keeps as they came.
 fn join_thoughts(parts: &mut Vec<ContentPart>) {
     let mut joined: Vec<ContentPart> = Vec::with_capacity(parts.len());
     for part in parts.drain(..) {
@@ -272,7 +273,7 @@ fn join_thoughts(parts: &mut Vec<ContentPart>) {
     *parts = joined;
 }
 
-/// A thought that only its issuer can read.
+/// Reasoning that only its issuer can read.
 fn encrypted(seal: Box<ProviderSeal>, id: String, protocol: &'static str) -> ContentPart {
     let mut part = ContentPart::new(PartKind::from(RequestReasoning {
         encrypted: Some(seal),
@@ -298,7 +299,7 @@ fn is_reasoning(part: &ContentPart, fingerprint: SealFingerprint) -> bool {
 mod tests {
     use super::*;
 
-    /// Short, and made as the real ones are.
+    /// Seals in the form of real ones, but short.
     #[test]
     fn whose_a_seal_is_shows_in_its_first_bytes() {
         let made = |bytes: &[u8]| STANDARD_NO_PAD.encode(bytes);

@@ -1,60 +1,61 @@
-//! How the model is to answer: what it may call, how it chooses tokens, how much it thinks, in what form it speaks.
+//! The settings of a response: tools, sampling, reasoning and form.
 
 use serde::{Deserialize, Serialize};
 
 use super::{CacheMark, CallKind, RequestMembers, RetainedFields};
 use crate::json::{Number, Object, Value};
 
-/// How tokens are chosen, and how many answers there are.
+/// The sampling of tokens, and the number of responses.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
 pub struct SamplingSettings {
-    /// How freely.
+    /// The temperature of sampling.
     pub temperature: Option<Number>,
-    /// From the likeliest that make up this much.
+    /// Sampling from the likeliest tokens that make up this probability.
     pub top_p: Option<Number>,
-    /// From this many.
+    /// Sampling from this number of the likeliest tokens.
     pub top_k: Option<Number>,
-    /// From those at least this likely, next to the likeliest.
+    /// Sampling from tokens with at least this probability, relative to the likeliest.
     pub min_p: Option<Number>,
-    /// Against what was said often.
+    /// A penalty for tokens by their frequency so far.
     pub frequency_penalty: Option<Number>,
-    /// Against what was said at all.
+    /// A penalty for tokens that occurred at all.
     pub presence_penalty: Option<Number>,
-    /// Against what was said, by a factor.
+    /// A penalty for tokens that occurred, as a factor.
     pub repetition_penalty: Option<Number>,
-    /// The same again for the same seed.
+    /// The seed: the same seed gives the same response.
     pub seed: Option<Number>,
-    /// How many answers.
+    /// The number of responses.
     pub choices: Option<Number>,
     /// Tokens that are made likelier or less so.
     pub logit_bias: Option<Object>,
-    /// Whether the answer tells how likely its tokens were.
+    /// Whether the response has the log probabilities of its tokens.
     pub logprobs: Option<bool>,
-    /// And how many others.
+    /// The number of alternative tokens with log probabilities.
     pub top_logprobs: Option<Number>,
 }
 
-/// How much the model is to think before it speaks.
+/// The settings of the model's reasoning.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
 pub struct ReasoningSettings {
-    /// Whether it thinks.
+    /// Whether the model reasons.
     pub mode: Option<ReasoningMode>,
-    /// How hard: `none`, `minimal`, `low`, `medium`, `high`, `xhigh`, `max`.
+    /// The effort: `none`, `minimal`, `low`, `medium`, `high`, `xhigh`, `max`.
     pub effort: Option<String>,
-    /// How long, in tokens.
+    /// The maximum length of the reasoning, in tokens.
     pub budget: Option<Number>,
-    /// Whether and how its thoughts are told: `auto`, `concise`, `detailed`; `none`.
+    /// Whether and how the reasoning is summarized: `auto`, `concise`, `detailed`; `none`.
     pub summary: Option<String>,
-    /// Whether it is to come encrypted, too, so that it can be given back. Set for providers that want to be asked.
+    /// Whether the reasoning is to come encrypted, too, so that it can be sent back. Set for providers that want to be
+    /// asked.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub wants_encrypted: bool,
 }
 
-/// Whether a model thinks.
+/// Whether a model reasons.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ReasoningMode {
@@ -66,30 +67,30 @@ pub enum ReasoningMode {
     Adaptive,
 }
 
-/// When a conversation is summed up.
+/// The settings of summing up a conversation.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
 pub struct CompactionSettings {
-    /// From how many tokens on; when the provider likes, if none.
+    /// The number of tokens at which the conversation is summed up; as the provider likes, if none.
     pub threshold: Option<Number>,
 }
 
-/// What the model may call.
+/// A tool that the model may call.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct RequestTool {
     /// Its name.
     pub name: String,
-    /// What it is for.
+    /// Its purpose.
     pub description: Option<String>,
-    /// What kind it is.
+    /// Its kind.
     pub kind: ToolKind,
     /// Whether the arguments must fit the schema.
     pub strict: Option<bool>,
-    /// That everything up to here is worth caching.
+    /// The mark that everything up to here is worth caching.
     pub cache: Option<Box<CacheMark>>,
-    /// What only the protocol knows.
+    /// Extra fields of the protocol.
     #[serde(default)]
     pub retained: RetainedFields,
 }
@@ -109,13 +110,13 @@ pub enum ToolKind {
         /// The grammar of the text.
         grammar: Option<TextGrammar>,
     },
-    /// The provider runs it; the wire's word for it. All about it is in [`RequestTool::retained`].
+    /// The provider runs it; the wire's own type of it. All about it is in [`RequestTool::retained`].
     Builtin(String),
     /// A group of tools under one name.
     Group(Vec<RequestTool>),
 }
 
-/// What a free text must look like.
+/// The grammar of a free text.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TextGrammar {
     /// Its language: `lark`, `regex`; `text` for any text.
@@ -139,7 +140,7 @@ pub enum ToolChoice {
     Tool {
         /// The tool's name.
         name: String,
-        /// What kind of tool it is.
+        /// The kind of the tool.
         kind: CallKind,
     },
     /// It may call only these.
@@ -151,7 +152,7 @@ pub enum ToolChoice {
     },
 }
 
-/// What form an answer must have.
+/// The form that a response must have.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -162,13 +163,13 @@ pub enum OutputFormat {
     Json,
     /// JSON that fits a schema.
     Schema {
-        /// What it is called.
+        /// The name of the schema.
         name: Option<String>,
-        /// What it is for.
+        /// Its purpose.
         description: Option<String>,
         /// The schema.
         schema: Value,
-        /// Whether the answer must fit.
+        /// Whether the response must fit.
         strict: Option<bool>,
     },
 }
@@ -188,13 +189,13 @@ impl RequestTool {
 }
 
 impl ReasoningMode {
-    /// Takes the word for it that several wires share.
+    /// Takes the mode by the name that several wires share.
     pub(crate) fn read(members: &mut RequestMembers, path: &str) -> Option<Self> {
         let all = [Self::On, Self::Off, Self::Adaptive];
         all.into_iter().find(|mode| members.constant(path, mode.word()))
     }
 
-    /// The word for it that several wires share.
+    /// The name of the mode that several wires share.
     pub(crate) fn word(self) -> &'static str {
         match self {
             Self::On => "enabled",

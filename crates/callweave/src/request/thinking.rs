@@ -1,7 +1,7 @@
-//! What is known of models that count their thoughts among the tokens of the answer, whoever serves them: how long
-//! their answers may be, whether they take an effort or a budget, and how much room thoughts leave.
+//! Properties of models that count their reasoning among the tokens of the response, on any server: the maximum length
+//! of their responses, whether they take an effort or a budget, and the room beside reasoning.
 
-/// How long an answer may be, by a part of the model's name; the first that is found counts.
+/// The maximum length of a response, by a part of the model's name; the first match counts.
 const OUTPUTS: &[(&str, u64)] = &[
     ("claude-3-5", 8192),
     ("claude-3-7", 64_000),
@@ -16,21 +16,21 @@ const OUTPUTS: &[(&str, u64)] = &[
     ("claude-", 64_000),
 ];
 
-/// The tokens that a model may answer with, if that is known.
+/// The maximum number of tokens of a model's response, if that is known.
 pub(crate) fn max_output(model: &str) -> Option<u64> {
     OUTPUTS.iter().find(|(part, _)| model.contains(part)).map(|(_, most)| *most)
 }
 
-/// What a budget must at least be.
+/// The minimum of a budget.
 const LEAST_BUDGET: u64 = 1024;
 
-/// The room that is left for the answer, where there is enough.
+/// The room that is left for the response, where there is enough.
 const ROOM: u64 = 4096;
 
-/// The least room in which anything can be answered.
+/// The least room for any response.
 const LEAST_ROOM: u64 = 512;
 
-/// A budget for thoughts that leaves room for the answer; none if there is none for both.
+/// A budget for reasoning that leaves room for the response; none if there is no room for both.
 pub(crate) fn budget_within(budget: u64, most: u64) -> Option<u64> {
     let room = ROOM.min(most / 2);
     let budget = budget.min(most - room).max(LEAST_BUDGET);
@@ -43,12 +43,13 @@ const OTHER_MAKERS: &[&str] = &[
     "gemma",
 ];
 
-/// Whether somebody else made the model than who takes a budget for thoughts. Names of one's own tell nothing.
+/// Whether a maker other than Anthropic, whose models take a budget for reasoning, made the model. Custom names decide
+/// nothing.
 pub(crate) fn is_of_other_maker(model: &str) -> bool {
     !model.contains("claude") && OTHER_MAKERS.iter().any(|maker| model.contains(maker))
 }
 
-/// Whether the model decides by itself how much it thinks: from version 4.6 on.
+/// Whether the model decides by itself how much it reasons: from version 4.6 on.
 pub(crate) fn is_adaptive(model: &str) -> bool {
     version(model) >= (4, 6)
 }
@@ -58,13 +59,13 @@ pub(crate) fn knows_effort(model: &str) -> bool {
     is_adaptive(model) || model.contains("opus") && version(model) >= (4, 5)
 }
 
-/// Whether the model takes a temperature and a part of the likeliest tokens together. Claude's do not since 4.1, and a name
-/// of theirs that tells no version is that of a newer one.
+/// Whether the model takes `temperature` and `top_p` together. Claude's do not since 4.1, and a Claude name without a
+/// version is that of a newer one.
 pub(crate) fn takes_both_samplings(model: &str) -> bool {
     !model.contains("claude") || ((1, 0)..(4, 1)).contains(&version(model))
 }
 
-/// The version that a model's name tells; dates are no versions.
+/// The version in a model's name; dates are no versions.
 pub(crate) fn version(model: &str) -> (u32, u32) {
     let rest = model.split_once("claude-").map_or("", |(_, rest)| rest);
     let numbers = rest.split(['-', '.', '@', ':']).filter_map(|word| word.parse().ok());

@@ -1,4 +1,4 @@
-//! The program's request: whether it asks a model, what the exchange gets of it, and what the upstream gets in its place.
+//! The program's request: whether it asks a model, its form for the exchange, and the upstream's request in its place.
 
 use std::fmt::Display;
 use std::future::poll_fn;
@@ -65,7 +65,7 @@ pub(super) struct ClientRequest {
 }
 
 impl ClientRequest {
-    /// Takes a request apart: for the exchange, and for what is sent in its place.
+    /// Takes a request apart: for the exchange, and for the request that is sent in its place.
     pub(super) async fn read(
         mut request: Request,
         endpoint: RequestEndpoint,
@@ -188,7 +188,7 @@ fn client_key<'r>(headers: &'r HeaderMap, query: Option<&'r str>) -> Option<&'r 
     key.or_else(parameter).filter(|key| !key.is_empty())
 }
 
-/// The owner of what is kept: a digest of the key by secrets of this process.
+/// The owner of stored data: a digest of the key by secrets of this process.
 fn scope(key: &str) -> StoreScope {
     static SECRETS: LazyLock<[RandomState; 4]> =
         LazyLock::new(|| std::array::from_fn(|_| RandomState::new()));

@@ -1,5 +1,5 @@
-//! The driver of one exchange over a service of reqwest's requests. It is polled by whoever reads, first as a future up to
-//! the first content, then as the body of the response.
+//! The driver of one exchange over a service of reqwest's requests. Its reader polls it, first as a future up to the
+//! first content, then as the body of the response.
 
 use std::convert::Infallible;
 use std::error::Error as StdError;
@@ -27,7 +27,7 @@ use crate::upstream::UpstreamError;
 
 /// The number of bytes that are read of an error.
 const MAX_ERROR_BODY: usize = 64 << 10;
-/// How long the end of a body is waited for when the response is over, so that its connection can be used again.
+/// The time to wait for the end of a body when the response is over, so that its connection can be used again.
 const LAST_BYTES: Duration = Duration::from_millis(50);
 
 /// Whether a service was asked for its readiness.
@@ -402,7 +402,7 @@ fn innermost(error: &(dyn StdError + 'static)) -> String {
     inner.to_string()
 }
 
-/// The body of a stream. Its last word says whether it failed, so that reading it never does.
+/// The body of a stream. Failures are reported at its end, so reading it never fails.
 impl<S> http_body::Body for ExchangeDriver<S>
 where
     S: Service<Request, Response = Response>,

@@ -29,21 +29,21 @@ pub(in crate::exchange) struct ResponseChain {
     /// Ends the response after its calls, where the policy says so.
     stopper: Option<Box<StopStage>>,
     ending: FailureReporter,
-    /// Keeps what the provider sealed, where there is a place for it.
+    /// Keeps the provider's seals, where there is a place for them.
     harvest: Option<Box<SealHarvest>>,
 }
 
-/// How a response is read.
+/// The context for reading a response.
 pub(in crate::exchange) struct ResponseReading<'r> {
     /// The protocol of the upstream.
     pub(in crate::exchange) protocol: &'static Protocol,
-    /// How its text is read.
+    /// The options for reading its text.
     pub(in crate::exchange) dialect: Option<ExtractOptions>,
     /// The tools, by the names that the upstream knows.
     pub(in crate::exchange) tools: Tools,
     /// The changes of the request.
     pub(in crate::exchange) written: Option<&'r WrittenRequest>,
-    /// How often the model was asked again.
+    /// The number of times that the model was asked again.
     pub(in crate::exchange) reasks: u32,
     /// The client's request.
     pub(in crate::exchange) incoming: &'r Arc<IncomingRequest>,
@@ -100,7 +100,7 @@ impl ResponseChain {
         }
     }
 
-    /// No more bytes will come.
+    /// Signals that no more bytes will come.
     pub(in crate::exchange) fn finish(&mut self, sink: &mut EventSink<'_>) {
         if self.is_over() {
             return;
@@ -143,7 +143,7 @@ impl ResponseChain {
         if let Some(stopper) = &mut self.stopper {
             stopper.begin_cut();
         }
-        // Arguments that were held come out, and the response ends here whatever the decoder says of its end.
+        // Held arguments come out, and the response ends here regardless of the decoder's result.
         let _ = self.decode(sink, |decoder, sink| decoder.finish(sink));
         let Self { stopper, ending, harvest, .. } = self;
         let mut keep = |event: Event<'_>| keep(harvest, event, sink);
@@ -205,7 +205,7 @@ impl ResponseChain {
     }
 }
 
-/// Passes an event on, by way of what keeps seals.
+/// Passes an event on, by way of the seal harvest.
 fn keep(harvest: &mut Option<Box<SealHarvest>>, event: Event<'_>, sink: &mut EventSink<'_>) {
     match harvest {
         Some(harvest) => harvest.push(event, sink),

@@ -115,7 +115,7 @@ impl FailureReporter {
         sink.put(event);
     }
 
-    /// No more events will come.
+    /// Signals that no more events will come.
     pub(in crate::exchange) fn finish(&mut self, sink: &mut EventSink<'_>) {
         if self.is_over {
             return;

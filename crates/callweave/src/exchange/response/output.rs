@@ -65,11 +65,11 @@ pub(in crate::exchange) struct ClientOutput {
     pub(in crate::exchange) stats: ResponseStats,
 }
 
-/// How a response is written.
+/// The configuration for writing a response.
 pub(in crate::exchange) struct OutputConfig {
     /// The client's request.
     pub(in crate::exchange) incoming: Arc<IncomingRequest>,
-    /// Where responses are kept.
+    /// The store of responses, among other shared state.
     pub(in crate::exchange) shared: Arc<SharedState>,
     /// Whether the message is kept, too.
     pub(in crate::exchange) is_kept: bool,
@@ -345,8 +345,8 @@ impl<'e> Sink<Event<'e>> for ClientOutput {
             *model = self.incoming.model.clone().into();
         }
         match &mut event.body {
-            // An id of another protocol is none here, and may repeat in the next response. One under which a response is
-            // kept already would hide that.
+            // An id of another protocol is none here, and may repeat in the next response. One under which a response
+            // is kept already would hide that.
             EventKind::Start { id, .. } | EventKind::Identity { scope: EventScope::Response, id, .. }
                 if !self.keeps_id || id.as_deref().is_some_and(|id| self.is_taken(id)) =>
             {

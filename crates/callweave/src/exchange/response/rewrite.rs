@@ -1,7 +1,7 @@
 //! Bytes of an upstream that the client gets as they are, but for frames that need another name or id.
 //!
-//! Bytes are held to the end of their frame. A frame that names the model by another name than the client's, or a call by an
-//! id that the conversation has already, is rewritten alone; every other one passes as it came.
+//! Bytes are held to the end of their frame. A frame that names the model by another name than the client's, or a call
+//! by an id that the conversation has already, is rewritten alone; every other one passes as it came.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -18,19 +18,19 @@ pub(in crate::exchange) struct FrameRewriter {
     model: Option<String>,
 }
 
-/// How frames end.
+/// The ends of frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::exchange) enum FrameEnds {
-    /// With a blank line.
+    /// A blank line.
     Events,
-    /// With their line.
+    /// The end of their line.
     Lines,
-    /// With the body.
+    /// The end of the body.
     Body,
 }
 
-/// The members that lead to calls in the protocols' frames. No other is entered: the arguments of a call may be an object, with
-/// ids of its own.
+/// The members that lead to calls in the protocols' frames. No other is entered: the arguments of a call may be an
+/// object, with ids of its own.
 const AROUND_CALLS: &[&str] = &[
     "choices",
     "message",
@@ -82,7 +82,7 @@ impl FrameRewriter {
         self.rewritten(frames, ids)
     }
 
-    /// All that is left, at the end of the response.
+    /// The rest, at the end of the response.
     pub(in crate::exchange) fn finish(&mut self, ids: ReplacedIds<'_>) -> Vec<u8> {
         let rest = std::mem::take(&mut self.pending);
         self.rewritten(rest, ids)
@@ -129,7 +129,7 @@ impl FrameRewriter {
         all.into_bytes()
     }
 
-    /// Finds what is to be changed in a frame.
+    /// Finds the names and ids that must be changed in a frame.
     fn look(&self, frame: TapeNode<'_>, ids: ReplacedIds<'_>, put: &mut dyn FnMut(Range<usize>, &str)) {
         let place = |node: TapeNode<'_>| node.start()..node.start() + node.raw().len();
         if let Some(own) = &self.model {
@@ -184,7 +184,7 @@ mod tests {
             all.append(&mut rewrite.finish(&ids));
             assert_eq!(String::from_utf8_lossy(&all), expected, "{size}");
         }
-        // The arguments of a call are nobody else's, whatever they say.
+        // Arguments belong to the call, whatever they contain.
         for (call, id) in [
             (
                 r#"{"content":[{"type":"tool_use","id":"call_0","input":{"id":"call_0","content":[{"id":"call_0"}]}}]}"#,

@@ -6,7 +6,7 @@ use crate::event::{
 use crate::json::Tape;
 use crate::upstream::UpstreamError;
 
-/// What became of a call.
+/// The outcome of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum CallResolution {
@@ -44,7 +44,7 @@ impl CallResolution {
     }
 }
 
-/// A call that is over, and what became of it.
+/// A call that is over, and its outcome.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CallOutcome {
@@ -52,9 +52,9 @@ pub struct CallOutcome {
     pub id: String,
     /// Its name, as the client gets it.
     pub name: String,
-    /// What became of it.
+    /// Its outcome.
     pub outcome: CallResolution,
-    /// Why it cannot be run.
+    /// The reason why it cannot be run.
     pub reason: Option<String>,
     /// The dialect of the text, where the response has calls in its text.
     pub dialect: Option<String>,
@@ -66,7 +66,7 @@ pub(in crate::exchange) struct ResponseStats {
     open: Vec<(BlockId, CallOutcome)>,
     /// The calls that are over.
     pub(in crate::exchange) calls: Vec<CallOutcome>,
-    /// Why calls cannot be run, by their ids.
+    /// The reasons why calls cannot be run, by their ids.
     pub(in crate::exchange) complaints: Vec<(String, String)>,
     /// The tokens so far.
     pub(in crate::exchange) usage: TokenCounts,

@@ -35,7 +35,7 @@ struct ChoiceCalls {
 }
 
 impl StopStage {
-    /// One for a policy; none if there is nothing to do.
+    /// A stage for a policy; none if there is nothing to do.
     pub(in crate::exchange) fn new(stop: &StopPolicy) -> Option<Self> {
         let mode = stop.active_mode();
         let suppresses_tail = stop.suppress_tail.unwrap_or(mode.is_some());
@@ -48,8 +48,8 @@ impl StopStage {
         self.is_truncated
     }
 
-    /// Whether every call is complete, so that only a next one may follow. Of native calls that are open the decoder says
-    /// whether their arguments are complete: many wires do not tell that a call is over.
+    /// Whether every call is complete, so that only a next one may follow. For open native calls the decoder decides
+    /// whether their arguments are complete: many wires do not mark the end of a call.
     pub(in crate::exchange) fn awaits_call(&self, has_complete_calls: bool) -> bool {
         let is_complete = |choice: &ChoiceCalls| match choice.calls - choice.ended {
             // In the other mode the end of a call ends the response.
@@ -63,7 +63,7 @@ impl StopStage {
             && !self.choices.is_empty()
     }
 
-    /// From now on only the ends of blocks that are open are let through.
+    /// From now on, lets only the ends of open blocks through.
     pub(in crate::exchange) fn begin_cut(&mut self) {
         self.is_ending = true;
     }

@@ -1,8 +1,9 @@
 //! Ids of calls that are unique in the conversation.
 //!
-//! Models that number their calls begin anew with every response, and clients drop a call whose id they have seen. Such a
-//! call gets another id. Where the client sends the whole conversation, the upstream knows the call by that one from then on,
-//! in the call and in its result; where the upstream keeps the conversation, it gets its own id back ([`KeptCalls`]).
+//! Models that number their calls begin anew with every response, and clients drop a call whose id they have seen. Such
+//! a call gets another id. Where the client sends the whole conversation, the upstream knows the call by that one from
+//! then on, in the call and in its result; where the upstream keeps the conversation, it gets its own id back
+//! ([`KeptCalls`]).
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
@@ -24,7 +25,7 @@ pub(in crate::exchange) struct UniqueIds {
     replaced: Vec<(BlockId, String, String)>,
     /// The ids that were replaced, and the last new one of each.
     ids: HashMap<String, String>,
-    /// How often the model was asked again.
+    /// The number of times that the model was asked again.
     reasks: u32,
     /// Makes ids, from the first that is needed on.
     made: Option<MadeIds>,
@@ -108,7 +109,7 @@ impl UniqueIds {
     }
 }
 
-/// Ids, and how they begin: clients that shorten ids must not make one of two.
+/// Ids, and their first letters: clients that shorten ids must not confuse two of them.
 #[derive(Default)]
 struct KnownIds {
     ids: HashSet<String>,

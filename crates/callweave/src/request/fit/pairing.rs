@@ -9,13 +9,13 @@ use crate::request::{
     ProviderLimits, Request, RequestCall, RequestMessage, Role,
 };
 
-/// What is said of a call that nobody answered.
+/// The result of a call that has none.
 const NO_RESULT: &str = "no result was recorded";
 
-/// Whose result it is that has no call.
+/// The tool of a result that has no call.
 const UNKNOWN_TOOL: &str = "unknown_tool";
 
-/// What came of the calls of a message.
+/// The results of the calls of a message.
 struct CallsOfMessage {
     /// The number of the message.
     turn: usize,
@@ -23,12 +23,12 @@ struct CallsOfMessage {
     is_answered: bool,
 }
 
-/// What was said so far, and what came of it: most messages have no calls.
+/// The messages so far, and the results of their calls: most messages have no calls.
 struct PairedTurns {
-    /// Messages that were not seen yet, and behind them, in the same memory, what was said so far.
+    /// Messages that are not processed yet, and behind them, in the same memory, the processed ones.
     messages: VecDeque<RequestMessage>,
     unseen: usize,
-    /// In the order of their messages.
+    /// The messages with calls, in order.
     asked: Vec<CallsOfMessage>,
 }
 
@@ -42,7 +42,7 @@ impl PairedTurns {
         self.messages.push_back(message);
     }
 
-    /// The number of the last message that was said so far.
+    /// The number of the last processed message.
     fn last_turn(&self) -> Option<usize> {
         (self.messages.len() - self.unseen).checked_sub(1)
     }
@@ -53,8 +53,8 @@ impl PairedTurns {
     }
 }
 
-/// Puts every result right behind its calls, leaves out what nobody asked for, answers what nobody answered, and gives
-/// every call an id of its own.
+/// Puts every result right behind its calls, leaves out results that nobody asked for, adds results to calls that have
+/// none, and gives every call an id of its own.
 pub(super) fn pair_results(
     request: &mut Request,
     protocol: &str,
@@ -79,7 +79,7 @@ pub(super) fn pair_results(
         let parts = std::mem::take(&mut message.content.parts);
         let had_parts = !parts.is_empty();
         if message.role == Role::Assistant {
-            // Of a tool that the provider ran, the result stands with the call, and the model goes on.
+            // The result of a provider-run tool stands with the call, and the model goes on.
             let (role, form) = (message.role, message.content.form);
             if !parts.iter().any(|part| matches!(part.body, PartKind::Result(_))) {
                 message.content.parts = parts;
@@ -127,7 +127,7 @@ pub(super) fn pair_results(
             }
             is_response = true;
             match answer(part, &mut turns, &mut open) {
-                // Its call is with the provider, or nobody asks for it.
+                // Its call is with the provider, or no call asks for it.
                 Some(orphan) if is_kept => {
                     if limits.results == ResultRole::Tool && !message.content.is_empty() {
                         let content = message.content.take();
@@ -192,11 +192,11 @@ pub(super) fn pair_results(
     request.messages = answered(messages, answers);
 }
 
-/// Makes calls for results whose own calls are wherever the client left the rest of the conversation: nobody takes a
-/// result without one. What was called with is not known.
+/// Makes calls for results whose own calls are wherever the client left the rest of the conversation: no provider takes
+/// a result without one. The arguments are not known.
 fn make_calls(request: &mut Request, losses: &mut LossList) {
     let known: HashSet<String> = calls_mut(request).filter_map(|call| call.id.clone()).collect();
-    // What has no id, no name and no content is a result of nothing.
+    // A part without an id, a name and content is no result.
     let is_orphan = |part: &ContentPart| match &part.body {
         PartKind::Result(result) => match &result.id {
             Some(id) => !known.contains(id),
@@ -211,7 +211,7 @@ fn make_calls(request: &mut Request, losses: &mut LossList) {
         return;
     }
     let mut messages: Vec<RequestMessage> = Vec::with_capacity(request.messages.len() + 1);
-    // Where the calls of the results that come in a row stand.
+    // The position of the calls of consecutive results.
     let mut asked = None;
     for (number, message) in std::mem::take(&mut request.messages).into_iter().enumerate() {
         if !has_orphans(&message) {
@@ -246,7 +246,7 @@ fn made_call(part: &ContentPart) -> Option<ContentPart> {
     })))
 }
 
-/// The messages, each with the answer to it behind it.
+/// The messages, each followed by its results.
 fn answered(messages: Vec<RequestMessage>, answers: Vec<(usize, RequestMessage)>) -> Vec<RequestMessage> {
     if answers.is_empty() {
         return messages;
@@ -260,7 +260,7 @@ fn answered(messages: Vec<RequestMessage>, answers: Vec<(usize, RequestMessage)>
     all
 }
 
-/// Calls that wait for a result: where their message stands in [`PairedTurns::asked`], and their places in it.
+/// Calls that wait for a result: the index of their message in [`PairedTurns::asked`], and their positions in it.
 #[derive(Default)]
 struct OpenCalls {
     by_id: HashMap<String, Vec<(usize, VecDeque<usize>)>>,
@@ -283,7 +283,7 @@ impl OpenCalls {
         }
     }
 
-    /// The call that a result answers: of several that of the latest turn, and in it the first.
+    /// The call that a result belongs to: of several the one in the latest turn, and in it the first.
     fn take(&mut self, result: &CallResult, asked: &[CallsOfMessage]) -> Option<(usize, usize)> {
         let list = match (&result.id, &result.name) {
             (Some(id), _) => self.by_id.get_mut(id)?,
@@ -293,7 +293,7 @@ impl OpenCalls {
         while let Some((turn, places)) = list.last_mut() {
             let turn = *turn;
             while let Some(place) = places.pop_front() {
-                // It may have been answered by another way of saying.
+                // Its result may have been found in another list: by id, by name or by order.
                 if asked.get(turn).and_then(|asked| asked.results.get(place)).is_some_and(Option::is_none) {
                     return Some((turn, place));
                 }
@@ -304,7 +304,7 @@ impl OpenCalls {
     }
 }
 
-/// Adds what the model said to its turn, as long as nobody else spoke.
+/// Adds the model's message to its turn, as long as no other role spoke.
 fn speak(
     mut message: RequestMessage,
     is_answered: bool,
@@ -355,7 +355,7 @@ fn hear(parts: Vec<ContentPart>, turns: &mut PairedTurns, open: &mut OpenCalls) 
     }
 }
 
-/// Puts a result to the call it answers; gives back one that answers none.
+/// Puts a result to its call; returns one that has none.
 fn answer(part: ContentPart, turns: &mut PairedTurns, open: &mut OpenCalls) -> Option<ContentPart> {
     let PartKind::Result(result) = &part.body else { return Some(part) };
     let Some((turn, place)) = open.take(result, &turns.asked) else { return Some(part) };
@@ -381,7 +381,7 @@ fn no_result() -> ContentPart {
 #[derive(Default)]
 struct PairedIds {
     taken: HashSet<String>,
-    /// How often an id was given another form, so that the next form is not looked for from the start.
+    /// The number of other forms of an id so far, so that the next form is not looked for from the start.
     again: HashMap<String, u64>,
     made: usize,
     /// The next number of a call, where calls are numbered.

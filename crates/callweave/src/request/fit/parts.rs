@@ -10,16 +10,16 @@ use crate::request::{
     kind_of, parse_data_url, type_of_data, type_of_name,
 };
 
-/// Parts that the provider would refuse.
+/// Repairs or drops parts that the provider would refuse.
 pub(super) fn mend_parts(
     request: &mut Request,
     protocol: &str,
     limits: &ProviderLimits,
     losses: &mut LossList,
 ) {
-    // What was seen goes behind what was not, in the same memory.
+    // Processed messages go behind unprocessed ones, in the same memory.
     let mut messages = VecDeque::from(std::mem::take(&mut request.messages));
-    // What the user shows for others, as soon as all results are told.
+    // Media that the user shows for other roles, as soon as all results are written.
     let mut shown: Vec<ContentPart> = Vec::new();
     let mut is_blank_left = false;
     for number in 0..messages.len() {
@@ -111,7 +111,7 @@ pub(super) fn mend_parts(
         }
     }
     show(&mut shown, &mut messages);
-    // A conversation in which nobody says anything would be refused.
+    // A conversation without any content would be refused.
     if messages.is_empty() && is_blank_left {
         messages.push_back(RequestMessage::new(Role::User, MessageContent::text("(no text)")));
     }
@@ -128,12 +128,12 @@ fn show(shown: &mut Vec<ContentPart>, messages: &mut VecDeque<RequestMessage>) {
     }
 }
 
-/// Whether it is more than text.
+/// Whether it is media.
 fn is_media(part: &ContentPart) -> bool {
     matches!(&part.body, PartKind::Media(media) if !matches!(media.source, MediaSource::Text(_)))
 }
 
-/// Of all calls of a step the first one is signed. Gateways hand the signature on with the thought before it.
+/// Signs the first of all calls of a step. Gateways hand the signature on with the reasoning before it.
 fn sign_first_call(
     parts: &mut [ContentPart],
     protocol: &str,
@@ -159,7 +159,7 @@ fn sign_first_call(
     }
 }
 
-/// Thoughts come before whatever they lead to, up to the next call.
+/// Puts reasoning before the parts that it leads to, up to the next call.
 fn think_first(parts: &mut [ContentPart]) {
     let is_call = |part: &ContentPart| matches!(part.body, PartKind::Call(_));
     for step in parts.split_inclusive_mut(is_call) {
@@ -167,7 +167,7 @@ fn think_first(parts: &mut [ContentPart]) {
     }
 }
 
-/// Gateways tell thoughts twice: in words, and with their signatures.
+/// Drops duplicates: gateways send reasoning twice, as text and with its signatures.
 fn drop_doubled_thoughts(message: &mut RequestMessage) {
     let is_sealed = |part: &ContentPart| match &part.body {
         PartKind::Reasoning(thought) => part.signature.is_some() || thought.encrypted.is_some(),
@@ -184,7 +184,7 @@ fn drop_doubled_thoughts(message: &mut RequestMessage) {
     }
 }
 
-/// Whether a gateway tells it beside the content, or whole in it.
+/// Whether a gateway sends it beside the content, or completely in it.
 fn is_kept_complete(part: &ContentPart) -> bool {
     part.retained.any().is_some_and(|members| members.contains_key("type") || members.contains_key(""))
 }
@@ -251,7 +251,7 @@ fn is_blank(part: &ContentPart) -> bool {
 
 fn mend_part(part: &mut ContentPart) {
     if matches!(part.body, PartKind::Reasoning(_)) && is_kept_complete(part) {
-        // It was kept whole, and is told already.
+        // It was kept completely, and is written already.
         part.retained = RetainedFields::default();
     }
     let PartKind::Media(media) = &mut part.body else { return };
@@ -261,7 +261,7 @@ fn mend_part(part: &mut ContentPart) {
         media.media_type = Some(media_type.to_owned());
         media.source = MediaSource::Data(data.to_owned());
     }
-    // Some put the address where the data belongs.
+    // Some clients put the address where the data belongs.
     if let MediaSource::Data(data) = &media.source
         && ["https://", "http://"].iter().any(|start| data.starts_with(start))
     {
@@ -271,7 +271,7 @@ fn mend_part(part: &mut ContentPart) {
         to_usual_base64(data);
     }
     let is_vague = media.media_type.as_deref().is_none_or(|own| own == "application/octet-stream");
-    // Where nobody says what it is, its first bytes do.
+    // Without a media type, the first bytes of the data determine it.
     if let MediaSource::Data(data) = &media.source
         && is_vague
         && let Some(media_type) = type_of_data(data)
@@ -283,7 +283,7 @@ fn mend_part(part: &mut ContentPart) {
     if is_vague && let Some(media_type) = media.name.as_deref().and_then(type_of_name) {
         media.media_type = Some(media_type.to_owned());
     }
-    // Some put documents where images belong.
+    // Some clients put documents where images belong.
     if media.kind == MediaKind::Image
         && let Some(media_type) = &media.media_type
     {
@@ -305,7 +305,7 @@ fn tell_document(part: &mut ContentPart, losses: &mut LossList) {
     part.body = PartKind::Text(std::mem::take(text));
 }
 
-/// Google's clients write the alphabet for URLs, which nobody else reads.
+/// Google's clients write the URL-safe alphabet, which nobody else reads.
 fn to_usual_base64(data: &mut String) {
     if !data.contains(['-', '_']) {
         return;
@@ -316,7 +316,7 @@ fn to_usual_base64(data: &mut String) {
     }
 }
 
-/// What only another protocol knows of a result, as text: the model can read it.
+/// Writes the part of a result that only another protocol has as text: the model can read it.
 fn emit_opaque(part: &mut ContentPart, protocol: &str, losses: &mut LossList) {
     let PartKind::Opaque(word) = &part.body else { return };
     let Some(own) = part.retained.protocol().filter(|own| *own != protocol) else { return };
@@ -325,7 +325,7 @@ fn emit_opaque(part: &mut ContentPart, protocol: &str, losses: &mut LossList) {
     part.body = PartKind::Text(value.to_string());
 }
 
-/// A result that is an object, as text. What only wraps a text is that text.
+/// Writes a result that is an object as text. An object that only wraps a text becomes that text.
 pub(crate) fn emit_value(result: &mut CallResult) {
     let Some(value) = result.value.take() else { return };
     let text = match &value {

@@ -1,4 +1,5 @@
-//! Tools as a provider takes them: none in groups, with names that it knows, without free text, with schemas it accepts.
+//! Tools as a provider takes them: none in groups, with names that it knows, without free text, with schemas it
+//! accepts.
 
 use std::collections::{HashMap, HashSet};
 
@@ -13,7 +14,7 @@ use crate::request::{
 /// The one argument of a tool with free text that is sent as a function.
 const FREE_TEXT: &str = "input";
 
-/// What is declared where a conversation has calls and no tools.
+/// The tool that is declared where a conversation has calls and no tools.
 const NO_TOOL: &str = "no_tool_do_not_call";
 
 /// Declares tools of mid-conversation with the others.
@@ -27,9 +28,9 @@ pub(super) fn hoist_tools(request: &mut Request) {
     }
 }
 
-/// A tool in a group stands alone, with the group's name before its own.
+/// Takes tools out of groups, with the group's name before their own.
 pub(super) fn flatten_groups(request: &mut Request, limits: &ProviderLimits, changes: &mut ReverseMapping) {
-    // Most have no groups, and stay where they are.
+    // Most requests have no groups, and their tools stay where they are.
     if request.tools.iter().any(|tool| matches!(tool.kind, ToolKind::Group(_))) {
         request.tools = ungrouped(std::mem::take(&mut request.tools), limits, changes);
     }
@@ -82,7 +83,7 @@ fn flat(group: &str, name: &str) -> String {
     format!("{group}__{name}")
 }
 
-/// Of several tools of one name the first counts: most refuse the others.
+/// Drops all but the first of several tools of one name: most providers refuse them.
 pub(super) fn drop_doubles(request: &mut Request, losses: &mut LossList) {
     let mut known = HashSet::new();
     let mut number = 0;
@@ -99,7 +100,7 @@ pub(super) fn drop_doubles(request: &mut Request, losses: &mut LossList) {
     losses.at(format_args!(""));
 }
 
-/// Leaves out the tools that may not be called, where the wire cannot say so.
+/// Leaves out the tools that may not be called, where the wire cannot forbid them.
 pub(super) fn narrow_tools(request: &mut Request, limits: &ProviderLimits) {
     if limits.takes_allowed_tools {
         return;
@@ -110,7 +111,7 @@ pub(super) fn narrow_tools(request: &mut Request, limits: &ProviderLimits) {
     request.tool_choice = Some(if *is_required { ToolChoice::Required } else { ToolChoice::Auto });
 }
 
-/// Says a forced call in the form that the provider takes.
+/// Writes a forced call in the form that the provider takes.
 pub(super) fn force_calls(request: &mut Request, limits: &ProviderLimits, losses: &mut LossList) {
     let is_run_here =
         |tool: &RequestTool| matches!(tool.kind, ToolKind::Function { .. } | ToolKind::Custom { .. });
@@ -137,11 +138,11 @@ pub(super) fn force_calls(request: &mut Request, limits: &ProviderLimits, losses
         _ => return,
     };
     request.tool_choice = Some(choice);
-    // An odd spelling was meant for somebody else.
+    // An odd spelling was meant for another provider.
     request.kept.forget(&["tool_choice"]);
 }
 
-/// A tool with free text becomes a function with one text.
+/// Turns a tool with free text into a function with one string.
 pub(super) fn wrap_free_text(request: &mut Request, wrapped: &mut Vec<String>) {
     for tool in &mut request.tools {
         let ToolKind::Custom { grammar } = &mut tool.kind else { continue };
@@ -181,7 +182,7 @@ pub(super) fn wrap_free_text(request: &mut Request, wrapped: &mut Vec<String>) {
     }
 }
 
-/// Names that the provider would refuse.
+/// Renames tools whose names the provider would refuse.
 pub(super) fn rename_tools(request: &mut Request, limits: &ProviderLimits, changes: &mut ReverseMapping) {
     let mut taken: HashSet<String> = HashSet::new();
     let mut sent: HashMap<String, String> = HashMap::new();
@@ -205,7 +206,7 @@ pub(super) fn rename_tools(request: &mut Request, limits: &ProviderLimits, chang
             match flat.get(name) {
                 Some(at) => {
                     names[*at].0.clone_from(&fitted);
-                    // Both lists tell of the same tools in the same order.
+                    // Both lists have the same tools in the same order.
                     namespaces[*at].0.clone_from(&fitted);
                 }
                 None => names.push((fitted.clone(), name.clone())),
@@ -240,7 +241,7 @@ impl Request {
     }
 }
 
-/// A conversation with calls must declare tools.
+/// Declares a tool where a conversation has calls: some providers demand it.
 pub(super) fn declare_tools(request: &mut Request, protocol: &str, limits: &ProviderLimits) {
     let has_calls = || {
         let mut parts = request.messages.iter().flat_map(|message| &message.content.parts);

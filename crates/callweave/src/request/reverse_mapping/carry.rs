@@ -1,4 +1,4 @@
-//! Signatures and encrypted thoughts of an answer, put into the ids of the calls that they lead to.
+//! Signatures and encrypted reasoning of a response, put into the ids of the calls that they lead to.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -8,7 +8,7 @@ use crate::event::{
 };
 use crate::request::seals::{CarriedSeal, SealFingerprint, SealedKind, SealsInId};
 
-/// What an answer has sealed since its last call, choice by choice.
+/// The seals of a response since its last call, choice by choice.
 #[derive(Debug)]
 pub(super) struct SealCarrier {
     issuer: &'static str,
@@ -20,11 +20,11 @@ pub(super) struct SealCarrier {
 #[derive(Debug, Default)]
 struct PendingSeals {
     seals: Vec<(Option<EventScope>, CarriedSeal)>,
-    /// Thoughts that are being told.
+    /// Reasoning blocks that are open.
     thoughts: HashMap<BlockId, (SealFingerprint, Option<String>)>,
-    /// Ids of items with thoughts.
+    /// Ids of items with reasoning.
     items: HashMap<ItemId, String>,
-    /// The start of a call that may still be signed, and what came after it.
+    /// The start of a call that may still be signed, and the events after it.
     held: Vec<Event<'static>>,
 }
 
@@ -120,7 +120,7 @@ impl PendingSeals {
         }
     }
 
-    /// Adds what is sealed; a later seal of the same thing replaces an earlier one.
+    /// Adds a seal; a later seal of the same thing replaces an earlier one.
     fn put(&mut self, of: Option<EventScope>, issuer: &str, what: SealedKind, data: String) {
         let seal = CarriedSeal { issuer: issuer.to_owned(), what, data };
         match self.seals.iter_mut().find(|(own, _)| of.is_some() && *own == of) {
@@ -129,7 +129,7 @@ impl PendingSeals {
         }
     }
 
-    /// Lets the call that is held carry what was sealed before it.
+    /// Puts the seals before the held call into its id.
     fn load(&mut self) {
         if let Some(start) = self.held.first_mut()
             && let EventKind::BlockStart { kind: BlockKind::ToolCall { id: Some(id), .. }, .. } =

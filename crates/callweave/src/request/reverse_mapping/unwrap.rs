@@ -3,23 +3,23 @@
 use crate::json::{JsonContainer, JsonScanner, ScanStatus, ScanToken, ScanVisitor};
 
 /// Finds the text in `{"input": "…"}` while it grows. Models also write another key, the text alone, or no JSON at all:
-/// the first string counts, and what is no JSON is the text itself.
+/// the first string counts, and a text that is no JSON is taken as it is.
 #[derive(Debug, Default)]
 pub(super) struct InputUnwrapper {
     scanner: Option<JsonScanner>,
     is_raw: bool,
-    /// What came before any string.
+    /// The text before any string.
     held: String,
     found: ScannedInput,
 }
 
-/// What the scanner meets.
+/// The scanner's findings.
 #[derive(Debug, Default)]
 struct ScannedInput {
     depth: usize,
     is_inside: bool,
     is_over: bool,
-    /// The first half of a character that is written as two.
+    /// The first half of a surrogate pair.
     half: Option<u16>,
     text: String,
 }
@@ -46,7 +46,7 @@ impl InputUnwrapper {
         }
     }
 
-    /// Nothing more comes. Without any string all that came is the text, but for an empty object.
+    /// Ends the input. Without any string the complete input is the text, except for an empty object.
     pub(super) fn finish(&mut self) {
         if !self.is_raw && !self.found.is_over && !self.found.is_inside {
             let held = std::mem::take(&mut self.held);
@@ -63,7 +63,7 @@ impl InputUnwrapper {
 }
 
 impl ScannedInput {
-    /// A half of a character that nothing completes.
+    /// Replaces a half of a surrogate pair that nothing completes.
     fn settle(&mut self) {
         if self.half.take().is_some() {
             self.text.push(char::REPLACEMENT_CHARACTER);

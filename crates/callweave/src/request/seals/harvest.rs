@@ -1,4 +1,4 @@
-//! A stage that looks on while a response passes, and keeps what the provider sealed in it.
+//! A stage that watches a response pass, and keeps its provider seals.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -82,10 +82,10 @@ struct GrowingText {
     signature: Option<String>,
 }
 
-/// What a block is.
+/// The role of a block in the turn.
 #[derive(Clone, Copy)]
 enum BlockRole {
-    /// A part of a thought.
+    /// A part of reasoning.
     Thought(usize, usize),
     Call(usize),
     Text(usize),
@@ -126,7 +126,7 @@ impl SealHarvest {
         sink.put(event);
     }
 
-    /// Keeps what has come, where the end of the response never did. A client may have the calls already.
+    /// Keeps the seals so far, where the end of the response never came. A client may have the calls already.
     pub fn finish(&mut self) {
         if let Some(active) = &mut self.active {
             active.keep();
@@ -153,7 +153,7 @@ impl ActiveTurn {
         }
         let hashes = &self.hashes;
         let growing = self.choices.entry(event.choice).or_insert_with(|| GrowingTurn::new(hashes));
-        // What is too long is looked at no more, and not kept.
+        // A turn that is too long is followed no further, and not kept.
         if growing.bytes <= MAX_TURN {
             growing.look(&event.body, hashes);
         }
@@ -294,7 +294,7 @@ impl GrowingTurn {
         }
     }
 
-    /// The thought of an item, or a new one.
+    /// The reasoning of an item, or a new one.
     fn thought(&mut self, item: Option<ItemId>) -> usize {
         let here = self.place();
         let count = self.thoughts.len();
@@ -320,7 +320,7 @@ impl GrowingTurn {
         self.texts.len() - 1
     }
 
-    /// What is worth keeping, and the keys to find it by.
+    /// The turn to keep, if it has seals, and the keys to find it by.
     fn finish(self, hashes: &KeyedHashes) -> Option<(Vec<TurnKey>, SealedTurn)> {
         let told = self.thoughts.iter().flat_map(|thought| &thought.texts).map(|(_, text)| text.as_str());
         let mut turn = SealedTurn { reasoning: hashes.reasoning(told), ..SealedTurn::default() };

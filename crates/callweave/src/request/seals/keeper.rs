@@ -1,4 +1,4 @@
-//! The front of this folder: what a driver builds once, and asks twice for each request.
+//! The front of this folder: a driver builds it once, and asks it twice for each request.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,13 +13,13 @@ use crate::protocol::Protocol;
 use crate::request::limits::ReplayedReasoning;
 use crate::request::{ProviderLimits, ReasoningMode, Request, RequestOptions, ToolChoice, WrittenRequest};
 
-/// Whose seals: what a client of one scope was given comes back for that scope only, and only to who sealed it.
+/// The scope of seals: seals given to a client of one scope come back for that scope only, and only to their issuer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SealScope<'a> {
     /// The client: a digest of its key, for example. Opaque.
     pub client: &'a [u8],
-    /// Who sealed, and can check it: an upstream's name, for example. Upstreams that can check each other's seals may
-    /// share one. Opaque. The kind of provider is added by itself.
+    /// The issuer, which can check the seals: an upstream's name, for example. Upstreams that can check each other's
+    /// seals may share one. Opaque. The kind of provider is added by itself.
     pub issuer: &'a [u8],
 }
 
@@ -27,9 +27,9 @@ pub struct SealScope<'a> {
 /// that is encrypted.
 ///
 /// A provider wants its seals back with the next request, and refuses or forgets reasoning without them.
-/// [`SealKeeper::harvest`] keeps them while a response passes, in a [`TurnStore`]; [`SealKeeper::restore`] puts them into
-/// the client's next request, whatever the client has kept of the reasoning: nothing, its text, or its blocks. Where it
-/// sends other reasoning than it was given, nothing is restored. What is lost from the store costs only reasoning.
+/// [`SealKeeper::harvest`] keeps them while a response passes, in a [`TurnStore`]; [`SealKeeper::restore`] puts them
+/// into the client's next request, whatever the client has kept of the reasoning: nothing, its text, or its blocks.
+/// Where it sends other reasoning than it was given, nothing is restored. A loss in the store costs only reasoning.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -79,16 +79,16 @@ pub struct SealKeeper {
 }
 
 impl SealKeeper {
-    /// Keeps seals in that store. Keys of the store are hashes with this key: who does not know it can neither find nor
-    /// foresee one. Processes that share a store share the key.
+    /// Keeps seals in that store. Keys of the store are hashes with this key: without it nobody can find or foresee
+    /// one. Processes that share a store share the key.
     pub fn new(store: Arc<dyn TurnStore>, key: [u8; 16]) -> Self {
         Self { store, key }
     }
 
-    /// Puts seals back into a request, before it is written for `target` with these options. Returns the number of turns
-    /// that got theirs.
+    /// Puts seals back into a request, before it is written for `target` with these options. Returns the number of
+    /// turns that got theirs.
     ///
-    /// Where reasoning is not asked for, and a provider would refuse it then, it stays away.
+    /// Where reasoning is not requested, and the provider would refuse it, it is not restored.
     pub fn restore(
         &self,
         request: &mut Request,
@@ -170,7 +170,7 @@ fn is_reasoning_on(request: &Request) -> bool {
     is_asked && !is_forced
 }
 
-/// Whether the model encrypts its reasoning for whoever asks. Others refuse to be asked.
+/// Whether the model encrypts its reasoning on request. Others refuse such a request.
 fn thinks(request: &Request, model: &str) -> bool {
     let name = model.rsplit('/').next().unwrap_or(model);
     let is_known = ["gpt-5", "o1", "o3", "o4", "codex"].iter().any(|start| name.starts_with(start));

@@ -1,4 +1,4 @@
-//! Seals in a client's own place for seals, marked with whose they are.
+//! Seals in a client's own place for seals, marked with their issuer.
 //!
 //! A client that speaks another protocol than the provider may have a place for a seal, and gives it back. Unmarked it
 //! would be taken for one of the client's own provider. A marked seal is Base64, as some of these places demand.
@@ -17,10 +17,10 @@ const MARK: &str = "callweave-seal:";
 /// The mark in Base64.
 pub(super) const ENCODED_MARK: &str = "Y2FsbHdlYXZlLXNlYWw6";
 
-/// Stands between an issuer and the tag of who exactly it is.
+/// The separator between an issuer and its tag.
 const AT: char = '@';
 
-/// A seal with its mark. Places for signatures hold what is encrypted, too, and the reverse: the mark tells which it is.
+/// A seal with its mark. Places for signatures hold encrypted reasoning, too, and the reverse: the mark has the kind.
 pub(super) fn marked(issuer: &str, tag: u64, kind: AttachmentKind, data: &str) -> String {
     STANDARD.encode(format!("{MARK}{}:{data}", issuer_with_tag(issuer, tag, kind)))
 }
@@ -44,12 +44,12 @@ pub(super) fn issuer_with_tag(issuer: &str, tag: u64, kind: AttachmentKind) -> S
     format!("{issuer}{AT}{tag:x}-{kind}")
 }
 
-/// Whether a seal came back under a mark and nobody has resolved it.
+/// Whether a seal came back under a mark and is not resolved.
 pub(super) fn is_unresolved(seal: &ProviderSeal) -> bool {
     seal.issuer.contains(AT)
 }
 
-/// The issuer without its tag, in words.
+/// The issuer's name without its tag.
 pub(in crate::request) fn issuer_name(issuer: &str) -> &str {
     let name = issuer.split(AT).next().unwrap_or(issuer);
     if name.is_empty() { "an unknown provider" } else { name }

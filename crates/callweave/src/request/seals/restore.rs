@@ -1,4 +1,4 @@
-//! Puts what was kept of earlier responses into a request, before it is written for whoever sealed it.
+//! Puts the seals of earlier responses into a request, before it is written for their issuer.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -10,7 +10,7 @@ use crate::request::{
     CallKind, ContentForm, ContentPart, PartKind, ProviderSeal, Request, RequestMessage, Role,
 };
 
-/// Where a part stands: which message, and which of its parts.
+/// The position of a part: the index of its message, and its index there.
 type PartIndex = (usize, usize);
 
 pub(super) struct SealRestorer<'s> {
@@ -30,11 +30,11 @@ pub(super) struct SealRestorer<'s> {
 
 struct LoadedTurn {
     turn: SealedTurn,
-    /// How many of its thoughts are placed.
+    /// The number of its reasoning parts that are placed.
     placed: usize,
 }
 
-/// What is to be done to a run of messages.
+/// The planned changes of a run of messages.
 #[derive(Default)]
 struct RestorePlan {
     inserts: Vec<(PartIndex, ContentPart)>,
@@ -102,7 +102,7 @@ impl<'s> SealRestorer<'s> {
         restored
     }
 
-    /// Seals that the client kept in a place of its own.
+    /// Resolves seals that the client kept in a place of its own.
     fn resolve(&self, request: &mut Request) {
         let own = |kind| mark::issuer_with_tag(self.issuer, self.tag, kind);
         let (signature, encrypted) = (own(AttachmentKind::Signature), own(AttachmentKind::Encrypted));
@@ -136,7 +136,7 @@ impl<'s> SealRestorer<'s> {
         }
     }
 
-    /// The calls of a run that turns are kept of.
+    /// The calls of a run whose turns are kept.
     fn known_calls(&mut self, messages: &[RequestMessage]) -> HashMap<PartIndex, (usize, usize)> {
         let mut known = HashMap::new();
         for (at, part) in parts_of(messages) {
@@ -198,14 +198,15 @@ impl<'s> SealRestorer<'s> {
         known.is_none_or(|(turn, _)| *turn == number).then_some(number)
     }
 
-    /// Gives a run of messages what one turn had, its calls being known by their order.
+    /// Restores the seals of one turn in a run of messages, its calls being known by their order.
     fn restore_content(&mut self, messages: &mut [RequestMessage], turn: usize) -> bool {
         let calls = parts_of(messages).filter(|(_, part)| is_own_call(part));
         let known = calls.enumerate().map(|(number, (at, _))| (at, (turn, number))).collect();
         self.restore_run(messages, &known, Some(turn))
     }
 
-    /// Gives a run of messages what its calls lead to. False if the client has changed the reasoning: then nothing.
+    /// Restores the seals in a run of messages by its calls. Returns false, and restores nothing, if the client has
+    /// changed the reasoning.
     fn restore_run(
         &mut self,
         messages: &mut [RequestMessage],
@@ -219,7 +220,7 @@ impl<'s> SealRestorer<'s> {
         let replaces =
             self.takes_reasoning && turns.iter().any(|turn| !self.turns[*turn].turn.thoughts.is_empty());
         let mut plan = RestorePlan::default();
-        // Where the text since the last call begins, its last part, and all of it.
+        // The beginning of the text since the last call, its last part, and its hash.
         let (mut start, mut last, mut text) = ((0, 0), None, self.hashes.start("text"));
         let mut open = whole;
         for (at, part) in parts_of(messages) {
@@ -249,7 +250,7 @@ impl<'s> SealRestorer<'s> {
         true
     }
 
-    /// Plans what stands before a call, or behind the last one: reasoning, and the signature of the text.
+    /// Plans the seals before a call, or behind the last one: reasoning, and the signature of the text.
     fn place(
         &mut self,
         turn: usize,
@@ -284,7 +285,7 @@ impl<'s> SealRestorer<'s> {
         if all == nothing || turns().any(|turn| turn.reasoning == all) {
             return true;
         }
-        // Some tell it twice, in words and with its seals.
+        // Some clients send it twice, as text and with its seals.
         let mut given: HashSet<u64> = turns().map(|turn| turn.reasoning).collect();
         given.insert(nothing);
         given.extend(turns().flat_map(|turn| &turn.thoughts).map(|own| self.hashes.reasoning(own.texts())));
@@ -327,7 +328,7 @@ fn parts_of(messages: &[RequestMessage]) -> impl Iterator<Item = (PartIndex, &Co
     })
 }
 
-/// Gives a signature that came after the words it signs, in a part of its own, all pieces of these words.
+/// Joins the pieces of a text with its signature, where that came in a part of its own behind them.
 fn join_signed(parts: &mut Vec<ContentPart>) {
     let is_bare = |part: &ContentPart| match &part.body {
         PartKind::Reasoning(thought) => part.signature.is_some() && thought.text.as_deref() == Some(""),

@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// A key of a stored turn: a keyed hash, from which nobody reads what it was made of.
+/// A key of a stored turn: a keyed hash, which does not reveal its input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TurnKey(pub [u8; 16]);
 
-/// Where turns are kept between requests. Losing one costs only reasoning.
+/// A store of turns between requests. Losing one costs only reasoning.
 pub trait TurnStore: Send + Sync {
     /// Keeps a value that can be found by each of the keys; the newest value of a key counts.
     fn put(&self, keys: &[TurnKey], value: &[u8]);
@@ -39,7 +39,7 @@ pub struct TurnCache {
 
 #[derive(Default)]
 struct CachedTurn {
-    /// By age.
+    /// The turns by age.
     turns: BTreeMap<u64, TurnEntry>,
     ages: HashMap<TurnKey, u64>,
     next: u64,
@@ -51,10 +51,10 @@ struct TurnEntry {
     value: Arc<[u8]>,
 }
 
-/// What a turn takes beside its value and its keys, in bytes.
+/// The memory of a turn beside its value and its keys, in bytes.
 const TURN_PRICE: usize = 128;
 
-/// What a key takes, in bytes: it stands in the turn and in the table, which may be less than half full.
+/// The memory of a key, in bytes: it stands in the turn and in the table, which may be less than half full.
 const KEY_PRICE: usize = 96;
 
 impl TurnEntry {
@@ -64,7 +64,7 @@ impl TurnEntry {
 }
 
 impl TurnCache {
-    /// An empty cache that holds at most so many bytes and turns.
+    /// An empty cache that holds at most that number of bytes and of turns.
     pub fn new(max_bytes: usize, max_turns: usize) -> Self {
         Self { max_bytes, max_turns, held: Mutex::default() }
     }
@@ -90,7 +90,7 @@ impl TurnCache {
     }
 
     fn lock(&self) -> MutexGuard<'_, CachedTurn> {
-        // No code of others runs while it is locked.
+        // No other code runs while it is locked.
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,4 +1,4 @@
-//! What is kept of a turn in which something was sealed, and the keyed hashes that find it again.
+//! The stored form of a turn with seals, and the keyed hashes that find it again.
 
 use std::hash::Hasher;
 
@@ -23,7 +23,7 @@ pub(super) struct SealedTurn {
     pub(super) texts: Vec<SealedText>,
 }
 
-/// A place in a turn: how many calls stand before it, and whether a text stands between the last of them and it.
+/// A position in a turn: the number of calls before it, and whether a text stands between the last of them and it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct TurnPosition {
     pub(super) calls: usize,
@@ -52,7 +52,7 @@ pub(super) struct SealedCall {
 /// The signature of a text.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct SealedText {
-    /// How many calls stand before it.
+    /// The number of calls before it.
     pub(super) calls: usize,
     /// The hash of all text between the calls around it.
     pub(super) hash: u64,
@@ -81,11 +81,11 @@ impl SealedReasoning {
     }
 }
 
-/// Makes keyed hashes: what nobody else can make, nobody else can look up.
+/// Makes keyed hashes: without the key nobody can make one, and nobody can look one up.
 #[derive(Clone)]
 pub(super) struct KeyedHashes {
     key: [u64; 2],
-    /// Whose turns, and who sealed them.
+    /// The client of the turns, and the issuer of their seals.
     scope: Vec<u8>,
 }
 
@@ -156,7 +156,7 @@ impl KeyedHashes {
         hashing.end()
     }
 
-    /// The hash of reasoning. Clients join and trim it, so blanks do not count; what is sent is the original.
+    /// The hash of reasoning. Clients join and trim it, so blanks do not count; the original text is sent.
     pub(super) fn reasoning<'t>(&self, texts: impl IntoIterator<Item = &'t str>) -> u64 {
         let mut hashing = self.start("text");
         texts.into_iter().for_each(|text| hashing.visible(text));
@@ -181,7 +181,8 @@ impl KeyedHashes {
         }
     }
 
-    /// The hash of a value: the sum of those of its leaves with their paths, so that the order of members does not count.
+    /// The hash of a value: the sum of those of its leaves with their paths, so that the order of members does not
+    /// count.
     fn value(&self, value: &Value) -> u64 {
         let (mut sum, mut open) = (0_u64, vec![(self.start("value"), value)]);
         while let Some((path, value)) = open.pop() {
