@@ -1,4 +1,4 @@
-//! What is told of a request when it is over: in the log without a word of its content, and in the metrics.
+//! The final report of a request: a log line without any of its content, and the metrics.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -23,10 +23,10 @@ macro_rules! at_level {
 }
 pub(crate) use at_level;
 
-/// So many bytes of what a client wrote stand in the log.
+/// The maximum number of bytes of client text in the log.
 const LONGEST: usize = 200;
 
-/// What a client wrote, or its beginning.
+/// The client's text, truncated to the maximum for the log.
 pub(crate) fn bounded(text: &str) -> &str {
     beginning(text, LONGEST)
 }
@@ -156,8 +156,8 @@ impl RequestAccount {
         );
     }
 
-    /// What failed here or behind, and what only another could answer, is for whoever runs the gateway; so is a key that
-    /// an upstream refuses, if it is the gateway's own. What a client does wrong is not.
+    /// Warns about failures of the gateway or an upstream, requests that needed a fallback, and the gateway's own key
+    /// being refused by an upstream: these concern the operator of the gateway. Mistakes of a client do not.
     fn level(&self, status: &str) -> Level {
         let has_failed = status.starts_with('5') || status == "broken";
         let is_own_key = self.target.as_ref().is_some_and(|target| target.upstream.has_key());

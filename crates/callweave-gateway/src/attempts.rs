@@ -76,7 +76,7 @@ fn late(
                 biased;
                 opened = &mut opening => break opened,
                 () = &mut closing => {
-                    // Who gives account of the request sees why it ends.
+                    // The account of the request sees why it ends.
                     drop(opening);
                     slot.put(asked.request.error_stream(*RequestFailure::shutting_down().error).into()).await;
                     return Ok(());
@@ -146,7 +146,7 @@ async fn open(
                 }
             }
         }
-        // What is wrong with the request is wrong with it everywhere.
+        // An invalid request is invalid at every upstream.
         if last.as_ref().is_some_and(|failure| failure.error.class == ErrorClass::InvalidRequest) {
             break;
         }
@@ -210,7 +210,7 @@ async fn stream(
 ) -> std::io::Result<()> {
     live.begin();
     let mut has_begun = false;
-    // Whoever had nothing to show so far was silent for long.
+    // An exchange without bytes so far has been silent for long.
     let mut progress = if live.exchange.has_bytes() { LiveProgress::Heard } else { LiveProgress::Ping };
     loop {
         let bytes = live.exchange.take_bytes();

@@ -48,7 +48,7 @@ impl PieceSlot {
             return;
         }
         *self.lock() = Some(bytes);
-        // Whoever takes the piece polls again for the next one: nobody needs to be woken.
+        // The taker of the piece polls again for the next one: nobody needs to be woken.
         poll_fn(|_| if self.lock().is_some() { Poll::Pending } else { Poll::Ready(()) }).await;
     }
 

@@ -10,10 +10,10 @@ use crate::gateway::Gateway;
 use crate::upstream::Upstream;
 use crate::{demo, models};
 
-/// So long an upstream gets to answer.
+/// The time an upstream has to respond.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// What was found out about an upstream.
+/// The findings about an upstream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UpstreamProbe {
     /// The upstream.

@@ -1,4 +1,4 @@
-//! What is served, and how: read from a file, from the environment, or from both.
+//! The configuration of the gateway: read from a file, from the environment, or from both.
 //!
 //! A file says only what differs from the defaults; a word that is not known is an error that names its line. Secrets
 //! stand in the environment: the file names the variable.
@@ -74,17 +74,17 @@ pub struct Config {
     pub allowed_origins: Vec<String>,
     /// Whether the scripted models are served, as the upstream `demo`.
     pub demo: bool,
-    /// Those who answer, by name.
+    /// The upstreams, by name.
     pub upstreams: BTreeMap<String, UpstreamConfig>,
     /// The names that clients use, in order; the first that fits counts.
     pub models: Vec<ModelConfig>,
-    /// Who answers for names that nothing else fits.
+    /// The upstream for names that nothing else matches.
     pub default_upstream: Option<String>,
     /// How much is taken.
     pub limits: LimitsConfig,
     /// How long is waited.
     pub timeouts: TimeoutsConfig,
-    /// What is kept of answers that clients may refer to.
+    /// Storage of responses that clients may refer to.
     pub store: StoreConfig,
     /// Where the raw traffic is written, if it is.
     pub record: Option<PathBuf>,
@@ -105,9 +105,9 @@ pub struct ModelConfig {
     /// Other names for the same.
     #[serde(default)]
     pub aliases: Vec<String>,
-    /// Who answers.
+    /// The upstream that serves the model.
     pub upstream: String,
-    /// What the upstream calls the model; else as the client does.
+    /// The upstream's name of the model; the client's name if absent.
     pub model: Option<String>,
     /// Names to try, in order, if this one cannot answer.
     #[serde(default)]
@@ -228,7 +228,7 @@ impl Default for TimeoutsConfig {
     }
 }
 
-/// What is kept of answers that clients may refer to.
+/// Storage of responses that clients may refer to.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
@@ -341,7 +341,7 @@ impl Config {
         self.origin.problem(self.flaws())
     }
 
-    /// What is doubtful, though it can be served: keys that are not there, and what is not sent.
+    /// Returns doubts about a configuration that can be served: missing keys, and settings that are not sent.
     pub fn warnings(&self, environment: &Environment<'_>) -> Vec<String> {
         let doubtful = self.origin.problem(self.doubts(environment)).err();
         doubtful.iter().flat_map(ConfigProblem::lines).collect()
@@ -358,7 +358,7 @@ impl Config {
         }
     }
 
-    /// What is wrong with what a key of the file says, with its line.
+    /// Returns the problem with the value of a key in the file, with its line.
     pub(crate) fn problem(&self, path: &str, what: impl Into<String>) -> ConfigProblem {
         let problem = self.origin.problem(vec![problem::ConfigFlaw::new(path, what)]);
         problem.err().unwrap_or_else(|| ConfigProblem::new(path))

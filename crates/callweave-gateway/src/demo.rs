@@ -4,7 +4,7 @@
 //! protocol, in pieces of a few characters, with pauses and breaks where the model is known for them. There is no
 //! randomness and no clock, so the same request gives the same bytes.
 //!
-//! What it says:
+//! Its behaviour:
 //!
 //! - Given a tool that looks at the weather, such as `get_weather`, it calls that, with arguments made to fit the schema;
 //!   texts and numbers are taken from the last user message. It calls no other tool unless it is told to.
@@ -41,14 +41,14 @@ use callweave::protocol::{OLLAMA, OPENAI_CHAT, Protocol};
 use plan::DemoPlan;
 use table::DemoModel;
 
-/// What a model of the demonstration answers, as bytes of its protocol.
+/// The response of a model of the demonstration, as bytes of its protocol.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DemoScript {
     /// The status of the answer.
     pub status: u16,
     /// Its headers, `content-type` among them.
     pub headers: Vec<(&'static str, String)>,
-    /// What is done, in order.
+    /// The steps of the response, in order.
     pub steps: Vec<ScriptStep>,
 }
 
@@ -73,13 +73,13 @@ pub fn protocol(model: &str) -> Option<&'static Protocol> {
     Some(DemoModel::find(model)?.protocol)
 }
 
-/// What a model does, in a line for people.
+/// Describes a model in a line for people.
 pub fn describe(model: &str) -> Option<&'static str> {
     Some(DemoModel::find(model)?.about)
 }
 
-/// What the model answers to a request body of its protocol; none if there is no such model. A body that is no request
-/// is answered as providers do, with status 400.
+/// Returns the model's response to a request body of its protocol; none if there is no such model. A body that is no
+/// request gets status 400, as from providers.
 pub fn answer(model: &str, body: &[u8], is_streamed: bool) -> Option<DemoScript> {
     let row = DemoModel::find(model)?;
     if let Some((status, class, retry_after)) = row.refusal {
@@ -146,7 +146,7 @@ fn translate(row: &DemoModel, steps: Vec<ScriptStep>, is_streamed: bool) -> Vec<
         let mut answer = Accumulator::new();
         for step in &steps {
             let ScriptStep::Send(bytes) = step else { continue };
-            // What this module wrote itself is chat.
+            // The bytes were written by this module and are chat.
             let _ = decoder.push(bytes, &mut answer);
         }
         let _ = decoder.finish(&mut answer);

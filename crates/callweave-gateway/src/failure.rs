@@ -1,4 +1,4 @@
-//! What clients are told when there is no answer: a neutral error, in the shape of their protocol.
+//! Errors for clients when there is no response: a neutral error, in the shape of their protocol.
 
 use std::borrow::Cow;
 
@@ -31,7 +31,7 @@ impl RequestFailure {
         Self { error: Box::new(error), headers: HeaderMap::new(), is_answered: false }
     }
 
-    /// What clients are told whose answer would keep the gateway from shutting down.
+    /// The error for clients whose responses would keep the gateway from shutting down.
     pub(crate) fn shutting_down() -> Self {
         Self::new(ErrorClass::Overloaded, "the gateway shuts down")
     }
@@ -42,7 +42,7 @@ impl RequestFailure {
         self.error.is_retryable() && self.error.status != Some(StatusCode::LOOP_DETECTED.as_u16())
     }
 
-    /// What a client did wrong.
+    /// The error for a client's mistake.
     pub(crate) fn invalid(message: impl Into<Cow<'static, str>>) -> Self {
         Self::new(ErrorClass::InvalidRequest, message)
     }

@@ -35,7 +35,7 @@ pub struct Gateway {
     pub(crate) shared: Arc<SharedState>,
     pub(crate) recorder: ResponseRecorder,
     pub(crate) listed: ListedModels,
-    /// What is doubtful in the configuration.
+    /// Doubts about the configuration.
     pub(crate) warnings: Vec<String>,
     /// The bytes of all requests.
     pub(crate) in_flight: Arc<BytesInFlight>,
@@ -67,7 +67,7 @@ pub(crate) enum ShutdownStage {
     Serving,
     /// It takes nothing new.
     Draining,
-    /// What is still under way ends now.
+    /// Requests still under way end now.
     Closing,
 }
 
@@ -127,7 +127,7 @@ impl Gateway {
         room.map_err(|_| crowded("too many answers are under way (limits.concurrent)"))
     }
 
-    /// What is doubtful in the configuration, though it can be served; a line each.
+    /// Returns doubts about a configuration that can be served; a line each.
     pub fn warnings(&self) -> &[String] {
         &self.warnings
     }
@@ -142,7 +142,7 @@ impl Gateway {
         let gateway = Arc::clone(self);
         async move {
             let mut stage = gateway.stage.subscribe();
-            // Who is gone without a word has nothing to close.
+            // A gateway that is gone has nothing to close.
             if stage.wait_for(|stage| *stage == ShutdownStage::Closing).await.is_err() {
                 std::future::pending().await
             }

@@ -26,7 +26,7 @@ use crate::router::ClientRoute;
 use crate::trace::{TraceContext, uuid};
 use crate::{attempts, heavy, intake, models, parse, relay, tokens};
 
-/// What is needed of a body that is read.
+/// The error type that bodies must convert to in order to be read.
 type UnfitBody = Box<dyn std::error::Error + Send + Sync>;
 
 impl Gateway {
@@ -219,7 +219,7 @@ impl Gateway {
         let limits = &self.config.limits;
         let read = intake::read(&parts.headers, body, limits, &self.config.timeouts, &self.in_flight);
         let (bytes, held) = read.await?;
-        // Whoever sends slowly takes nobody's place.
+        // Room is taken only now, so that a slow sender takes no other request's room.
         let room = self.room()?;
         let began = Instant::now();
         let headers = &parts.headers;
@@ -300,7 +300,7 @@ impl Gateway {
     }
 
     fn cancel(&self, scope: &KeyDigest, id: &str) -> Result<Response<ResponseBody>, RequestFailure> {
-        // What is kept is complete: responses are not made in the background.
+        // Stored responses are complete: none are made in the background.
         self.stored(scope, id)?;
         Err(RequestFailure::invalid(format!("Response with id '{id}' is complete and cannot be cancelled.")))
     }

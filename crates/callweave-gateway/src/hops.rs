@@ -9,7 +9,7 @@ use crate::trace::made;
 /// The header that names them, each by a word that it made when it began.
 pub(crate) const VIA: HeaderName = HeaderName::from_static("x-callweave-via");
 
-/// So many may stand in a row.
+/// The maximum number of gateways in a row.
 const MAX: usize = 8;
 
 /// The word for this gateway.

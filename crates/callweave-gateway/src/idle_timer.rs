@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, Sleep, sleep_until};
 
-/// What is due.
+/// The action that is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum DueAction {
     /// The client should hear that the answer still comes.
@@ -25,7 +25,7 @@ pub(crate) enum DueAction {
 /// The clock of one answer.
 pub(crate) struct IdleTimer {
     timer: Pin<Box<Sleep>>,
-    /// Who is woken by the timer as it is set.
+    /// The waker that the timer is set for.
     waker: Option<Waker>,
     /// How often the client gets a keep-alive, once it reads.
     ping: Option<Duration>,

@@ -36,7 +36,7 @@ impl BytesInFlight {
     }
 }
 
-/// So many bytes of a body are counted ahead of those that came.
+/// The number of bytes of a body that are counted ahead of the bytes received.
 pub(crate) const STEP: usize = 64 << 10;
 
 impl HeldRequestBytes {
@@ -67,7 +67,7 @@ impl Drop for HeldRequestBytes {
     }
 }
 
-/// What a client is told that finds no room.
+/// The error for a client that finds no room.
 pub(crate) fn crowded(what: &'static str) -> RequestFailure {
     let mut failure = RequestFailure::new(ErrorClass::Overloaded, what);
     failure.error.retry_after = Some(Duration::from_secs(1));

@@ -85,7 +85,7 @@ where
     }
 }
 
-/// What is shorter is copied at next to no cost.
+/// The minimum length of a long body; shorter ones are copied at next to no cost.
 const LONG: usize = 8 << 10;
 
 /// How a request is compressed.
@@ -250,7 +250,7 @@ mod tests {
         assert_eq!(status(Some("gzip"), packed(2 * ANY_RATIO), &ample).await, Ok(2 * ANY_RATIO));
         assert_eq!(status(Some("gzip"), packed(1).repeat(3), &limits).await, Ok(3));
         assert_eq!(status(Some("gzip"), packed(1).repeat(4), &limits).await, Err(413));
-        // What is decompressed counts as in flight.
+        // Decompressed bytes count as in flight.
         let ample = LimitsConfig { ratio: 5000, ..LimitsConfig::default() };
         assert_eq!(status(Some("gzip"), packed(11 << 20), &ample).await, Err(503));
     }

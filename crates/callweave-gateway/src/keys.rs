@@ -44,7 +44,7 @@ impl fmt::Display for KeyDigest {
     }
 }
 
-/// Who a digest is of is nobody's business.
+/// Hides the digest: nobody needs to know its key's owner.
 impl fmt::Debug for KeyDigest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Digest")

@@ -48,7 +48,7 @@ enum UpstreamState {
 
 type BoxedFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
-/// What happened.
+/// The progress of a live exchange.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LiveProgress {
     /// Something came.
@@ -95,7 +95,7 @@ impl LiveResponse {
         })
     }
 
-    /// Who answers.
+    /// Returns the target that responds.
     pub(crate) fn target(&self) -> &RouteTarget {
         &self.target
     }

@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// So many bytes wait to be written, at most.
+/// The maximum number of bytes waiting to be written.
 const ROOM: usize = 1 << 20;
-/// So long whoever takes nothing just now is left alone.
+/// The pause before retrying an output that takes nothing just now.
 const PAUSE: Duration = Duration::from_millis(20);
 /// The time between two writes.
 const REST: Duration = Duration::from_millis(10);

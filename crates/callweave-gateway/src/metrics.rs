@@ -1,4 +1,4 @@
-//! What is counted, as Prometheus reads it.
+//! The metrics, as Prometheus reads them.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -29,10 +29,10 @@ pub(crate) struct GatewayMetrics {
 #[derive(Default)]
 struct LabelledCounts<const N: usize>(Mutex<BTreeMap<[String; N], u64>>);
 
-/// So many sets of labels there are at most, however many names a configuration has.
+/// The maximum number of label sets, however many names a configuration has.
 const MAX: usize = 2000;
 
-/// So many bytes a label has at most.
+/// The maximum number of bytes in a label.
 const LONGEST: usize = 128;
 
 /// A label, or its beginning.
@@ -132,7 +132,7 @@ impl GatewayMetrics {
         self.active.fetch_add(change, Relaxed);
     }
 
-    /// So long the gateway itself worked on a request.
+    /// Records the time that the gateway itself worked on a request.
     pub(crate) fn added(&self, time: Duration) {
         self.request.add(time);
     }
@@ -142,7 +142,7 @@ impl GatewayMetrics {
         self.chunk.add(time);
     }
 
-    /// So long it took until the client got something.
+    /// Records the time until the client got something.
     pub(crate) fn first(&self, time: Duration) {
         self.first.add(time);
     }

@@ -24,9 +24,9 @@ pub(crate) enum ModelListShape {
     Ollama,
 }
 
-/// So long a list is good.
+/// The time a list stays valid.
 const GOOD_FOR: Duration = Duration::from_secs(60);
-/// So long an upstream is waited for.
+/// The maximum wait for an upstream.
 const PATIENCE: Duration = Duration::from_secs(3);
 /// When models were made of which nobody says.
 const LONG_AGO: &str = "2025-01-01T00:00:00Z";
@@ -233,7 +233,7 @@ pub(crate) fn loaded(name: &str, body: &Value) -> Value {
     ])
 }
 
-/// What Ollama's clients may ask of a model.
+/// The details of a model that Ollama's clients may request.
 pub(crate) fn show() -> Value {
     Value::object([
         ("license", "".into()),

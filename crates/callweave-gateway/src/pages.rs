@@ -1,4 +1,4 @@
-//! Who may ask from a browser: the hosts that the gateway is known by, and the pages whose scripts may read its answers.
+//! Access from browsers: the hosts that the gateway is known by, and the pages whose scripts may read its responses.
 //!
 //! A page that somebody looks at can send requests to this machine. Its browser says so in `Origin`; and a page whose own
 //! name was pointed at this machine is given away by `Host`. Without keys nothing else tells it from a client.
@@ -114,7 +114,7 @@ impl AllowedPages {
     }
 }
 
-/// What is wrong with a host that a configuration names.
+/// Returns the fault of a host that a configuration names.
 pub(crate) fn host_fault(text: &str) -> Option<String> {
     let name = text.split_once("://").map_or(text, |(_, rest)| rest).split('/').next().unwrap_or_default();
     let ending = text.strip_prefix('*').unwrap_or(text);
@@ -131,7 +131,7 @@ pub(crate) fn host_fault(text: &str) -> Option<String> {
     }
 }
 
-/// What is wrong with an origin that a configuration names.
+/// Returns the fault of an origin that a configuration names.
 pub(crate) fn origin_fault(text: &str) -> Option<String> {
     if matches!(text, "*" | "null") {
         return None;

@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use crate::failure::RequestFailure;
 
-/// What is asked.
+/// The request body.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ParsedRequest {

@@ -41,7 +41,7 @@ impl PatientConnection {
         )
     }
 
-    /// What a write has come to, or that it waits for too long.
+    /// Passes on the outcome of a write, or fails if the write waits for too long.
     fn within<R>(&mut self, context: &mut Context<'_>, written: Poll<io::Result<R>>) -> Poll<io::Result<R>> {
         if written.is_ready() {
             self.is_waiting = false;

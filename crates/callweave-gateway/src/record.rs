@@ -55,7 +55,7 @@ impl ResponseRecorder {
 
 impl OpenRecording {
     pub(crate) fn write(&mut self, bytes: &[u8]) {
-        // Whoever serves must not fail because a disk is full.
+        // Serving must not fail because a disk is full.
         let _ = self.0.write_all(bytes);
     }
 }

@@ -1,4 +1,4 @@
-//! What goes to an upstream and back as it is.
+//! Requests and responses that are passed through unchanged.
 
 use std::sync::Arc;
 use std::time::Duration;

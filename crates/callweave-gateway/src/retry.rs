@@ -25,14 +25,14 @@ pub(crate) fn wait(attempt: u32, asked_for: Option<Duration>) -> Option<Duration
 /// much as one that is up.
 #[derive(Debug)]
 pub(crate) struct RetryBudget {
-    /// What each request adds, in thousandths of a try.
+    /// The share of a retry that each request adds, in thousandths.
     share: u32,
     left: AtomicU32,
 }
 
 /// A try, in thousandths.
 const TRY: u32 = 1000;
-/// So many tries are always saved up at the beginning, and at most later.
+/// The retries available at the beginning, and the maximum saved up later.
 const SAVED: u32 = 10 * TRY;
 
 impl RetryBudget {

@@ -7,7 +7,7 @@ use http::{HeaderMap, Method};
 
 use crate::models::ModelListShape;
 
-/// What a client wants.
+/// The route of a client's request.
 #[derive(Debug, PartialEq)]
 pub(crate) enum ClientRoute {
     /// A response of a model.
@@ -30,7 +30,7 @@ pub(crate) enum ClientRoute {
     Model(ModelListShape, String),
     /// The models that Ollama's clients take for loaded.
     Running,
-    /// What Ollama's clients ask of a model.
+    /// Ollama's request for the details of a model.
     Show,
     /// And of the server.
     Version,
@@ -40,13 +40,13 @@ pub(crate) enum ClientRoute {
     Healthy,
     /// Whether it takes requests.
     Ready,
-    /// What it counted.
+    /// The gateway's metrics.
     Metrics,
-    /// Who it is.
+    /// The gateway's greeting.
     Greeting,
 }
 
-/// What is passed through.
+/// The kind of request that is passed through.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RelayKind {
     /// Completions of a prompt, which servers of Chat have.
@@ -55,7 +55,7 @@ pub(crate) enum RelayKind {
     Compaction,
 }
 
-/// Who a path is for, before anything else of it is read.
+/// Prefixes that name the clients a path is for, removed before the rest is read.
 const PREFIXES: &[&str] = &["/openai", "/anthropic", "/genai", "/gemini", "/ollama"];
 /// The versions that paths begin with, and whether they are Gemini's.
 const VERSIONS: &[(&str, bool)] =
@@ -268,7 +268,7 @@ fn without_project(path: &str) -> Option<&str> {
 }
 
 impl ClientRoute {
-    /// What a request is for; none if nobody answers there.
+    /// Returns the route of a request; none if nothing is served there.
     pub(crate) fn find(method: &Method, path: &str, headers: &HeaderMap) -> Option<Self> {
         let verb = match *method {
             Method::GET | Method::HEAD => Get,
@@ -296,7 +296,7 @@ impl ClientRoute {
         }
     }
 
-    /// What can be done instead of asking at a path at which nobody answers.
+    /// Returns an alternative to a path at which nothing is served.
     pub(crate) fn hint(path: &str) -> Option<&'static str> {
         let is_there = |(part, _): &&(&str, &str)| {
             path.match_indices(part)

@@ -23,13 +23,13 @@ pub struct Server {
     listener: TcpListener,
 }
 
-/// So many connections beyond the limit are taken at the same time to tell their clients that there is no room, and
-/// whoever watches the gateway how it is. Others wait to be taken.
+/// The maximum number of connections beyond the limit that are accepted at the same time, to tell their clients that
+/// there is no room, and monitors how the gateway is. Others wait to be accepted.
 const BEYOND: usize = 64;
-/// So long each of those has.
+/// The time each of these connections has.
 const BRIEF: Duration = Duration::from_secs(5);
 
-/// So long a client gets to take the error that its answer ends with.
+/// The time a client has to take the error that its response ends with.
 const FAREWELL: Duration = Duration::from_secs(2);
 
 impl Server {

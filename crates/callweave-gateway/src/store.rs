@@ -163,7 +163,7 @@ fn size_of_answer((_, id): &StoreKey, kept: &StoredResponse) -> usize {
 mod tests {
     use super::*;
 
-    /// What an answer of nothing takes.
+    /// The size of an empty response.
     fn empty() -> usize {
         let kept = kept(0);
         size_of_answer(&(StoreScope::default(), "a".to_owned()), &kept) + kept.turn.size()

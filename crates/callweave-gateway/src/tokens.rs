@@ -5,7 +5,7 @@
 
 use callweave::Value;
 
-/// What an image is counted as.
+/// The token count of an image.
 const MEDIA: usize = 1200;
 /// From this length on a text without white space is media.
 const LONG_WORD: usize = 2048;

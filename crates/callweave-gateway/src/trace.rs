@@ -8,7 +8,7 @@ use http::{HeaderMap, HeaderValue};
 
 use crate::hops::VIA;
 
-/// So many bytes in hexadecimal digits: never the same again, and nobody else's. They are no secrets.
+/// Returns `N` random bytes in hexadecimal digits: never the same again, and nobody else's. They are no secrets.
 pub(crate) fn made<const N: usize>() -> String {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     let mut text = String::with_capacity(2 * N);

@@ -45,7 +45,7 @@ fn user(text: &str) -> serde_json::Value {
     json!({"messages": [{"role": "user", "content": text}]})
 }
 
-/// What a careful client reads.
+/// Reads a response as a careful client does.
 fn read(model: &str, script: &DemoScript, tools: &Value) -> Message {
     let dialect = ExtractOptions::new("auto").expect("auto is always there");
     let builder = Decoder::builder().protocol(demo::protocol(model).expect("a model"));
@@ -193,7 +193,7 @@ fn directions_are_followed_one_in_a_turn() {
         ("write_file", json!({"path": "/tmp/it's", "content": "a \"b\"\n"})),
         ("read_file", json!({"path": "/tmp/it's"})),
     ];
-    // Those that spoil their calls are left out; think-tags, reasoning, silence and slow obey like others.
+    // Models that spoil their calls are left out; think-tags, reasoning, silence and slow obey like others.
     let spoils = |model: &&str| {
         model.starts_with("status-")
             || BREAKING.contains(model)
@@ -307,7 +307,7 @@ fn arguments_fit_any_schema() {
         );
         let (_, arguments) = calls(&message).remove(0);
         let problems = Schema::new(&schema).validate(&arguments).expect("a schema");
-        // What holds itself without end cannot be filled.
+        // A schema that requires itself without end cannot be filled.
         assert!(problems.is_empty() || at == 8, "{schema}: {arguments} {problems:?}");
     }
 }

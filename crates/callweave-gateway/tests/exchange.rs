@@ -26,10 +26,10 @@ use driver::{CLIENTS, Client, End, Got, Reply, Step, drive};
 use laws::cut_lists;
 use serde_json::json;
 
-/// What must come of it.
+/// The expected result.
 #[derive(Clone, Copy)]
 enum Expected {
-    /// So many calls, each right.
+    /// A number of calls, each right.
     Calls(usize),
     /// A call, and the reasoning before it.
     ReasoningAndCall,
@@ -155,7 +155,7 @@ fn error_pointer(protocol: &Protocol) -> &'static str {
     if *protocol == OLLAMA { "/error" } else { "/error/message" }
 }
 
-/// What is wrong with the response; nothing if it is right.
+/// Returns the fault of the response; `Ok` if it is right.
 fn judge(client: &Client, got: &Got, expected: Expected) -> Result<(), String> {
     let (protocol, text) = (client.protocol(), got.text());
     let fail =

@@ -20,7 +20,7 @@ struct Endpoint {
     protocol: &'static Protocol,
     path: &'static str,
     good_ends: &'static [&'static str],
-    /// What tells that the answer still comes.
+    /// The keep-alive of the protocol's streams.
     keep_alive: &'static str,
     error_key: &'static str,
 }
@@ -49,10 +49,10 @@ const ENDPOINTS: [Endpoint; 3] = [
     },
 ];
 
-/// What must come of it.
+/// The expected result.
 #[derive(Clone, Copy)]
 enum Outcome {
-    /// So many calls, each right.
+    /// A number of calls, each right.
     Calls(usize),
     /// A call, and the thought before it.
     ThoughtAndCall,
@@ -130,7 +130,7 @@ async fn ask(gateway: SocketAddr, endpoint: &Endpoint, model: &str, is_streamed:
     tokio::time::timeout(Duration::from_secs(30), asked).await.expect("an answer in time")
 }
 
-/// What is wrong with the answer; nothing if it is right.
+/// Returns the fault of the response; `Ok` if it is right.
 fn judge(endpoint: &Endpoint, reply: &Reply, outcome: Outcome, is_streamed: bool) -> Result<(), String> {
     let text = reply.text();
     let fail =
@@ -392,7 +392,7 @@ const UPSTREAMS: [(&str, &str, &str, &str); 11] = [
     ("gemini", "gemini-generatecontent", "", "gemini"),
     ("ollama", "ollama", "", "ollama"),
     ("cohere", "cohere-v2", "", "cohere"),
-    // What the gateway adds of its own: a prompt that teaches, and a complaint.
+    // Additions of the gateway's own: a prompt that teaches, and a complaint.
     ("taught", "openai-chat", "tools = \"prompt\"\ndialect = \"hermes\"", "hermes"),
     ("again", "openai-chat", "invalid = \"ask_again\"\nparallel_tool_calls = false", "lacking-once"),
 ];

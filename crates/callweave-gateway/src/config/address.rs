@@ -94,7 +94,7 @@ pub fn completed_url(text: &str) -> String {
     format!("{}://{text}", if is_near { "http" } else { "https" })
 }
 
-/// What is wrong with the URL of an upstream.
+/// Returns the fault of an upstream's URL.
 pub(super) fn fault(url: &str) -> Option<String> {
     let shown = shown_url(url);
     if url.is_empty() {
@@ -133,7 +133,7 @@ pub(super) fn is_own(url: &str, listen: SocketAddr) -> bool {
     };
     let own = unmapped(listen.ip());
     let hears = |asked: IpAddr| match unmapped(asked) {
-        // Whoever asks for no address in particular asks this machine.
+        // The unspecified address reaches this machine.
         asked if asked.is_unspecified() => own.is_unspecified() || own.is_loopback(),
         asked if own.is_unspecified() => is_here(asked),
         asked => asked == own,

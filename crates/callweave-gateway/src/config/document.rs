@@ -9,7 +9,7 @@ use toml::de::{DeTable, DeValue};
 use super::problem::ConfigOrigin;
 use super::{Config, ConfigProblem, nearest};
 
-/// So many problems are told at once.
+/// The maximum number of problems reported at once.
 const MAX: usize = 32;
 
 /// Keys that others have, and what they are called here.
@@ -39,7 +39,7 @@ pub(super) fn read(text: &str) -> (Config, Option<ConfigProblem>) {
         });
     };
     let (mut document, errors) = DeTable::parse_recoverable(text);
-    // What is no TOML may mean anything.
+    // Text that is no TOML may mean anything.
     if !errors.is_empty() {
         errors.iter().take(MAX).for_each(&mut tell);
         return (Config::default(), found);
@@ -63,7 +63,7 @@ pub(super) fn read(text: &str) -> (Config, Option<ConfigProblem>) {
     (Config { origin, ..Config::default() }, found)
 }
 
-/// What is said of an error: serde's words, and what was probably meant.
+/// The message of an error: serde's words, and the probable intention.
 fn told(message: &str) -> String {
     let mut words = message.split('`').skip(1).step_by(2);
     let is_unknown = message.starts_with("unknown field") || message.starts_with("unknown variant");

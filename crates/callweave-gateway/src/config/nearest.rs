@@ -1,4 +1,4 @@
-//! What was probably meant.
+//! Suggestions for misspelt names.
 
 /// The name that a misspelt one was probably meant to be, in any case and with `-` for `_`.
 pub fn nearest<'n>(word: &str, names: impl IntoIterator<Item = &'n str>) -> Option<&'n str> {

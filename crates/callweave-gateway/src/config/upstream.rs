@@ -23,7 +23,7 @@ pub struct UpstreamConfig {
     /// The environment variable that holds its key. Where none is named, the client's own key is sent on.
     #[serde(alias = "api_key_env")]
     pub key_env: Option<String>,
-    /// Whose rules requests must keep, where the protocol is spoken by many.
+    /// The provider whose rules requests must keep, where the protocol is spoken by many.
     pub provider: Option<String>,
     /// The models it has, for lists; it is asked for them if none are named.
     pub models: Vec<String>,
@@ -35,9 +35,9 @@ pub struct UpstreamConfig {
     pub tools: ToolTeaching,
     /// Whether arguments that are not quite JSON are repaired.
     pub repair: bool,
-    /// What is done with the schemas of tools.
+    /// The treatment of tool schemas.
     pub schema: SchemaMode,
-    /// What is done with a call that stays invalid.
+    /// The treatment of calls that stay invalid.
     pub invalid: InvalidCalls,
     /// How often the model is asked again, at most.
     pub ask_again: u32,
@@ -97,7 +97,7 @@ impl Default for UpstreamConfig {
     }
 }
 
-/// What the URL of scripted models begins with.
+/// The prefix of URLs of scripted models.
 const SCRIPTED: &str = "demo:";
 
 impl UpstreamConfig {
@@ -123,7 +123,7 @@ impl UpstreamConfig {
         if configured.len() > 0 {
             return configured.filter_map(Protocol::named).collect();
         }
-        // Whoever serves others' models under a path of OpenAI's name speaks Chat there.
+        // Servers that offer other providers' models under a path named `openai` speak Chat there.
         let has_openai_path = self.url.split(['/', '?']).skip(3).any(|part| part == "openai");
         match self.known_provider() {
             _ if self.is_demo() => vec![&protocol::OPENAI_CHAT],

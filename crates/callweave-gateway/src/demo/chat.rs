@@ -16,7 +16,7 @@ pub(super) const CREATED: u64 = 1_767_225_600;
 /// About as many characters as a token has.
 const PIECE: usize = 4;
 
-/// What the model says, after its habits.
+/// The model's output after its habits are applied.
 struct DemoSpeech {
     thought: Option<String>,
     text: String,
@@ -198,7 +198,7 @@ pub(super) fn stream(row: &DemoModel, plan: &DemoPlan) -> Vec<ScriptStep> {
     steps
 }
 
-/// What stands in the list of calls, chunk by chunk.
+/// Returns the entries in the list of calls, chunk by chunk.
 fn fragments(calls: &[SpokenCall], habits: &WritingHabits) -> Vec<Value> {
     let written = |(at, call): (usize, &SpokenCall)| -> Vec<Value> {
         let index = match habits.numbering {

@@ -1,4 +1,4 @@
-//! What models do wrong with names and arguments.
+//! Faults of models in names and arguments.
 
 use callweave::Value;
 use callweave::event::CallKind;
@@ -94,7 +94,7 @@ fn cut(text: &str) -> String {
     inside[..end.min(inside.len())].to_owned()
 }
 
-/// Whatever is no text, as a text.
+/// Turns all values that are not strings into strings.
 fn texts(members: &Object) -> Value {
     let mut members = members.clone();
     for value in members.values_mut() {

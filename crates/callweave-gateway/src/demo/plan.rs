@@ -1,4 +1,4 @@
-//! What the model is about to say.
+//! The plan of the model's next response.
 
 use callweave::Value;
 use callweave::event::CallKind;
@@ -10,7 +10,7 @@ use callweave::request::{
 use super::fill::{FillExtent, SchemaFilling};
 use super::table::{ArgumentHabit, WritingHabits};
 
-/// What the model is about to say, before it misbehaves.
+/// The plan of the model's next response, before it misbehaves.
 pub(super) struct DemoPlan {
     pub(super) thought: String,
     pub(super) text: String,
@@ -183,7 +183,7 @@ fn another(arguments: &Value) -> Value {
     }
 }
 
-/// What the user's last text with such lines tells the model to call, and how many of these calls were made.
+/// Returns the calls that the user's last text with such lines requests, and how many of these calls were made.
 fn directions<'t>(
     messages: &[RequestMessage],
     tools: &[&'t RequestTool],
@@ -246,7 +246,7 @@ fn declared(tools: &[&RequestTool]) -> Value {
     tools.iter().map(declare).collect()
 }
 
-/// What the tools answered last, one text for each; nothing if somebody spoke since.
+/// Returns the latest tool results, one text for each; nothing if a message followed them.
 fn results(messages: &[RequestMessage]) -> Vec<String> {
     let mut results = Vec::new();
     for message in messages.iter().rev() {
@@ -275,7 +275,7 @@ fn called(messages: &[RequestMessage], id: &str) -> Option<String> {
     calls.find(|call| call.id.as_deref() == Some(id)).map(|call| call.name.clone())
 }
 
-/// What is said where there is nothing to call and nothing was answered.
+/// Returns the text for a request with nothing to call and no results.
 fn spoken(request: &Request, user: &str) -> String {
     match &request.format {
         Some(OutputFormat::Schema { schema, .. }) => {

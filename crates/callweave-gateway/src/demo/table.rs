@@ -13,7 +13,7 @@ use super::text;
 /// A model: what it speaks, and how it misbehaves.
 pub(super) struct DemoModel {
     pub(super) name: String,
-    /// What it does, for people.
+    /// The model's behaviour, for people.
     pub(super) about: &'static str,
     pub(super) protocol: &'static Protocol,
     /// Writes its calls into its text.
@@ -142,7 +142,7 @@ const REFUSALS: &[(&str, u16, &str, Option<u32>)] = &[
     ("status-503", 503, "service_unavailable_error", Some(2)),
 ];
 
-/// What goes wrong, over chat completions.
+/// The faulty models, over chat completions.
 const FAULTS: &[(&str, &str, WritingHabits)] = &[
     (
         "broken-json",

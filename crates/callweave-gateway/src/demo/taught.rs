@@ -83,7 +83,7 @@ fn said(calls: &[ToolCall]) -> Value {
     Value::object([("role", "assistant".into()), ("tool_calls", calls.iter().map(call).collect())])
 }
 
-/// What stands where the dialect shows a result; the whole text if it stands nowhere.
+/// Returns the text at the position where the dialect shows a result; the complete text if there is no such position.
 fn result(call: &ToolCall, text: &str, writer: &CallWriter) -> Value {
     let shown = writer.render_result(call, "\0");
     let told = shown.split_once('\0').and_then(|(before, after)| {

@@ -27,7 +27,7 @@ use super::{ReplyBody, SENT, UnpackedBody, UpstreamReply};
 use crate::config::Config;
 use crate::hops;
 
-/// Who asks over HTTP. Connections are kept for the next request.
+/// The HTTP client. Connections are kept for the next request.
 pub(crate) struct HttpClient {
     secure: LegacyClient<TimedConnector<HttpsConnector<HttpConnector>>>,
     /// A connection without TLS need not have the room for it.
@@ -42,7 +42,7 @@ pub(crate) struct HttpClient {
 
 type LegacyClient<C> = hyper_util::client::legacy::Client<C, Full<Bytes>>;
 
-/// So long an unused connection is kept.
+/// The time an unused connection is kept.
 const KEPT: Duration = Duration::from_secs(60);
 
 impl HttpClient {

@@ -11,7 +11,7 @@ use tokio::time::{Sleep, sleep};
 use super::{ReplyBody, UpstreamReply};
 use crate::demo::{DemoScript, ScriptStep};
 
-/// What is left of a script.
+/// The remaining steps of a script.
 pub(super) struct ScriptPlayer {
     steps: vec::IntoIter<ScriptStep>,
     /// The wait that is under way: whoever stops listening in the middle of it goes on with it.

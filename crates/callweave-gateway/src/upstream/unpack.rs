@@ -25,7 +25,7 @@ enum PackingKind {
 }
 
 impl UnpackedBody {
-    /// What unpacks the answer that has these headers; nothing if it is not packed.
+    /// Returns the decompressor for a response with these headers; none if it is not compressed.
     pub(super) fn of(headers: &HeaderMap, limit: u64) -> Result<Option<Box<Self>>, UpstreamFault> {
         let Some(coding) = headers.get(header::CONTENT_ENCODING) else { return Ok(None) };
         let coding = coding.to_str().unwrap_or("?").trim().to_ascii_lowercase();
@@ -43,7 +43,7 @@ impl UnpackedBody {
         Ok(Some(Box::new(Self { packing, limit })))
     }
 
-    /// What is in the next bytes; it may be nothing yet.
+    /// Decompresses the next bytes; the output may still be empty.
     pub(super) fn push(&mut self, bytes: &[u8]) -> Result<Bytes, UpstreamFault> {
         if let (PackingKind::Deflated, Some(first)) = (&self.packing, bytes.first()) {
             let room = BoundedBuffer::of(self.limit);
@@ -67,7 +67,7 @@ impl UnpackedBody {
         unpacked.map(Bytes::from).map_err(|error| self.fault(&error))
     }
 
-    /// What is left when no more bytes come. Who was cut off has not ended.
+    /// Returns the remaining output after the last bytes. A truncated body has not ended.
     pub(super) fn finish(&mut self) -> Result<Bytes, UpstreamFault> {
         let unpacked = match &mut self.packing {
             PackingKind::Gzip(decoder) => decoder.try_finish().map(|()| decoder.get_mut().take()),

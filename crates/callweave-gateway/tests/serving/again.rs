@@ -1,4 +1,4 @@
-//! What is done with calls that stay invalid.
+//! The treatment of calls that stay invalid.
 
 use std::sync::Arc;
 

@@ -61,7 +61,7 @@ async fn every_door_has_the_same_limits_and_names_them() {
         let got = post(&gateway, path, &json!({"model": "demo/hermes", "x": many(400, json!(0))})).await;
         assert!(got.status == 413 && got.text.contains("limits.values"), "{path}: {}", got.text);
     }
-    // What is just within its limits is answered.
+    // A request just within its limits is answered.
     let mut body = messages("demo/hermes", false);
     body["messages"] = many(20, json!({"role": "user", "content": "Weather in Oslo?"}));
     assert_eq!(post(&gateway, "/v1/messages", &body).await.status, 200);
@@ -86,7 +86,7 @@ async fn compression_has_limits_of_its_own() {
     assert_eq!(got.status, 200, "{}", got.text);
 }
 
-/// What a server answers to the first bytes of a request.
+/// Returns a server's response to the first bytes of a request.
 async fn answer_to(server: std::net::SocketAddr, bytes: &[u8]) -> (TcpStream, String) {
     let mut stream = TcpStream::connect(server).await.expect("a server");
     let _ = stream.write_all(bytes).await;
@@ -213,7 +213,7 @@ async fn a_conversation_that_is_continued_has_the_limits_of_a_request() {
     assert!(refused.text.contains("limits.messages"), "{}", refused.text);
 }
 
-/// What a follow-up says itself counts as well as what it continues.
+/// The values of a follow-up count in addition to the values of the conversation it continues.
 #[tokio::test]
 async fn values_of_a_conversation_are_added_up() {
     let gateway = gateway("[limits]\nvalues = 200");

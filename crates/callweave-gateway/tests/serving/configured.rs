@@ -1,11 +1,11 @@
-//! What a configuration may say, and what whoever wrote it is told.
+//! Configurations, and the messages for their authors.
 
 use callweave_gateway::config::{Config, Environment, UpstreamConfig};
 use callweave_gateway::{Gateway, demo};
 
 use crate::support::{gateway, get, post};
 
-/// What is wrong with a configuration, a line each.
+/// Returns the problems of a configuration, a line each.
 fn wrong(text: &str) -> Vec<String> {
     let read = Config::read(text);
     read.err().map(|problem| problem.lines().collect()).unwrap_or_default()

@@ -1,4 +1,4 @@
-//! What an upstream did not say to its end is an error, in every protocol and form.
+//! A response that an upstream did not finish is an error, in every protocol and form.
 
 use serde_json::{Value, json};
 
@@ -176,7 +176,7 @@ async fn a_stream_that_was_cut_anywhere_ends_visibly() {
                     );
                     continue;
                 }
-                // Whoever has heard the whole reason has an answer.
+                // A client that has received the complete finish reason has a response.
                 let expected = if *cut >= stop { "finished" } else { "failed" };
                 assert_eq!(ended(path, &got), Some(expected), "{path} {cut} {stop}: {}", got.text);
             }

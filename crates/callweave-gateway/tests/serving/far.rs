@@ -12,7 +12,7 @@ use tokio::net::{TcpListener, TcpStream};
 
 use crate::support::{chat, gateway, get, messages, metric, post, request, send};
 
-/// What an upstream says to one request after the other; then nothing.
+/// An upstream that gives one response after the other; then nothing.
 pub(crate) struct Far {
     pub(crate) url: String,
     seen: Arc<Mutex<Vec<String>>>,
@@ -22,7 +22,7 @@ pub(crate) struct Far {
     taken: Arc<AtomicUsize>,
 }
 
-/// What is done with the connection when all is said.
+/// The treatment of the connection after the response.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum Then {
     Close,
@@ -75,7 +75,7 @@ impl Far {
     /// A gateway in front of it, for all names.
     pub(crate) fn gateway(&self, rest: &str) -> Arc<Gateway> {
         let (before, rest) = rest.split_once("---").unwrap_or(("", rest));
-        // Whatever path it is asked at, it says what it was told to: mostly in Chat.
+        // It gives its scripted response at every path: mostly in Chat.
         let protocol = if rest.contains("protocol") { "" } else { "protocol = \"openai-chat\"" };
         gateway(&format!(
             "default_upstream = \"far\"\n{before}\n[upstreams.far]\nurl = \"{}\"\n{protocol}\n{rest}",
@@ -348,7 +348,7 @@ async fn a_client_that_reads_slowly_slows_the_upstream_down() {
         before = far.taken.load(Relaxed);
         tokio::time::sleep(Duration::from_millis(200)).await;
     }
-    // What the system holds for a connection, and not the 30 MB that there are.
+    // The bytes that the system buffers for a connection, and not the 30 MB that there are.
     assert!(before < 12_000_000, "{before}");
     while crate::support::next(&mut body).await.is_some() {}
     assert!(far.taken.load(Relaxed) > 30_000_000);

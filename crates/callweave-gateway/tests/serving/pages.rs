@@ -6,7 +6,7 @@ use serde_json::json;
 
 use crate::support::{Got, chat, gateway, get, messages, request, responses, send};
 
-/// Who is asked, and how its clients know a refusal.
+/// The paths asked, and the position of the error by which their clients know a refusal.
 const DOORS: [(&str, &str); 4] = [
     ("/v1/chat/completions", "/error/message"),
     ("/v1/messages", "/error/message"),
@@ -68,7 +68,7 @@ async fn without_keys_only_names_of_this_machine_are_answered_for() {
             let got = send(&own, request(Method::GET, path, &[("host", host)], "")).await;
             is_refused(&got, "/error/message", "allowed_hosts");
         }
-        // Whoever asks whether it lives may know it by any name.
+        // A health check may use any host name.
         assert_eq!(send(&own, request(Method::GET, "/healthz", &[("host", host)], "")).await.status, 200);
     }
     // The whole address in the request line, and another host behind the first.
@@ -200,11 +200,11 @@ async fn browsers_are_told_what_a_page_may_send() {
         assert_eq!(header("access-control-allow-headers"), asked[3].1);
         assert_eq!(header("access-control-allow-private-network"), "true");
     }
-    // What is refused for want of a key can be read, too.
+    // A page can also read a refusal for want of a key.
     let got = send(&open, ask("/v1/messages", &[("origin", PAGE)])).await;
     assert_eq!(got.status, 401, "{}", got.text);
     is_readable(&got, PAGE);
-    // Whoever asks without a page is told which methods there are.
+    // A request without an origin is told which methods there are.
     let got = send(&open, request(Method::OPTIONS, "/v1/messages", &[], "")).await;
     assert_eq!((got.status, got.headers["allow"].to_str().ok()), (405, Some("POST")), "{}", got.text);
 }

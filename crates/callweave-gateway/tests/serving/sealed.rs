@@ -1,4 +1,4 @@
-//! What a provider sealed comes back to it through clients of other protocols.
+//! Seals of a provider come back to it through clients of other protocols.
 
 use serde_json::{Value, json};
 

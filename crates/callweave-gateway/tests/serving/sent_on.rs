@@ -1,4 +1,4 @@
-//! What an upstream of the client's own protocol is sent: what the client wrote, byte for byte.
+//! The request to an upstream of the client's own protocol: the client's bytes, unchanged.
 
 use std::sync::{Arc, Mutex};
 

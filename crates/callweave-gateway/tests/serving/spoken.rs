@@ -30,7 +30,7 @@ struct Seen {
     body: Value,
 }
 
-/// What an upstream says to a request, instead of its usual answer.
+/// An upstream's response to a request, instead of its usual one.
 type Refuse = fn(&Seen) -> Option<(u16, String)>;
 
 /// An upstream that knows some paths.
@@ -316,7 +316,7 @@ async fn an_error_in_a_successful_response_of_a_tried_protocol_is_asked_in_the_u
         let got = post(&server.gateway(""), RESPONSES, &responses("m", is_streamed)).await;
         assert!(got.status == 200 && has_call(RESPONSES, &got), "{}", got.text);
         assert_eq!(server.paths(), [RESPONSES, CHAT]);
-        // What the usual one says stands.
+        // An error from the usual endpoint is final.
         let refuse: Refuse = |_| Some((200, json!({"error": {"message": "broken"}}).to_string()));
         let server = Server::start(&[CHAT], &native(), refuse).await;
         let got = post(&server.gateway(""), CHAT, &chat("m", is_streamed)).await;
@@ -415,7 +415,7 @@ async fn a_response_is_gone_on_from_where_the_upstream_keeps_nothing() {
     );
 }
 
-/// What not every server takes is rewritten, and nothing else is.
+/// Fields that not every server takes are rewritten, and nothing else is.
 #[tokio::test]
 async fn servers_that_are_not_openais_get_what_every_server_takes() {
     let asked = json!({"model": "m", "top_k": 5, "store": false, "max_completion_tokens": 9, "odd": {"a": 1}, "messages": [
@@ -655,7 +655,7 @@ async fn a_model_list_tells_how_a_server_is_asked() {
         let seen = server.take();
         assert_eq!(seen.iter().map(|seen| seen.path.as_str()).collect::<Vec<_>>(), [path]);
         assert_eq!(seen[0].body["tool_choice"], choice, "{}", seen[0].body);
-        // Whoever is configured stays who it is.
+        // A configured provider stays as configured.
         let gateway = server.gateway("provider = \"vllm\"");
         get(&gateway, "/v1/models").await;
         post(&gateway, RESPONSES, &asked).await;

@@ -353,7 +353,7 @@ async fn a_complete_native_call_before_silence_ends_after_the_grace_time() {
                 "{mode} {path}: {}",
                 got.text
             );
-            // What was held until the end of the call comes, and is coerced.
+            // Arguments held until the end of the call come, and are coerced.
             assert!(
                 !got.text.contains("days\\\":\\\"1") && !got.text.contains("\"days\":\"1\""),
                 "{mode} {path}: {}",
