@@ -27,7 +27,7 @@ impl Way {
         self.name
     }
 
-    /// What is run is only one in so many of all the steps.
+    /// Declares that the run is only one in `times` of all the steps.
     pub(crate) fn one_of(self, times: usize) -> Self {
         Self { times: times as f64, ..self }
     }
@@ -134,7 +134,7 @@ pub(crate) fn median(mut values: Vec<f64>) -> f64 {
     values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
-/// What is wanted of a row, and by which target of `docs/performance.md`.
+/// The aim of a row, and its target in `docs/performance.md`.
 #[derive(Clone, Copy)]
 pub(crate) struct Target(pub(crate) u8, pub(crate) Aim);
 
@@ -154,14 +154,14 @@ pub(crate) enum Aim {
 pub(crate) struct Case {
     pub(crate) group: &'static str,
     pub(crate) name: String,
-    /// What a piece is.
+    /// The unit of a piece.
     pub(crate) unit: &'static str,
     pub(crate) pieces: usize,
     pub(crate) target: Option<Target>,
     pub(crate) make: Box<dyn Fn(usize) -> Row>,
 }
 
-/// What was measured.
+/// The measurements of a row.
 pub(crate) struct Report {
     pub(crate) group: &'static str,
     pub(crate) name: String,
@@ -175,7 +175,7 @@ pub(crate) struct Report {
     /// Of the peers, where the ratio is one of these.
     pub(crate) peers_instructions: Vec<(String, f64)>,
     pub(crate) bytes: Option<f64>,
-    /// What a reader should know of it.
+    /// Notes for the reader.
     pub(crate) notes: Vec<String>,
 }
 

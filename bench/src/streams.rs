@@ -64,14 +64,14 @@ impl Random {
         self.fragment().replace('\\', "\\\\").replace('"', "\\\"")
     }
 
-    /// What providers put in so that the length of a frame tells nothing.
+    /// Returns the padding with which providers hide the length of a frame.
     fn padding(&mut self) -> &'static str {
         const PADDING: &str = "aB3dE7gH1jK5mN9p";
         &PADDING[..self.next() % PADDING.len() + 1]
     }
 }
 
-/// What else changes from chunk to chunk of a chat stream.
+/// Other members that change from chunk to chunk of a chat stream.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Chat {
     /// Nothing.

@@ -33,11 +33,11 @@ pub fn count(_: impl FnOnce()) -> u64 {
 
 /// Asserts that `times` as much input costs not much more than `times` the work.
 ///
-/// What is allowed above it is a half: tables that double, trees that deepen. What looks ahead for a bounded
-/// way grows faster until the bound is reached, so that more input is tried before it counts as a fault; work
-/// that grows with the square does so for any size.
+/// The tolerance above it is a half: tables that double, trees that deepen. Work that looks ahead for a bounded way
+/// grows faster until the bound is reached, so that more input is tried before it counts as a fault; work that grows
+/// with the square does so for any size.
 pub fn assert_linear(name: &str, small: usize, times: usize, work: impl Fn(usize)) {
-    // What is made once and kept (tables of dialects, of words) is no work of the first input.
+    // Data that is made once and kept (tables of dialects, of words) is no work of the first input.
     work(small);
     let mut few = count(|| work(small));
     assert!(few > 0, "{name}: nothing was counted");

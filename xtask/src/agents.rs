@@ -88,7 +88,7 @@ const NATIVE: [(&str, &str); 4] = [
     ("gpt-5.5", "openai-responses"),
 ];
 
-/// What CI runs: each agent, each protocol of upstreams, and each dialect.
+/// The combinations that CI runs: each agent, each protocol of upstreams, and each dialect.
 const ALWAYS: [(&str, &str); 15] = [
     ("claude", "kimi-k2"),
     ("claude", "claude-sonnet-4-5"),

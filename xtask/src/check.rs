@@ -18,7 +18,7 @@ pub(crate) enum Outcome {
     Skipped(String),
 }
 
-/// What `cargo xtask check` runs by one flag.
+/// The checks that `cargo xtask check` runs by one flag.
 struct Tier {
     /// Without any, the first tier runs.
     flag: &'static str,

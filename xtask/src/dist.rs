@@ -97,13 +97,13 @@ fn make(triple: &str) -> Result<PathBuf, String> {
     Ok(archive)
 }
 
-/// What must be in an archive beside the documents.
+/// Returns the files that must be in an archive beside the documents.
 fn parts() -> impl Iterator<Item = String> {
     let completions = SHELLS.iter().map(|(_, file)| format!("completions/{file}"));
     completions.chain(["man/callweave.1", "man/callweave-decode.1", "callweave"].map(str::to_owned))
 }
 
-/// What the program says, built for this machine: the target's own program may not run here.
+/// Returns the output of the program, built for this machine: the target's own program may not run here.
 fn say(words: &[&str]) -> Result<Vec<u8>, String> {
     let output = Command::new(cargo())
         .args(["run", "--quiet", "-p", "callweave-cli", "--"])

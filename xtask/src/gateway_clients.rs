@@ -13,11 +13,11 @@ const SILENCE: &str = "3.5";
 /// Upstreams that a script plays itself.
 struct Played {
     script: &'static str,
-    /// What the configuration has besides the upstreams.
+    /// The configuration besides the upstreams.
     settings: &'static str,
     /// Their names and protocols.
     upstreams: &'static [(&'static str, &'static str)],
-    /// What the script is told besides the addresses.
+    /// The arguments of the script besides the addresses.
     words: &'static [&'static str],
 }
 

@@ -14,14 +14,14 @@ use callweave::event::{Event, EventKind, EventSink};
 use callweave::protocol::Protocol;
 
 const USAGE: &str = "usage: cargo xtask instructions [--guard|--record]";
-/// Those called cold read every frame in full, as those of a short or a changing stream are.
+/// The protocols; the cold ones read every frame in full, as in a short or a changing stream.
 const PROTOCOLS: [&str; 6] =
     ["chat", "responses", "anthropic", "chat, cold", "responses, cold", "anthropic, cold"];
 /// From, and to.
 const TRANSLATIONS: [&str; 2] = ["chat-to-anthropic", "anthropic-to-chat"];
 /// A translation may cost so many times what decoding alone costs.
 const MAX_OF_DECODING: f64 = 2.0;
-/// What is done to arguments on their way.
+/// The treatments of arguments on their way.
 const ARGUMENTS: [&str; 3] = ["as they come", "coerced", "repaired and coerced"];
 /// Coercion may cost so many times what arguments cost that nothing is done to.
 const MAX_OF_ARGUMENTS: f64 = 3.0;
@@ -34,7 +34,7 @@ const PLAIN: [&str; 5] =
 /// From an argument of 1 kB to one of 1 MB.
 const DELTAS: [usize; 4] = [256, 2_560, 25_600, 256_000];
 const DELTA: &str = "word";
-/// What a piece may cost is recorded for these: what is done, of what, and with how many pieces it is counted.
+/// The rows for which the cost of a piece is recorded: the work, its subjects, and the number of pieces counted.
 const ROWS: &[(&str, &[&str], usize)] = &[
     ("decode", &PROTOCOLS, 2_000),
     ("calls", &["whole chat body", "anthropic"], 50),
@@ -44,7 +44,7 @@ const ROWS: &[(&str, &[&str], usize)] = &[
     ("extract", &PLAIN, 2_560),
     ("request", &["openai-chat", "gemini-generatecontent"], 20),
 ];
-/// What the deltas of a protocol bring.
+/// The texts of a protocol's deltas.
 const WORDS: [&str; 20] = [
     " the", " model", " answers", " in", " a", " few", " words", ",", " and", " then", " it", " calls", " a",
     " tool", ".", " Nothing", " is", " lost", " on the", " way",
@@ -105,7 +105,7 @@ impl Row {
 
 fn report() -> Result<(), String> {
     if cfg!(debug_assertions) {
-        // What users run is what counts.
+        // The release build that users run is what counts.
         let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
         let words = ["run", "--release", "--quiet", "--package", "xtask", "--", "instructions"];
         let status = Command::new(cargo).args(words).status().map_err(|error| format!("cargo: {error}"))?;
@@ -171,7 +171,7 @@ fn requests() -> Result<Vec<String>, String> {
 
 /// Prints what growing inputs cost, each ten times the one before; what a piece of the last cost.
 fn grow(what: &str, name: &str, steps: &[usize], complaints: &mut Vec<String>) -> Result<f64, String> {
-    // What the process costs before and after is not the work.
+    // The cost of the process before and after is not the work.
     let base = count(what, name, 0)?;
     let mut before: Option<u64> = None;
     let mut per_piece = 0.0;

@@ -1,4 +1,4 @@
-//! What we depend on: licences, banned crates and sources, by `deny.toml`.
+//! The rules for dependencies: licences, banned crates and sources, by `deny.toml`.
 
 use std::process::Command;
 

@@ -1,4 +1,4 @@
-//! What is measured.
+//! The measured rows.
 
 pub(crate) mod cold;
 pub(crate) mod dialects;

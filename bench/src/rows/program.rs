@@ -88,7 +88,7 @@ fn repeat(path: &Path, text: &str, count: usize) -> io::Result<()> {
     file.flush()
 }
 
-/// What a process used: nanoseconds, and bytes.
+/// The use of a process: nanoseconds, and bytes.
 struct Used {
     user: f64,
     passed: f64,
@@ -99,7 +99,7 @@ fn run(command: &mut Command) -> io::Result<Used> {
     let before = children();
     let start = Instant::now();
     let mut child = command.stdout(Stdio::null()).spawn()?;
-    // What it had most, as far as it is asked before it ends.
+    // The peak of its memory, as far as it is read before the process ends.
     let (mut peak, status) = (0.0_f64, format!("/proc/{}/status", child.id()));
     let ended = loop {
         if let Some(ended) = child.try_wait()? {

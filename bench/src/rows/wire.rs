@@ -8,7 +8,7 @@ use crate::measure::{Aim, Case, Row, Target, Way};
 use crate::peers::{self, Collected, anthropic, chat, responses, typed};
 use crate::streams::{self, Chat, Reads};
 
-/// What a peer does with the data of an event, and who finds the events for it.
+/// A peer's function for the data of an event, and the finder of its events.
 #[derive(Clone, Copy)]
 pub(crate) enum Peer {
     Lines(fn(&[u8], &mut Collected)),

@@ -221,7 +221,7 @@ mod tests {
         let input = BufReader::with_capacity(2, lines.as_bytes());
         each_batch(input, 10, JobCount::of(jobs), work, take).expect("memory can be read");
         assert_eq!(taken.into_inner(), 1000);
-        // Those in both queues, and one in the hands of each thread.
+        // The batches in both queues, and one in the hands of each thread.
         let most = most.into_inner();
         assert!(most <= 4 * jobs + 2, "{most} batches were ahead");
     }

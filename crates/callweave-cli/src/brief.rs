@@ -14,7 +14,7 @@ use callweave::upstream::UpstreamError;
 const BUDGET: usize = 64 << 10;
 /// Bytes of the message of an error; a longer one is a page.
 const MESSAGE: usize = 4 << 10;
-/// What a notice or an error costs beside its text.
+/// The cost of a notice or an error beside its text.
 const OVERHEAD: usize = 64;
 
 /// Passes events on, and of notices and errors what the budget has room for.

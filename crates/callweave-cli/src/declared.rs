@@ -1,4 +1,4 @@
-//! What files and requests declare: dialects beside the built-in ones, and tools.
+//! Declarations in files and requests: dialects beside the built-in ones, and tools.
 
 use std::collections::HashMap;
 use std::fs;
@@ -51,7 +51,7 @@ impl KnownDialects {
         Ok(ready.entry(name.to_owned()).or_insert(options).clone())
     }
 
-    /// What was probably meant by a name that no dialect has, as a question.
+    /// Suggests a dialect for a name that no dialect has, as a question.
     pub(crate) fn meant(&self, name: &str) -> String {
         let names = self.registry.dialects().iter().map(|dialect| dialect.name.as_str());
         let meant = nearest(name, names.chain(["auto"]));

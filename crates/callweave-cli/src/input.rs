@@ -16,7 +16,7 @@ use crate::wrapping::{ExpectedWrapping, HttpHead, PeekReader, unwrap};
 /// A file that is read, or standard input, without what it is wrapped in.
 pub(crate) struct InputFile {
     reader: PeekReader,
-    /// What it may be wrapped in, until that was looked at.
+    /// The wrapping to look for; none once the beginning was examined.
     expected: Option<ExpectedWrapping>,
     head: Option<HttpHead>,
     layers: Vec<&'static str>,
@@ -97,7 +97,7 @@ impl InputFile {
         self.head.as_ref()
     }
 
-    /// What it was wrapped in, from the outside in, once something was read.
+    /// Returns the layers of wrapping, from the outside in, once something was read.
     pub(crate) fn layers(&self) -> &[&'static str] {
         &self.layers
     }

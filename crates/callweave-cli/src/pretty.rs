@@ -24,7 +24,7 @@ pub(crate) struct PrettyPrinter {
     style: Option<Style>,
 }
 
-/// What stood last, white space aside.
+/// The last token, white space aside.
 #[derive(Clone, Copy, Default, PartialEq)]
 enum LastToken {
     #[default]
@@ -169,7 +169,7 @@ impl PrettyPrinter {
     }
 }
 
-/// What ends every style.
+/// The escape sequence that ends every style.
 const RESET: &str = "\x1b[0m";
 
 /// The character, or a picture of it if it would steer the terminal.

@@ -30,7 +30,7 @@ pub(crate) enum OutputForm {
 }
 
 impl OutputForm {
-    /// What suits where the output goes.
+    /// Returns the form that suits the output: the view for a terminal, else the message.
     pub(crate) fn suited() -> Self {
         if io::stdout().is_terminal() { Self::View } else { Self::Message }
     }
@@ -126,7 +126,7 @@ impl Render for SilentRenderer {
 /// One JSON event per line.
 struct EventLines {
     out: Vec<u8>,
-    /// What each line begins with instead of its brace, if not with that.
+    /// The beginning of each line instead of its brace, if it differs.
     opening: Option<String>,
 }
 

@@ -1,4 +1,4 @@
-//! What the program says to people beside its output, on standard error.
+//! Messages of the program for people beside its output, on standard error.
 
 use std::io::Write;
 

@@ -26,20 +26,20 @@ pub(crate) struct ReadOptions<'o> {
     pub(crate) limits: StreamLimits,
     /// The dialect of its text, if that is to be read.
     pub(crate) dialect: Option<&'o ExtractOptions>,
-    /// What is done to its calls.
+    /// The argument stage for its calls.
     pub(crate) mend: &'o ArgumentStage,
 }
 
-/// What was read: an answer, or several, one after the other.
+/// The decoded input: a response, or several, one after the other.
 pub(crate) struct DecodedResponses {
-    /// Those that were not taken as they ended, and the last.
+    /// The messages that were not taken as they ended, and the last.
     messages: Vec<Message>,
     pub(crate) protocol: Option<&'static Protocol>,
     /// Whether it came in pieces.
     pub(crate) is_streamed: bool,
     /// Why it could not be read to its end.
     failure: Option<anyhow::Error>,
-    /// What it was found to be, in words.
+    /// A description of the detected input.
     pub(crate) nature: String,
 }
 
@@ -89,8 +89,8 @@ impl ReadOptions<'_> {
 }
 
 impl DecodedResponses {
-    /// What keeps the first of these messages from being relied on that is not as it should be. Where the input could not
-    /// be read to its end, that is the last one's failure.
+    /// Returns the reason why the first faulty one of these messages cannot be relied on. Where the input could not be
+    /// read to its end, that is the last one's failure.
     pub(crate) fn problem(self, messages: &[Message]) -> Result<Option<String>> {
         let (last, before) = messages.split_last().context("there is always one")?;
         let problem = |message| verdict::of_message(message, self.protocol);
@@ -101,7 +101,7 @@ impl DecodedResponses {
         }
     }
 
-    /// What became of each. Where the input could not be read to its end, that is the last one's failure.
+    /// Returns the outcome of each. Where the input could not be read to its end, that is the last one's failure.
     pub(crate) fn outcomes(mut self) -> Vec<Result<RowOutcome, RowFailure>> {
         let mut failure = self.failure.take();
         let last = self.messages.len().saturating_sub(1);
@@ -116,7 +116,7 @@ impl DecodedResponses {
         self.messages.iter().enumerate().map(outcome).collect()
     }
 
-    /// What became of the only one. More of them than one have no room in a row.
+    /// Returns the outcome of the only one. A row has no room for more than one.
     pub(crate) fn only(self) -> Result<RowOutcome, RowFailure> {
         let mut outcomes = self.outcomes();
         let more = outcomes.len().saturating_sub(1);
@@ -131,7 +131,7 @@ impl DecodedResponses {
     }
 }
 
-/// What became of an answer that was read to its end.
+/// Returns the outcome of a response that was read to its end.
 pub(crate) fn outcome(message: &Message, protocol: Option<&'static Protocol>) -> Result<RowOutcome> {
     Ok(RowOutcome { json: serde_json::to_string(message)?, problem: verdict::of_message(message, protocol) })
 }
@@ -235,7 +235,7 @@ fn refuse(status: u16, input: &mut InputFile, sink: &mut EventSink<'_>) -> Resul
 /// Bytes of the body of a refusal that are looked at; it has something to say in far fewer.
 const MAX_REFUSAL: usize = 1 << 20;
 
-/// What the input was found to be, in words.
+/// Describes the detected input.
 fn nature(decoder: &Decoder, dialect: Option<&str>, input: &InputFile) -> String {
     let protocol =
         decoder.protocol().map_or("unknown".to_owned(), |it| format!("{} ({})", it.name, it.title));

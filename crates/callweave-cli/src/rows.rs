@@ -24,7 +24,7 @@ use crate::wrapping::ExpectedWrapping;
 /// The longest line that is read.
 const MAX_LINE: usize = 1 << 30;
 
-/// What became of an input: a JSON object, and what keeps it from being relied on.
+/// The outcome of an input: a JSON object, and the reason why it cannot be relied on.
 pub(crate) struct RowOutcome {
     pub(crate) json: String,
     pub(crate) problem: Option<String>,
@@ -42,12 +42,12 @@ impl From<anyhow::Error> for RowFailure {
     }
 }
 
-/// What a result is told apart by.
+/// The label that tells a result apart from others.
 #[derive(Default)]
 struct ResultLabel<'l> {
     file: Option<&'l str>,
     line: Option<u64>,
-    /// What the caller calls it.
+    /// The caller's id of the row.
     id: Option<Box<RawValue>>,
 }
 
@@ -128,10 +128,10 @@ pub(crate) fn conclude(result: Result<RowOutcome, RowFailure>) -> Result<()> {
 
 /// One request of a file.
 pub(crate) trait RowRequest: DeserializeOwned {
-    /// What a row looks like, for those that wrote something else.
+    /// The shape of a row, for the error about a line of another shape.
     const SHAPE: &'static str;
 
-    /// What the caller calls it.
+    /// Takes the caller's id of the row.
     fn take_id(&mut self) -> Option<Box<RawValue>>;
 }
 
@@ -268,7 +268,7 @@ impl AnsweredRows {
     }
 }
 
-/// What the caller calls a row, even if the rest of it is no request.
+/// Returns the caller's id of a row, even if the rest of it is no request.
 fn id_of(line: &[u8]) -> Option<Box<RawValue>> {
     #[derive(Deserialize)]
     struct NamedFile {

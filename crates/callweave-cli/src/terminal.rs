@@ -42,7 +42,7 @@ pub(crate) struct TerminalView {
     page: PrintedPage,
     live: Option<BlockView>,
     waiting: VecDeque<BlockView>,
-    /// What is told at the end: usage, finish, notices. It gets no content.
+    /// The facts reported at the end: usage, finish, notices. It gets no content.
     ledger: Accumulator,
     annotations: usize,
     has_header: bool,
@@ -54,7 +54,7 @@ struct BlockView {
     id: BlockId,
     choice: u32,
     kind: BlockKind<'static>,
-    /// What the wire calls it.
+    /// The wire's own name of the block.
     wire_type: String,
     /// For a call its whole argument text, else only what is not shown yet.
     text: String,
@@ -172,7 +172,7 @@ impl TerminalView {
         }
     }
 
-    /// Who answers, above everything else.
+    /// Prints the model and the response's id above everything else.
     fn header(&mut self) {
         if std::mem::replace(&mut self.has_header, true) {
             return;
@@ -290,7 +290,7 @@ impl BlockView {
                 self.pretty.push(text, &mut page.out);
                 (page.is_line_empty, page.is_gap) = (false, false);
             }
-            // What comes whole is in the head.
+            // Content that comes complete is in the head.
             _ => {}
         }
     }
@@ -336,7 +336,7 @@ impl BlockView {
     }
 }
 
-/// What the arguments would be if they were repaired.
+/// Prints the arguments as a repair would make them.
 fn show_repaired(arguments: &str, page: &mut PrintedPage) {
     let repaired = repair(arguments);
     if repaired.verdict != RepairVerdict::Repaired {
@@ -353,7 +353,7 @@ fn show_repaired(arguments: &str, page: &mut PrintedPage) {
     page.end_line();
 }
 
-/// What is to be printed, and where on the page we are.
+/// The text to print, and the position on the page.
 struct PrintedPage {
     out: String,
     /// Whether the line above is empty, or there is none.

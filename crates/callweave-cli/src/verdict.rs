@@ -9,16 +9,16 @@ use callweave::upstream::{ErrorClass, UpstreamError};
 
 use crate::report::line_of;
 
-/// What to try with what cannot be told.
+/// The advice for input that cannot be detected.
 pub(crate) const ADVICE: &str =
     "if it is a model's text, try callweave extract; if it is an answer, name its protocol with --protocol";
 
-/// What keeps an answer from being relied on as it is: an error of the upstream, the end missing, damage, a call
-/// that cannot be run. In words, the gravest first; nothing if all is well.
+/// Returns the reasons why a response cannot be relied on as it is: an error of the upstream, the end missing, damage,
+/// a call that cannot be run. In words, the gravest first; none if all is well.
 pub(crate) fn of_message(message: &Message, protocol: Option<&Protocol>) -> Option<String> {
     let errors = message.errors.iter().map(|error| of_error(error, protocol));
     let calls = message.choices.iter().flat_map(Choice::tool_calls);
-    // What the provider ran itself is no longer ours to run.
+    // Calls that the provider ran itself are not ours to run.
     let calls = calls.filter(|call| call.kind != CallKind::Builtin).filter_map(|call| {
         let invalid = call.invalid()?;
         let advice = match repair(call.arguments()).verdict {
@@ -89,7 +89,7 @@ fn of_finish(message: &Message) -> Option<String> {
     }
 }
 
-/// What is lost or damaged, each kind once.
+/// Returns the losses and damages, each kind once.
 fn of_notices(notices: &[&Notice<'_>]) -> impl Iterator<Item = String> {
     let kinds = [
         (NoticeCode::Truncated, "the answer was cut off"),

@@ -370,7 +370,8 @@ fn six_thousand_cut_streams_do_not_pass_for_complete() {
     }
 }
 
-/// What Gemini's first chunk would have said of its text is not known, and all there is is told as text.
+/// The channel that Gemini's missing first chunk would have given its text is unknown, and everything left is emitted
+/// as text.
 fn is_doubtful(way: &Way, message: &Message) -> bool {
     way.protocol == "gemini-generatecontent" && message.reasoning().is_empty()
 }

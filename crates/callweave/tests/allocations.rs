@@ -108,7 +108,7 @@ fn coerced_arguments_are_not_allocated_piece_by_piece() {
     assert!(counted[2] <= counted[1] + 10, "{counted:?}");
 }
 
-/// So much an open stream may hold beside its message.
+/// The maximum number of bytes an open stream holds beside its message.
 const MAX_BESIDE: usize = 4 << 10;
 
 #[test]
@@ -127,7 +127,7 @@ fn an_open_stream_holds_little_beside_its_message() {
             }
             decoder
         };
-        // What the thread keeps for all of its streams is there then.
+        // The first run makes the data that a thread keeps for all of its streams.
         read();
         let info = measure(|| open = Some(read()));
         let decoder = open.expect("was made");

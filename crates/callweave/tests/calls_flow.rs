@@ -39,7 +39,7 @@ fn arguments(piece: &str) -> Vec<u8> {
     frame(&json!({"index": 0, "function": {"arguments": piece}}))
 }
 
-/// What one frame brings: the names of calls that begin, and the arguments.
+/// The content of one frame: the names of calls that begin, and the arguments.
 type Brought = (Vec<String>, String);
 
 fn reads(decoder: &mut Decoder, frame: &[u8]) -> (Vec<Event<'static>>, Brought) {

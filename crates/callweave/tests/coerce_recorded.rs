@@ -106,7 +106,7 @@ impl Due {
         due.due
     }
 
-    /// What is not known yet up to `end` leaves with the byte at `by`.
+    /// Marks the bytes up to `end` that are not known yet as leaving with the byte at `by`.
     fn to(&mut self, end: usize, by: usize) {
         let from = self.due.len();
         self.due.extend((from..end).map(|_| by));

@@ -40,13 +40,12 @@ struct Subject {
     own: Vec<String>,
 }
 
-/// What came of many values: how many were tried, and those that no reader can tell, by
-/// reason and dialect.
+/// The results for many values: how many were tried, and the values that no reader can tell, by reason and dialect.
 #[derive(Default)]
 struct Tried {
     all: usize,
     untold: BTreeMap<(Untold, String), Vec<String>>,
-    /// What is read as something else.
+    /// The values that are misread.
     faults: Vec<String>,
 }
 
@@ -78,7 +77,7 @@ impl Subject {
         }
         let name = &self.template.name;
         match self.template.untold(value) {
-            // What looks like the end of the call is one.
+            // A value that looks like the end of the call is one.
             Some(why) if valid.len() <= 1 || why == Untold::End => {
                 return tried.untold.entry((why, name.clone())).or_default().push(value.to_owned());
             }

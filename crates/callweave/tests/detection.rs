@@ -1,5 +1,5 @@
-//! What stands before an answer, what is missing at its end, and what is named wrongly: nothing of it may pass
-//! for a good answer, and nothing of a good answer may be lost by it.
+//! Prefaces before a response, missing ends, and wrong protocol names: none of these may pass for a good response, and
+//! nothing of a good response may be lost by them.
 
 #[path = "support/cores.rs"]
 mod cores;
@@ -14,7 +14,7 @@ use callweave::protocol::{Protocol, TABLE};
 use cores::each;
 use laws::{Decoded, data, decode_truncated, folders, name};
 
-/// What proxies and servers send before an answer, or between two pieces of it.
+/// Texts that proxies and servers send before a response, or between two pieces of it.
 const PREFACES: &[&str] = &[
     r#"{"type":"ping"}"#,
     r#"{"type":"keepalive","sequence_number":1}"#,
@@ -52,9 +52,9 @@ fn cases(endings: &[&str]) -> Vec<(&'static Protocol, String, Vec<u8>)> {
     cases
 }
 
-/// What must not change: the content and why it finished.
+/// Returns the parts that must not change: the content and the finish reason.
 fn content(decoded: &Decoded) -> Vec<(Vec<BlockContent>, Option<FinishReason>)> {
-    // What the provider wrote as JSON is the same with other blanks.
+    // JSON of the provider is the same with other blanks.
     let compact = |value: &JsonText<'_>| JsonText::from_value(&value.to_value());
     let plain = |block: &Block| match block.content.clone() {
         BlockContent::Opaque(value) => BlockContent::Opaque(compact(&value)),

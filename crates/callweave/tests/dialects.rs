@@ -408,7 +408,7 @@ fn models_speak_their_dialects() {
     let registry = DialectRegistry::builtin();
     for (model, name) in [
         ("Qwen/Qwen3-Coder-480B-A35B-Instruct", "qwen3_coder"),
-        // Those of the third generation that do not code keep the JSON of the second; from 3.5 on all write tags.
+        // Models of the third generation that do not code keep the JSON of the second; from 3.5 on all write tags.
         ("Qwen/Qwen3-235B-A22B-Thinking-2507", "hermes"),
         ("qwen3:8b", "hermes"),
         ("qwen3-coder:30b", "qwen3_coder"),
@@ -622,7 +622,7 @@ fn the_stage_knows_how_an_answer_ends() {
     assert_eq!(calls(events), 0);
 }
 
-/// What the protocol calls a thought is one, unless nothing else is said.
+/// Native reasoning stays reasoning, unless the response has nothing else.
 #[test]
 fn a_call_in_native_thoughts_is_meant_where_the_answer_ends_there() {
     let thought = |text: &'static str| {
@@ -649,7 +649,7 @@ fn a_call_in_native_thoughts_is_meant_where_the_answer_ends_there() {
     assert_eq!(message_of(events).tool_calls().count(), 0);
 }
 
-/// What is doubted is held, but not without end.
+/// Doubtful text is held, but only up to a limit.
 #[test]
 fn what_is_doubted_too_long_is_text() {
     let long = "q".repeat(300_000);
@@ -709,14 +709,14 @@ fn a_corrected_text_is_read_anew() {
     let call = "so <tool_call>{\"name\": \"look\", \"arguments\": {}}</tool_call>";
     let message = corrected("the draft <tool_", call);
     assert_eq!((message.text().as_ref(), message.tool_calls().count()), ("so ", 1));
-    // What has been called cannot be taken back, but nothing is lost silently.
+    // A call that was emitted cannot be taken back, but nothing is lost silently.
     let message = corrected(call, "nothing to call");
     assert_eq!(message.tool_calls().count(), 1);
     let text = message.notices.iter().find_map(|notice| notice.text.as_deref());
     assert_eq!(text, Some("nothing to call"));
 }
 
-/// What a provider says of a block is still said of it, or where its text became something else, of the choice.
+/// A provider's extra fields of a block stay with it, or where its text became something else, with the choice.
 #[test]
 fn the_stage_keeps_what_is_said_of_blocks() {
     let start = |block, kind| Event::new(0, EventKind::block_start(BlockId(block), kind));

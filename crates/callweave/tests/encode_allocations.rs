@@ -95,7 +95,7 @@ fn blocks() -> [(BlockKind<'static>, DeltaKind); 5] {
     ]
 }
 
-/// What a provider may say with every delta.
+/// The additional content of every delta.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Beside {
     Nothing,

@@ -24,7 +24,7 @@ fn read(protocol: &Protocol, written: &WrittenError) -> UpstreamError<'static> {
     protocol.read_error(Some(written.status), written.headers.clone(), &written.body)
 }
 
-/// What must survive.
+/// Returns the facts that must survive.
 fn facts(error: &UpstreamError<'_>) -> (ErrorClass, Option<u16>, String, Option<Duration>, Option<String>) {
     let id = error.request_id.as_ref().map(ToString::to_string);
     (error.class, error.status, error.message.to_string(), error.retry_after, id)
@@ -145,7 +145,7 @@ fn a_wait_until_a_date_counts_from_the_answers_own_date() {
     assert_eq!(wait("yesterday"), None);
 }
 
-/// What a stream of the protocol says of the error.
+/// Returns the error in a stream of the protocol.
 fn in_stream(
     protocol: &'static Protocol,
     error: &UpstreamError<'static>,
@@ -199,7 +199,7 @@ fn errors_survive_in_mid_stream() {
     }
 }
 
-/// What other gateways expect.
+/// The expectations of other gateways.
 #[test]
 fn errors_are_translated_as_others_expect() {
     let Some(path) = shared::find("vectors/translation.jsonl") else { return };
@@ -241,7 +241,7 @@ fn is_subset(expected: &Value, found: &Value) -> bool {
     }
 }
 
-/// What is answered in each protocol for each class. `clients/errors.py` plays it to the official clients.
+/// The written errors of each protocol for each class. `clients/errors.py` plays them to the official clients.
 #[test]
 fn written_errors_are_as_recorded() {
     let mut lines = String::new();

@@ -304,7 +304,7 @@ fn corpus() {
     }
 }
 
-/// What the index's words mean for these bytes.
+/// Returns the framing that the index's words mean for these bytes.
 fn recorded_framing(words: &str, bytes: &[u8]) -> Framing {
     match words {
         "sse" => Framing::Sse,

@@ -1,5 +1,5 @@
-//! Framing in steady state allocates nothing: frames that lie whole in a push are borrowed from it, and
-//! those cut by its end are kept in buffers that are reused.
+//! Framing in steady state allocates nothing: frames that lie complete in a push are borrowed from it, and frames that
+//! its end splits are kept in buffers that are reused.
 
 #[path = "support/aws.rs"]
 mod aws;

@@ -281,7 +281,7 @@ fn very_many_of_one_thing() {
         let mut message = Message::default();
         let used = measure(|| message = decode_body(&bytes));
         check(count, &message);
-        // What is held is the message, what has been seen of it, and the way to find its parts.
+        // The memory held is the message, the record of the bytes seen, and the index of its parts.
         let bound = (1 << 20) + 60 * bytes.len() as u64;
         assert!(used.bytes_max < bound, "{name}: {} bytes at once for {}", used.bytes_max, bytes.len());
         if let Some(BlockContent::ToolCall(call)) =

@@ -153,7 +153,7 @@ proptest! {
 
 #[cfg(feature = "schema")]
 proptest! {
-    /// What is valid as written is not touched.
+    /// A value that is valid as written is not touched.
     #[test]
     fn the_valid_stays(schema in any_schema(), value in any_value()) {
         let schema = Schema::new(&schema);
@@ -164,7 +164,7 @@ proptest! {
         }
     }
 
-    /// What fitting leaves without problems is valid.
+    /// A coerced value without problems is valid.
     #[test]
     fn the_fitted_is_valid(schema in any_schema(), value in any_value()) {
         let schema = Schema::new(&schema);

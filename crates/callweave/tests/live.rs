@@ -1,4 +1,4 @@
-//! What there is to follow while an answer comes.
+//! The live view of a response while it comes.
 
 use callweave::dialect::ExtractOptions;
 use callweave::event::FinishReason;
@@ -25,7 +25,7 @@ fn decoder() -> Decoder {
     Decoder::builder().dialect(ExtractOptions::new("hermes").expect("a dialect")).repair().build()
 }
 
-/// What the items amount to, one line each, texts joined.
+/// The sum of the items, one line each, texts joined.
 #[derive(Default, PartialEq, Debug)]
 struct Followed {
     text: String,

@@ -1,5 +1,5 @@
-//! Streams damaged on purpose: frames dropped, doubled, swapped and cut, numbers and ids missing, names split.
-//! What is lost or changed is marked, or cannot be seen by anybody who reads the stream.
+//! Streams damaged on purpose: frames dropped, doubled, swapped and truncated, numbers and ids missing, names split.
+//! Every loss or change is marked, or cannot be seen by any reader of the stream.
 //!
 //! The streams are our own cases, so that a new case is damaged too. Whether a change can be seen at all is
 //! told by rules about what the damaged frames say ([`unseen`]), never case by case.
@@ -143,7 +143,7 @@ fn members(value: &Value, change: impl Fn(&str, &Value) -> Option<Value> + Copy)
     }
 }
 
-/// What an answer says, as far as a caller uses it, by choice. Ids are not content.
+/// The content of a response, as far as a caller uses it, by choice. Ids are not content.
 #[derive(PartialEq, Debug)]
 struct Said {
     texts: BTreeMap<u32, String>,
@@ -224,7 +224,7 @@ fn is_marked(marks: &BTreeMap<String, usize>, known: &BTreeMap<String, usize>) -
     marks.iter().any(is_new) || !known.is_empty() && !marks.is_empty()
 }
 
-/// What frames say, by the protocol's own reading.
+/// The content of frames, by the protocol's own reading.
 #[derive(Default)]
 struct Saying {
     /// The texts that grow.
@@ -235,7 +235,7 @@ struct Saying {
     is_finished: bool,
 }
 
-/// What a frame says of a call.
+/// The content of a frame about a call.
 struct Telling {
     choice: u32,
     place: Option<BlockKey>,

@@ -21,7 +21,7 @@ fn calls(text: &str, options: &ExtractOptions) -> Vec<(String, Value)> {
     valid.map(|call| (call.name, serde_json::from_str(&call.arguments).unwrap_or_default())).collect()
 }
 
-/// What the text decides for itself and naming its dialect loses.
+/// Returns the calls that are found automatically and lost by naming the dialect.
 fn lost(text: &str, named: &ExtractOptions, auto: &ExtractOptions) -> Vec<(String, Value)> {
     let mut found = calls(text, named);
     let is_lost = |call: &(String, Value)| match found.iter().position(|other| other == call) {
@@ -47,7 +47,7 @@ fn our_own_cases() {
             let text = read(&case.join("input.txt")).expect("an input");
             let tools = tools(case.join("tools.json")).unwrap_or_else(|| default.clone());
             let of = |name: &str| ExtractOptions::new(name).expect("a dialect").tools(tools.clone());
-            // What a thought holds that the prompt opened is another question.
+            // The content of reasoning that the prompt opened is another question.
             if case.join("starting_in.txt").exists() {
                 continue;
             }

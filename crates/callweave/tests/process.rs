@@ -690,7 +690,7 @@ mod recorded {
     fn written(bytes: &[u8]) -> String {
         let (mut text, mut blocks, mut is_over) = (String::new(), HashSet::new(), false);
         let mut sink = |event: Event<'_>| match event.body {
-            // What follows is another answer.
+            // The following events belong to another response.
             _ if is_over => {}
             EventKind::End => is_over = true,
             EventKind::BlockStart { block, kind: BlockKind::Text, .. } => {
@@ -794,7 +794,7 @@ mod recorded {
     }
 }
 
-/// Whatever a provider sends: no panic, and a stream gives up nothing that it gave.
+/// Any input from a provider: no panic, and a stream takes back nothing that it emitted.
 mod anything {
     use proptest::collection::vec;
     use proptest::prelude::*;

@@ -1,4 +1,4 @@
-//! What a prompt teaches, and that calls which are written back are read as the same calls.
+//! The teaching prompt, and the law that calls which are written back are read as the same calls.
 
 use callweave::compat::teach::{CallWriter, PromptOptions, augment_system_prompt};
 use callweave::dialect::{

@@ -1,8 +1,8 @@
 //! Law 7: what was read can be written back, and nothing is lost on the way.
 //!
-//! Every own case and, where it is at hand, every recording of a protocol that is written goes through decode →
-//! encode → decode: streamed as a stream and as a whole body, whole as both. The events (or, where one form cannot say
-//! what the other can, the messages) are the same, and every JSON leaf of the input stands again in the output, so that
+//! Every own case and, where it is at hand, every recording of a protocol that is written goes through decode → encode
+//! → decode: streams as a stream and as a complete body, complete bodies as both. The events (or, where one form cannot
+//! express the other's facts, the messages) are the same, and every JSON leaf of the input stands again in the output;
 //! a reader that drops something cannot pass.
 
 mod laws;
@@ -24,7 +24,8 @@ use callweave::protocol::Protocol;
 use laws::{Decoded, comparable, decode_truncated, merge};
 use samples::{Sample, all_samples};
 
-/// What a protocol's answers may lose, by the key of the leaf, and why a provider's engineer would not mind.
+/// The fields that a protocol's responses may lose, by the key of the leaf, and why a provider's engineer would not
+/// mind.
 const EXCEPTIONS: &[(&str, &[(&str, &str)])] = &[
     (
         "openai-chat",
@@ -287,7 +288,7 @@ fn encode_stream(protocol: &'static Protocol, decoded: &Decoded, options: &Encod
     out
 }
 
-/// What stands under a key.
+/// The values under a key.
 #[derive(Default)]
 struct Leaves {
     values: BTreeSet<String>,

@@ -153,7 +153,7 @@ fn whatever_the_framing_writes_around_it() {
     }
 }
 
-/// What begins as a known frame does, and goes on otherwise.
+/// A frame that begins as a known one does, and goes on otherwise.
 #[test]
 fn a_frame_is_known_when_its_end_is() {
     let frames = chat("data: ", "\n\n");
@@ -235,7 +235,8 @@ fn another_number_is_another_place() {
     ];
     let bytes = blocks(&plain);
     let known = compare("blocks", &bytes, &[bytes.len(), 997, 61, 0]);
-    // What begins and ends blocks is read in full, and of what grows them the first three frames of each kind.
+    // The frames that begin and end blocks are read in full, and of the frames that grow them the first three of each
+    // kind.
     assert!(known >= 64, "only {known} frames were known");
     let bytes = blocks(&odd.map(str::to_owned));
     compare("odd numbers", &bytes, &[bytes.len(), 997, 61, 0]);
@@ -286,8 +287,8 @@ fn items_of_phases() -> String {
     [start.to_owned()].into_iter().chain((0..75).map(frame)).collect()
 }
 
-/// A frame is brought by a read that ends inside its line end, and the next read brings one without data, by another name:
-/// what is written around that one says nothing of the first.
+/// A frame is brought by a read that ends inside its line end, and the next read brings one without data, by another
+/// name: the text around that one says nothing of the first.
 #[test]
 fn what_is_written_around_another_frame_is_not_its_own() {
     let frame = |name: &str, text: &str| {
@@ -614,7 +615,7 @@ fn frames(bytes: &[u8]) -> Vec<(Option<String>, String)> {
     frames
 }
 
-/// What may stand where a string stood.
+/// The replacements of a string.
 const STRINGS: &[&str] = &[
     r#""Hello""#,
     r#"" world""#,
@@ -640,7 +641,7 @@ const STRINGS: &[&str] = &[
     r#""last""#,
 ];
 
-/// What may stand where a number stood.
+/// The replacements of a number.
 const NUMBERS: &[&str] =
     &["1", "2", "-5", "1.5", "1e3", "99999999999999999999", "0", "01", "-", "3", "\"4\"", "null", "5", "6"];
 

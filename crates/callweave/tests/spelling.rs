@@ -109,7 +109,7 @@ fn coercion() {
     assert_eq!(untouched.value.to_string(), WRITTEN);
 }
 
-/// What is judged stays as it was; problems come in the order of the schema.
+/// A validated value stays as it was; problems come in the order of the schema.
 #[cfg(feature = "schema")]
 #[test]
 fn validation() {

@@ -175,7 +175,7 @@ fn past_calls_are_read_back() {
     assert!(lost * 50 < all, "{lost} of {all}");
 }
 
-/// What a model answers in the taught dialect is read as the calls it meant.
+/// A model's response in the taught dialect is read as the calls it meant.
 #[test]
 fn answers_are_read_as_the_calls_that_were_meant() {
     for dialect in dialects() {

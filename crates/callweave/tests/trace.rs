@@ -38,7 +38,7 @@ fn agent() -> PromptAgent {
     PromptAgent::new("azure").named("helper").model("gpt-5")
 }
 
-/// What a future gives that never waits. (The exporter waits by an executor, which must not be nested.)
+/// Returns the output of a future that never waits. (The exporter waits by an executor, which must not be nested.)
 fn now<T>(future: impl Future<Output = T>) -> T {
     let mut context = std::task::Context::from_waker(std::task::Waker::noop());
     match std::pin::pin!(future).poll(&mut context) {

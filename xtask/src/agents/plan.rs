@@ -63,7 +63,7 @@ pub(crate) fn turns() -> Vec<Vec<Deed>> {
     ]
 }
 
-/// What is on disk in the end.
+/// Returns the files on disk in the end.
 pub(crate) fn files() -> BTreeMap<&'static str, String> {
     let mut files = BTreeMap::from([("quoted.txt", "a \"b\" $c <|call|>\n".to_owned())]);
     for deed in turns().into_iter().flatten() {
@@ -132,13 +132,13 @@ HTML = "<a href=\"x?a=1&amp;b=2\">&lt;b&gt; &quot;</a><!-- c --><![CDATA[x]]>"
     text + "\n"
 }
 
-/// What agents call their tools, in the order in which they are looked for.
+/// The agents' names of tools, in the order in which they are looked for.
 const WRITERS: &[&str] = &["Write", "write", "write_file"];
 const EDITORS: &[&str] = &["Edit", "edit", "replace"];
 const READERS: &[&str] = &["Read", "read", "read_file"];
 const RUNNERS: &[&str] = &["Bash", "bash", "run_shell_command", "exec_command", "shell", "shell_command"];
 
-/// What they call parameters.
+/// The agents' names of parameters.
 const PATHS: &[&str] = &["file_path", "filePath", "filepath", "absolute_path", "path"];
 const OLD: &[&str] = &["old_string", "oldString"];
 const NEW: &[&str] = &["new_string", "newString"];

@@ -1,4 +1,5 @@
-//! What providers refuse: a request is read as strictly as its provider reads it, and becomes a conversation.
+//! The requests that providers refuse: a request is read as strictly as its provider reads it, and becomes a
+//! conversation.
 //!
 //! Each protocol has one function. A refusal is a sentence, as the provider would say it.
 
@@ -23,9 +24,9 @@ pub(crate) struct Conversation {
 
 /// A turn of it.
 pub(crate) enum Turn {
-    /// What the user or the system says.
+    /// A text of the user or the system.
     Said(String),
-    /// What the model said without calling.
+    /// A response of the model without calls.
     Answered,
     Called(Vec<Call>),
     /// Results of calls, in any order.
@@ -282,7 +283,7 @@ const GEMINI_SCHEMA: &str = "type format title description nullable enum maxItem
      maxProperties minLength maxLength pattern example anyOf propertyOrdering default items minimum \
      maximum";
 
-/// What stands for the signature of a call that this provider did not make, or not so.
+/// The placeholder for the signature of a call that this provider did not make, or made differently.
 const UNSEALED: &str = "c2tpcF90aG91Z2h0X3NpZ25hdHVyZV92YWxpZGF0b3I=";
 
 /// Gemini's generateContent, as models of the third generation read it: calls come back with their signatures.

@@ -1,4 +1,4 @@
-//! What the scripted model says, on the wire: calls as text in a dialect, or as each protocol has them.
+//! The scripted model's output on the wire: calls as text in a dialect, or in each protocol's own form.
 
 use serde_json::{Map, Value, json};
 

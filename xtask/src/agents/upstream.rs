@@ -13,9 +13,9 @@ use super::plan::{self, Call, Deed};
 use super::rules::{self, Conversation, Reader, Turn};
 use super::speech::{self, Body, Speech, Writer};
 
-/// What the user's message holds if it is the task.
+/// The text that the user's message holds if it is the task.
 pub(crate) const TASK: &str = "the task of thirteen turns";
-/// What the model says in the end.
+/// The model's last text.
 pub(crate) const DONE: &str = "All thirteen turns are done.";
 
 /// A protocol that it speaks, under a path of its own: nobody finds another there than was meant.
@@ -83,12 +83,12 @@ struct Script {
     is_over: AtomicBool,
 }
 
-/// What was seen.
+/// The observations of the upstream.
 #[derive(Clone, Default)]
 pub(crate) struct Report {
     /// Turns of the task that were asked for.
     pub(crate) turns: usize,
-    /// What a provider would have refused, and what came back otherwise than the model said it.
+    /// The requests that a provider would have refused, and the calls that came back changed.
     pub(crate) faults: Vec<String>,
 }
 
@@ -208,7 +208,7 @@ impl Script {
         }
     }
 
-    /// What the model says next: the turn of the task that follows on those that were called.
+    /// Returns the model's next output: the turn of the task that follows the turns already called.
     fn next(&self, conversation: &Conversation, number: usize) -> Result<Speech, String> {
         let say = |text: &str, calls| Speech {
             reasoning: format!("Request {number}: <b>which</b> tool, {{if any}}?"),

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::{aim, best_peer, figure, word};
 
-/// What is wanted, by the number that rows name.
+/// The targets, by the number that rows name.
 const TARGETS: [(u64, &str); 7] = [
     (
         1,
@@ -181,7 +181,7 @@ fn line(row: &Value) -> String {
     });
     let mut name = word(row, "name").to_owned();
     for note in row["notes"].as_array().into_iter().flatten().filter_map(Value::as_str) {
-        // Who is not raced is told without all that it made.
+        // A peer that is not raced is named without the list of its results.
         let note = note.split_once(": the ").map_or(note, |(who, _)| who);
         let _ = write!(name, "<br><small>{note}</small>");
     }

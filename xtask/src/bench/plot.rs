@@ -206,7 +206,7 @@ fn labels(out: &mut String, lines: &[Line], right: f64, end: impl Fn(&Line) -> (
     }
 }
 
-/// What a peer is called where there is little room.
+/// Returns the short name of a peer, where there is little room.
 fn short(name: &str) -> String {
     name.replace("eventsource-stream", "eventsource")
 }

@@ -1,4 +1,4 @@
-//! What becomes of every JSON path that was ever seen in recorded traffic.
+//! The fate of every JSON path that was ever seen in recorded traffic.
 //!
 //! The list of paths and the recordings lie outside the repository. For each path a frame that has it is
 //! found, the value there is changed, and the answer is decoded again: if anything but a foreign value
@@ -22,7 +22,7 @@ use reasons::Reason;
 use recorded::Recordings;
 use rows::Row;
 
-/// What becomes of a path.
+/// The fate of a path.
 #[derive(Clone, Copy)]
 enum Verdict {
     Read,

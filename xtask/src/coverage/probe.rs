@@ -7,7 +7,7 @@ use super::path::Path;
 use super::recorded::{Content, RecordedFrame, Recording, Recordings, decode};
 use super::rows::{Row, What};
 
-/// What a change at the path does.
+/// The effect of a change at the path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Effect {
     /// Nothing was ever there that could be lost.
@@ -29,8 +29,8 @@ pub(crate) struct Probe {
     pub(crate) place: String,
 }
 
-/// So many occurrences of a path are tried before it counts as lost, or as not read; only a few of them in
-/// one recording, since they are much alike there.
+/// The maximum number of occurrences of a path that are tried before it counts as lost, or as not read; only a few of
+/// them in one recording, since they are much alike there.
 const TRIES: usize = 24;
 const TRIES_WHEN_KEPT: usize = 4;
 const TRIES_IN_ONE: usize = 3;
@@ -165,7 +165,7 @@ fn made(row: &Row, recordings: &Recordings) -> Option<Probe> {
     Some(Probe { effect, is_made: true, place: format!("made from {} frame {at}", recording.file) })
 }
 
-/// What changed between two decodings of nearly the same answer.
+/// Returns the difference between two decodings of nearly the same response.
 fn compare(before: &[Event<'static>], after: &[Event<'static>]) -> Effect {
     let told = |events: &'_ [Event<'static>]| -> Vec<Event<'static>> {
         events.iter().filter(|event| !matches!(event.body, EventKind::Extra { .. })).cloned().collect()

@@ -31,7 +31,7 @@ pub(crate) struct RecordedFrame {
     text: String,
 }
 
-/// What a frame holds.
+/// The content of a frame.
 #[derive(Clone)]
 pub(crate) enum Content {
     Json(Value),

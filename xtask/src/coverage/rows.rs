@@ -15,7 +15,7 @@ pub(crate) struct Row {
     pub(crate) example: String,
 }
 
-/// What was seen.
+/// The thing that was seen.
 pub(crate) enum What {
     /// A value of some kind at a path that begins with a frame's name.
     Value { path: String, kind: String },

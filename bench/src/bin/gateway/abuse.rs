@@ -1,4 +1,5 @@
-//! What a gateway must bear: many slow streams, clients that leave or never come to the point, upstreams that die.
+//! The loads that a gateway must bear: many slow streams, clients that leave or never come to the point, upstreams that
+//! die.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -25,7 +26,7 @@ async fn open(address: SocketAddr, model: &str) -> TcpStream {
     stream
 }
 
-/// What many open streams hold, and what is left of it when they are gone.
+/// Measures the memory of many open streams, and the rest of it when they are gone.
 pub(crate) fn slow_streams(gateway: &Process, count: usize) {
     let (before, files) = (gateway.resident(), gateway.files());
     let during = runtime().block_on(async {

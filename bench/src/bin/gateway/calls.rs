@@ -9,7 +9,7 @@ use crate::load::request;
 use crate::servers::{ARGUMENTS, piece};
 use crate::{Target, rest};
 
-/// What does not come within this time did not leave with its frame.
+/// The time after which a piece did not leave with its frame.
 const LONGEST: Duration = Duration::from_secs(1);
 
 /// Prints for each target with which frames the name and the pieces of the arguments of a call leave.

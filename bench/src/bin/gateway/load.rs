@@ -8,7 +8,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::TcpStream;
 
-/// What is asked for.
+/// The kind of request.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// A whole answer.
@@ -31,7 +31,7 @@ impl Kind {
 pub(crate) struct Load {
     pub(crate) address: SocketAddr,
     pub(crate) path: &'static str,
-    /// What stands before the model's name.
+    /// The prefix of the model's name.
     pub(crate) model: &'static str,
     pub(crate) kind: Kind,
     pub(crate) connections: usize,

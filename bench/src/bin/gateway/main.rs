@@ -1,4 +1,4 @@
-//! What the gateway costs, beside a plain relay of the same bytes and beside no relay at all, on loopback.
+//! The cost of the gateway, beside a plain relay of the same bytes and beside no relay at all, on loopback.
 //!
 //! usage: gateway CALLWEAVE [--quick] [--beside CALLWEAVE]
 //!
@@ -19,12 +19,12 @@ use std::time::Duration;
 use load::{Kind, Load};
 use process::Process;
 
-/// Who is measured.
+/// The target of a measurement.
 struct Target {
     name: &'static str,
     address: SocketAddr,
     path: &'static str,
-    /// What stands before the names of models.
+    /// The prefix of models' names.
     prefix: &'static str,
     process: Option<usize>,
 }

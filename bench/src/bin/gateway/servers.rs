@@ -83,7 +83,7 @@ async fn answer(mut stream: TcpStream) -> Option<()> {
             if pause > 0 && at > 0 {
                 next += Duration::from_millis(pause);
                 tokio::select! {
-                    // Whoever leaves is not written to.
+                    // A client that leaves is not written to.
                     read = stream.readable() => {
                         read.ok()?;
                         if stream.try_read(&mut [0]).is_ok() {

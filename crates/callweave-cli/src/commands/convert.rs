@@ -72,7 +72,7 @@ pub(crate) struct ConvertArgs {
     /// Convert requests, not answers; with --dialect, the tools are taught in words (auto: by the model's name)
     #[arg(long, conflicts_with_all = ["stream", "whole"])]
     request: bool,
-    /// Whose rules a request must keep, where many speak the protocol, such as mistral
+    /// The provider whose rules a request must keep, where many speak the protocol, such as mistral
     #[arg(long, value_name = "NAME", requires = "request")]
     provider: Option<String>,
     /// Write a stream
@@ -111,7 +111,7 @@ fn written() -> impl Iterator<Item = &'static Protocol> {
     TABLE.iter().copied().filter(|row| row.is_written())
 }
 
-/// What is to be written.
+/// The output that is asked for.
 #[derive(Clone, Copy)]
 struct ConvertPlan {
     to: &'static Protocol,
@@ -233,10 +233,10 @@ fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
-/// What is written, and where to.
+/// The output, and its destination.
 struct ConvertOutput<'w> {
     wish: ConvertPlan,
-    /// What is done to calls, whatever the protocol.
+    /// The argument stage, whatever the protocol.
     mend: &'w ArgumentStage,
     /// The stage that does it, and the encoder, once the protocol is known.
     stages: Option<(ArgumentStage, Encoder)>,

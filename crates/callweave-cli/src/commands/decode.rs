@@ -49,7 +49,7 @@ pub(crate) struct DecodeArgs {
     wording: TextReading,
     #[command(flatten)]
     mending: RepairFlags,
-    /// What to print
+    /// The form of the output
     #[arg(long = "as", value_name = "FORM", conflicts_with = "jsonl")]
     form: Option<OutputForm>,
     /// Read one JSON request per line ({"data" | "data_base64" | "file", "protocol"?, "dialect"?, "tools"?, "id"?}), print one message per line
@@ -156,13 +156,13 @@ impl DecodeArgs {
     }
 }
 
-/// What became of the answers of a file.
+/// The results of a file's responses.
 struct FileResults<'t> {
     turn: FileTurn<'t>,
     form: OutputForm,
-    /// What is to be printed.
+    /// The text to print.
     printed: String,
-    /// What is wrong with the first that is not as it should be.
+    /// The fault of the first faulty response.
     concluded: Result<()>,
 }
 

@@ -70,7 +70,7 @@ impl DemoArgs {
     }
 }
 
-/// What the model writes, as it is: text and reasoning while they come, calls once they are complete, because they grow
+/// The model's output as it is: text and reasoning while they come, calls once they are complete, because they grow
 /// side by side.
 #[derive(Default)]
 struct WrittenText {

@@ -41,10 +41,10 @@ pub(crate) struct ExtractArgs {
     /// part of what the damaged one was to write
     #[arg(long)]
     calls_after_damage: bool,
-    /// What the text begins with: reasoning if the prompt has opened a thought
+    /// The beginning of the text: reasoning if the prompt has opened it
     #[arg(long, value_name = "WHERE", conflicts_with = "jsonl")]
     starting_in: Option<TextBeginning>,
-    /// What to print
+    /// The form of the output
     #[arg(long = "as", value_name = "FORM", conflicts_with = "jsonl")]
     form: Option<OutputForm>,
     /// Read one JSON request per line ({"text", "dialect"?, "tools"?, "chunks"?, "starting_in"?, "id"?}), print one result per line
@@ -60,7 +60,7 @@ pub(crate) struct ExtractArgs {
     files: Vec<PathBuf>,
 }
 
-/// What a text begins with; without it, what the dialect says.
+/// The beginning of a text; without it, the dialect's default.
 #[derive(Clone, Copy, ValueEnum)]
 enum TextBeginning {
     Text,

@@ -37,7 +37,7 @@ pub(crate) struct RepairArgs {
     /// The text is the beginning of a longer one: close what is open
     #[arg(long)]
     partial: bool,
-    /// What becomes of members that the schema wants and the text does not have
+    /// The treatment of members that the schema wants and the text lacks
     #[arg(long, value_name = "HOW", requires = "schema")]
     missing: Option<MissingFilling>,
     /// Show the text with every change marked
@@ -56,7 +56,7 @@ pub(crate) struct RepairArgs {
     files: Vec<PathBuf>,
 }
 
-/// What becomes of members that are not there.
+/// The treatment of missing members.
 #[derive(Clone, Copy, Deserialize, ValueEnum)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum MissingFilling {
@@ -139,7 +139,7 @@ pub(crate) struct RepairPlan<'s> {
     pub(crate) missing: Option<MissingFilling>,
 }
 
-/// What became of a text.
+/// The result for a text.
 #[derive(Serialize)]
 pub(crate) struct RepairReport {
     /// `valid`, `repaired`, `incomplete` or `hopeless`.
@@ -149,7 +149,7 @@ pub(crate) struct RepairReport {
     /// The JSON text; empty if the text is hopeless, or was cut off and is not to be closed.
     pub(crate) text: String,
     pub(crate) changes: Vec<ReportedChange>,
-    /// What does not fit the schema.
+    /// The problems with the schema.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) problems: Vec<ReportedProblem>,
     /// Why the text is hopeless.

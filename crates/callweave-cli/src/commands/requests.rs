@@ -92,7 +92,7 @@ impl RequestTranslation<'_> {
     }
 }
 
-/// What keeps a request from being relied on: no server would take it.
+/// Returns the reason why a request cannot be relied on: no server would take it.
 fn problem(losses: &[Loss]) -> Option<String> {
     let malformed: Vec<_> = losses.iter().filter(|loss| loss.is_malformed).map(Loss::to_string).collect();
     (!malformed.is_empty())

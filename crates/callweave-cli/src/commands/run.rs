@@ -53,7 +53,7 @@ pub(crate) struct RunCommand {
     /// Write the raw traffic of upstreams into this folder
     #[arg(long, value_name = "FOLDER")]
     record: Option<PathBuf>,
-    /// What the agent is started with
+    /// The arguments of the agent
     #[arg(last = true, value_name = "ARGS")]
     arguments: Vec<OsString>,
 }
@@ -79,7 +79,7 @@ impl RunCommand {
         status.map(exit_code)
     }
 
-    /// What is served: as by `serve`, on a port that is free, to whoever is on this machine.
+    /// Returns the configuration to serve: as by `serve`, on a free port, to this machine.
     fn config(&self) -> Result<Config> {
         let mut config = self.sources.config()?;
         if !self.sources.demo && config.upstreams.values().all(|upstream| upstream.is_demo()) {
@@ -163,7 +163,7 @@ impl RunCommand {
     }
 }
 
-/// So many models are named in an error.
+/// The maximum number of models named in an error.
 const SHOWN: usize = 12;
 
 fn begin_file_log(path: &Path) -> Result<LogOutput> {

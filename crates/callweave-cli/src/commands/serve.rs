@@ -158,7 +158,7 @@ impl ServeArgs {
                 false => format!("cannot listen on {listen}"),
             })?;
             tokio::spawn(gateway.clone().find_out_providers());
-            // Whoever does not want to hear it is served nevertheless.
+            // A closed standard output does not stop the server.
             let _ = write!(anstream::stdout(), "{}", greeting(gateway.config(), server.address()?));
             let _ = std::io::stdout().flush();
             let mut signals = ExitSignals::new()?;

@@ -8,7 +8,7 @@ use crate::{clean, file, path, run, sample};
 fn code(arguments: &[&str], input: impl AsRef<[u8]>, expected: i32) {
     let ran = run(arguments, input);
     assert_eq!(ran.code(), expected, "{arguments:?}: {}", ran.stderr());
-    // Whatever fails says why, and nothing else does.
+    // Every failure says why, and nothing else writes to standard error.
     assert_eq!(ran.stderr().is_empty(), expected == 0, "{arguments:?}: {}", ran.stderr());
 }
 

@@ -38,7 +38,7 @@ fn what_was_cut_off_is_an_error_in_every_protocol() {
     assert!(!own.stdout().contains("error") && !own.stdout().contains("length"), "{}", own.stdout());
 }
 
-/// What is written for clients of another protocol can be run, and then nothing is wrong with it.
+/// Calls written for clients of another protocol can be run, and then nothing is wrong with them.
 #[test]
 fn broken_arguments_are_repaired_for_clients_and_kept_in_their_own_protocol() {
     for to in ["anthropic", "openai-responses", "gemini", "ollama", "cohere", "bedrock"] {

@@ -60,7 +60,7 @@ fn run(arguments: &[&str], input: impl AsRef<[u8]>) -> Ran {
 
 struct Ran(Output);
 
-/// What the program printed. A provider may send numbers that `serde_json` cannot hold; these are texts here.
+/// Parses the program's output. A provider may send numbers that `serde_json` cannot hold; these are texts here.
 #[track_caller]
 fn value(text: &str) -> Value {
     let value: callweave::json::Value = text.parse().unwrap_or_else(|error| panic!("{error}: {text}"));

@@ -126,7 +126,7 @@ fn a_reader_that_reads_nothing_costs_no_answer() {
     assert!(400 * line > 65_536, "400 lines of {line} bytes fit into a pipe");
 }
 
-/// What a gateway wrote to its log when it was asked so, and then told to end.
+/// Returns the log of a gateway that served these requests and was then stopped.
 fn logged(name: &str, arguments: &[&str], ask: impl FnOnce(&Serving)) -> String {
     let log = file(name, "");
     let serving = Serving::start(arguments, |command| {
@@ -299,7 +299,7 @@ fn a_greeting_that_nobody_reads_is_no_reason_to_stop() {
     drop(serving.child.stdout.take());
     assert_eq!(serving.chat("demo/hermes"), 200);
     let config = file("serve-flags.toml", "listen = \"0.0.0.0:1\"\n");
-    // What the command line says counts, not only the file.
+    // The command line counts, not only the file.
     let serving = Serving::start(&["--config", path(&config), "--host", "127.0.0.1"], |_| {});
     assert_eq!(serving.ask("GET", "/healthz", "").0, 200);
     let opened = Serving::start(&["--allow-host", "box", "--allow-origin", "app:"], |_| {});

@@ -26,7 +26,7 @@ fn repairing() {
     let schema = concat!(env!("CARGO_TARGET_TMPDIR"), "/spelling.schema.json");
     std::fs::write(schema, r#"{"properties":{"z":{"type":"integer"},"n":{"type":"integer"}}}"#)
         .expect("a file");
-    // What fits as it is written is not called repaired.
+    // Arguments that fit as written are not reported as repaired.
     let report = run(&["repair", "--report", "--schema", schema], WRITTEN).good();
     assert!(report.stdout().contains("\"verdict\":\"valid\""), "{}", report.stdout());
     assert!(report.stdout().contains(&format!("\"value\":{WRITTEN}")), "{}", report.stdout());

@@ -126,7 +126,7 @@ fn families() -> Vec<(&'static str, Value, Value)> {
     ]
 }
 
-/// What a budget of so many steps makes of it, with the bytes that were taken and the steps that were used.
+/// Checks with a budget of `steps`, and returns the result with the bytes that were taken and the steps that were used.
 fn checked(schema: &Schema, value: &Value, steps: u64) -> (callweave::Result<usize>, u64, u64) {
     let value: callweave::json::Value = value.into();
     let mut budget = StepBudget::new(steps);
@@ -195,7 +195,7 @@ fn alternatives_inside_alternatives_are_not_fitted() {
     assert!(applied.is_unchecked && applied.problems.is_empty() && applied.value == value);
 }
 
-/// Who refuses what is wrong hears that it is not known.
+/// A policy that rejects invalid values reports that the validity is unknown.
 #[test]
 fn what_is_unchecked_is_told_apart_from_what_is_wrong() {
     let schema =

@@ -10,7 +10,7 @@ use super::laws::{boundary, data, folders, name};
 use super::nesting::nested;
 use super::{NEEDLE, STACK, levels, on_a_stack_of};
 
-/// What models nest: the brackets of JSON and of Python, and elements.
+/// The brackets that models nest: of JSON and of Python, and elements.
 const BRACKETS: [(&str, &str); 6] =
     [("[", "]"), ("{\"a\":", "}"), ("{'a':", "}"), ("(", ")"), ("f(a=", ")"), ("<a>", "</a>")];
 

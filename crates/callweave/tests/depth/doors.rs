@@ -292,7 +292,7 @@ fn repairing() {
                 repair::RepairOptions::new().without_prose().drop_unfinished_strings(),
             ] {
                 let found = options.repair(&text);
-                // What is too deep is refused, and says so.
+                // A text that is too deep is refused, and the verdict says so.
                 assert!(
                     found.closed().is_some()
                         || matches!(found.verdict, repair::RepairVerdict::Hopeless { .. })

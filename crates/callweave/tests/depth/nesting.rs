@@ -61,10 +61,10 @@ pub(crate) fn nested(open: &str, core: &str, close: &str, levels: usize) -> Stri
     format!("{}{core}{}", open.repeat(levels), close.repeat(levels))
 }
 
-/// The ways to nest something at the place `path` of `value`: openers and closers. Lists, objects, lists of
-/// objects; and the words of the wire inside themselves, with the members beside, so that a reader that
-/// decides by them goes on into the depth: what stands around the place, once more in that place; and
-/// what stands in the place, once more under every key that led there.
+/// The ways to nest something at the place `path` of `value`: openers and closers. Lists, objects, lists of objects;
+/// and the wire's own structures inside themselves, with the members beside, so that a reader that decides by them goes
+/// on into the depth: the value around the place, once more in that place; and the value in the place, once more under
+/// every key that led there.
 pub(crate) fn nestings(value: &Value, path: &[Step]) -> Vec<(String, String)> {
     let mut found = vec![("[".to_owned(), "]".to_owned())];
     // The whole value, and what stands nearest.

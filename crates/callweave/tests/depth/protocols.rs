@@ -48,8 +48,8 @@ fn cases(protocol: &Protocol) -> Vec<Vec<Framed>> {
     cases
 }
 
-/// What is told of `frames`: the events, and the message that they amount to. Nothing where the protocol
-/// could not be told, which is an error.
+/// Decodes `frames`: the events, and the message that they amount to. None where the protocol could not be detected,
+/// which is an error.
 fn decode(mut decoder: FrameDecoder, frames: &[Framed]) -> Option<(Vec<Event<'static>>, Message)> {
     let (mut accumulator, mut validator) = (Accumulator::new(), EventValidator::new());
     let mut events = Vec::new();

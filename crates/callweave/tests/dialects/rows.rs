@@ -100,7 +100,7 @@ impl Row {
         )
     }
 
-    /// What differs from the row, if anything does.
+    /// Returns the difference from the row, if there is one.
     pub(crate) fn difference(&self, found: &Extraction) -> Option<String> {
         let notes = self.text("notes").unwrap_or_default();
         let mut differences: Vec<String> = self.difference_of_calls(found).into_iter().collect();
@@ -117,7 +117,7 @@ impl Row {
         (!differences.is_empty()).then(|| differences.join("; "))
     }
 
-    /// What differs in the calls of the row, if anything does.
+    /// Returns the difference in the calls of the row, if there is one.
     pub(crate) fn difference_of_calls(&self, found: &Extraction) -> Option<String> {
         let mut differences = Vec::new();
         if let Some(calls) = self.value["expected_calls"].as_array() {

@@ -1,4 +1,4 @@
-//! What the tests of several layers share: the laws of the event stream, and where data lives.
+//! Tools shared by the tests of several layers: the laws of the event stream, and the location of data.
 
 #![allow(dead_code, reason = "each test file uses its part")]
 
@@ -13,7 +13,7 @@ use callweave::pipeline::Decoder;
 use callweave::protocol::Protocol;
 use serde_json::Value;
 
-/// What came of decoding.
+/// The result of decoding.
 pub(crate) struct Decoded {
     /// The events, adjacent deltas merged.
     pub(crate) events: Vec<Event<'static>>,

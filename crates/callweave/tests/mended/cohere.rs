@@ -15,7 +15,7 @@ pub(super) const WIRE: Wire = Wire {
     calls: Calls::InTurns,
 };
 
-/// What is not said to be whole was cut by a limit.
+/// A response that is not said to be complete was truncated by a limit.
 fn finish(reason: FinishReason) -> &'static [&'static str] {
     match reason {
         FinishReason::Stop => &["COMPLETE", "STOP_SEQUENCE"],

@@ -1,4 +1,4 @@
-//! What an answer says, feature by feature, in words that no protocol owns.
+//! The content of a response, feature by feature, in words that no protocol owns.
 
 use std::collections::BTreeMap;
 
@@ -7,11 +7,11 @@ use callweave::json::repair::repair;
 use callweave::message::{Attachment, Block, BlockContent, Choice, Message, ToolCall};
 use serde_json::{Value, json};
 
-/// What an answer says under each name. What says nothing is not there.
+/// The values of a response's features, by name. A feature without content is absent.
 pub(crate) type Features = BTreeMap<&'static str, Value>;
 
-/// Those that clients of the answer's own protocol must have. What else only that knows is passed on as far as they know
-/// it, too.
+/// Features that clients of the response's own protocol must have. Its other extra fields are passed on as far as these
+/// clients know them.
 const OF_ITS_OWN: &[&str] =
     &["text", "reasoning", "refusal", "calls", "signature of reasoning", "input tokens", "output tokens"];
 
@@ -114,7 +114,7 @@ fn is_reasoning(block: &Block) -> bool {
     matches!(block.content, BlockContent::Reasoning { .. })
 }
 
-/// What is refused is said.
+/// Returns the text, of which refusals are a part.
 fn text(choice: &Choice) -> String {
     let texts = choice.blocks.iter().filter_map(|block| match &block.content {
         BlockContent::Text(text) | BlockContent::Refusal(text) => Some(text.as_str()),

@@ -197,7 +197,7 @@ fn the_same_chunks_are_the_elements_of_an_array() {
     }
 }
 
-/// Who gets an answer of Gemini's as Gemini's must send its signatures back, each with its own part.
+/// A Gemini client that gets a Gemini response must send its signatures back, each with its own part.
 #[test]
 fn signatures_stay_on_their_parts() {
     let signed = |message: &Message| -> Vec<String> {

@@ -1,4 +1,4 @@
-//! What is written in mended mode is what clients expect, whatever protocol the answer came in.
+//! The output in normalized mode is what clients expect, whatever protocol the response came in.
 //!
 //! Every own case and, where it is at hand, every recording of *every* protocol is written in each protocol that is
 //! written, streamed and whole. What is written obeys the grammar of its wire, as strict as its strictest client
@@ -155,7 +155,7 @@ impl Wire {
         streams
     }
 
-    /// What is wrong with what is written of one answer.
+    /// Returns the faults of the output for one response.
     fn faults(&self, stream: &Streamed, message: &Message) -> Vec<String> {
         let mut faults = Vec::new();
         match (self.walk)(&stream.bytes) {
@@ -163,7 +163,7 @@ impl Wire {
                 faults.push(format!("the stream ends {ending:?}, not {:?}", stream.ending));
             }
             Ok(_) => {}
-            // What was told cannot be taken back.
+            // Emitted text cannot be taken back.
             Err(_) if names(&stream.losses).contains("correction of what a stream has told") => {}
             Err(why) => faults.push(format!("the stream: {why}")),
         }
@@ -185,7 +185,7 @@ impl Wire {
             let is_own = message.wire_type == read.wire_type;
             let [one, other] = [message, &read].map(|message| features(message, is_own));
             let mut losses = names(losses);
-            // What only one wire tells as an object is closed.
+            // Arguments that only one wire writes as an object are closed.
             if is_own && losses.contains("cut of a call") {
                 losses.insert("calls".to_owned());
             }
@@ -220,7 +220,7 @@ impl Wire {
                     ending == Ending::Truncated && (self.finish)(FinishReason::Other).contains(&said);
                 is_truncated || words.contains(&said)
             }
-            // What was cut off need not say so, and of nothing at all nothing is said.
+            // A truncated response need not say so, and an empty one says nothing.
             None => ending == Ending::Truncated || words.is_empty(),
         }
     }
@@ -262,7 +262,7 @@ fn every_answer_is_what_clients_expect() {
     assert!(complaints.is_empty(), "{} of {count}:\n{}", complaints.len(), complaints.join("\n"));
 }
 
-/// Whatever is missing at the end, what was written is well formed and does not say that it is complete.
+/// The output for a truncated input is well formed and does not say that it is complete.
 #[test]
 fn every_prefix_is_what_clients_expect() {
     let mut samples = samples();
@@ -293,7 +293,8 @@ fn cuts_of_the_input_do_not_show() {
     }
 }
 
-/// What is told in each wire by what was written while the input was decoded, cut so: every delta as it comes.
+/// Returns the events in each wire that was written while the input was decoded, split at `cuts`: every delta as it
+/// comes.
 fn encoded(sample: &Sample, cuts: &[usize]) -> Vec<Vec<Event<'static>>> {
     let encoder = |wire: &Wire| wire.protocol().encoder(&wire.options()).expect("a protocol that is written");
     let mut written: Vec<_> = WIRES.iter().map(|wire| (encoder(wire), Vec::new())).collect();

@@ -23,10 +23,10 @@ pub(super) const WIRE: Wire = Wire {
 fn finish(reason: FinishReason) -> &'static [&'static str] {
     match reason {
         FinishReason::Stop | FinishReason::ToolCalls => &["completed"],
-        // What is not said to be whole was cut by a limit.
+        // A response that is not said to be complete was truncated by a limit.
         FinishReason::Length => &["max_output_tokens"],
         FinishReason::ContentFilter => &["content_filter"],
-        // What was cut off has failed.
+        // A truncated response has failed.
         FinishReason::Error => &["failed"],
         FinishReason::Other => &["max_output_tokens", "failed"],
         reason => panic!("no word is known for the reason {reason}"),

@@ -1,4 +1,4 @@
-//! What translating an answer loses is what the encoders say that it loses, and nothing else.
+//! The losses of translating a response are the losses that the encoders name, and no others.
 //!
 //! Every own case and, where it is at hand, every recording is written in every other protocol (mended), streamed and
 //! whole, and read again; and from there back in its own. What it says is the same, feature by feature, but for the
@@ -56,7 +56,7 @@ fn excused(loss: &str) -> &'static [&'static str] {
         "id that comes late" => &["id", "model", "calls"],
         "id or model of a failed answer" => &["id", "model"],
         "token counts of an answer without end" => COUNTS,
-        // What was cut off has failed, or was cut by a limit.
+        // A truncated response has failed, or was truncated by a limit.
         "cut of the answer" => &["error", "class of an error", "finish reason"],
         // One that is told to be no object was cut before.
         "cut of a call" => &["finish reason"],
@@ -64,7 +64,7 @@ fn excused(loss: &str) -> &'static [&'static str] {
     }
 }
 
-/// What the second answer does not say as the first does, but for what was lost.
+/// Returns the features that differ in the second response, except for the losses.
 pub(crate) fn differing(one: &Features, other: &Features, losses: &BTreeSet<String>) -> Vec<String> {
     // Nothing can be said of a call without a name.
     if one.get("calls").is_some_and(is_nameless) {
@@ -106,7 +106,7 @@ fn is_same_calls(one: &Value, other: &Value) -> bool {
         })
 }
 
-/// What one answer says and no translation can be asked for.
+/// The cases with content that no translation can be asked for, and why.
 const ASIDE: &[(&str, &str)] = &[
     ("anthropic-messages/things-not-known-yet", "what nobody knows is content of an envelope"),
     ("bedrock-invoke/envelope-inside-an-envelope", "no vendor speaks in envelopes"),

@@ -55,7 +55,7 @@ fn check_repair(text: &str, is_valid: bool) {
     }
 }
 
-/// What the scanner says of the pieces up to where it stops.
+/// Returns the scanner's result for the pieces up to where it stops.
 fn scan(pieces: &[&str]) -> (usize, ScanStatus, bool, u32) {
     let mut scanner = JsonScanner::new();
     let mut taken = 0;

@@ -1,4 +1,4 @@
-//! What translators are known to get wrong, one by one: a request as small as the mistake, and what must become of it.
+//! Known mistakes of translators, one by one: a request as small as the mistake, and its expected translation.
 
 use callweave::Value;
 use callweave::request::{RequestMode, RequestOptions};

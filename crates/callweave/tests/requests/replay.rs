@@ -30,7 +30,7 @@ const SIDES: &[(&str, &str)] = &[
     ("gemini-generatecontent", "gemini-3-pro"),
 ];
 
-/// What Gemini takes for a signature.
+/// The placeholder that Gemini accepts as a signature.
 const PLACEHOLDER: &str = "c2tpcF90aG91Z2h0X3NpZ25hdHVyZV92YWxpZGF0b3I=";
 
 fn json(text: &str) -> Value {
@@ -104,7 +104,7 @@ fn seals(value: &Value) -> Vec<String> {
     found
 }
 
-/// What the provider itself would say of a history.
+/// Returns the provider's own complaints about a history.
 fn refused(upstream: &str, body: &Value) -> Vec<String> {
     let mut found = rules::refused(upstream, body);
     for content in body.get("contents").and_then(Value::as_array).into_iter().flatten() {

@@ -4,12 +4,12 @@
 /// number.
 pub(crate) struct Stream {
     pub(crate) name: &'static str,
-    /// What stands around a frame.
+    /// The text around a frame.
     around: [&'static str; 2],
     head: &'static [&'static str],
     delta: &'static str,
     tail: &'static [&'static str],
-    /// What the deltas bring, again and again.
+    /// The texts of the deltas, in repetition.
     texts: &'static [&'static str],
 }
 

@@ -1,4 +1,4 @@
-//! What the client asks and keeps, in its own words.
+//! The client's requests and its history, in its own protocol.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use callweave::json::Object;
 
 use super::json;
 
-/// What the client asks first.
+/// Returns the client's first request.
 pub(super) fn asked(client: &str, is_streamed: bool) -> Value {
     let schema = r#"{"type": "object", "properties": {"q": {"type": "string"}}}"#;
     let long = format!("look_{}", "x".repeat(90));

@@ -1,4 +1,4 @@
-//! What Anthropic refuses.
+//! The requests that Anthropic refuses.
 
 use callweave::Value;
 
