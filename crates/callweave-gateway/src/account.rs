@@ -12,7 +12,7 @@ use crate::incoming::IncomingHttp;
 use crate::live::LiveResponse;
 use crate::routes::RouteTarget;
 
-/// Tells at a level that is only known when it happens.
+/// Logs at a level that is only known at run time.
 macro_rules! at_level {
     ($level:expr, $($told:tt)*) => {
         match $level == tracing::Level::WARN {
@@ -31,7 +31,7 @@ pub(crate) fn bounded(text: &str) -> &str {
     beginning(text, LONGEST)
 }
 
-/// As much of a text as has at most so many bytes.
+/// The longest prefix of a text with at most `most` bytes.
 pub(crate) fn beginning(text: &str, most: usize) -> &str {
     let end = (0..=most.min(text.len())).rev().find(|end| text.is_char_boundary(*end));
     &text[..end.unwrap_or(0)]
@@ -50,7 +50,7 @@ pub(crate) struct RequestAccount {
     first: Option<Duration>,
     target: Option<RouteTarget>,
     tries: u32,
-    /// How often another was asked than before.
+    /// The number of times that another target was asked.
     fallbacks: u32,
     is_closed: bool,
     /// The room that the request takes.
@@ -105,12 +105,12 @@ impl RequestAccount {
         self.tell(failure.status().as_str(), Some(failure.error.class.name()));
     }
 
-    /// The client gets an error in the place of an answer that has begun.
+    /// The client gets an error in the place of a response that has begun.
     pub(crate) fn break_off(&mut self, failure: &RequestFailure) {
         self.tell("broken", Some(failure.error.class.name()));
     }
 
-    /// The answer is over.
+    /// The response is over.
     pub(crate) fn close(&mut self, live: &LiveResponse) {
         let usage = live.exchange.usage();
         let target = live.target();

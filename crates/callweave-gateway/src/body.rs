@@ -10,7 +10,7 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use http_body::{Frame, SizeHint};
 
-/// The body of an answer to a client.
+/// The body of a response to a client.
 pub struct ResponseBody(BodyKind);
 
 enum BodyKind {
@@ -37,7 +37,7 @@ impl ResponseBody {
     }
 }
 
-/// Where the next piece of a body is put.
+/// The place for the next piece of a body.
 #[derive(Clone, Default)]
 pub(crate) struct PieceSlot(Arc<Mutex<Option<Bytes>>>);
 

@@ -59,7 +59,7 @@ pub const DEMO: &str = "demo";
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct Config {
-    /// Where to listen.
+    /// The address to listen on.
     #[serde(deserialize_with = "address::deserialize")]
     pub listen: SocketAddr,
     /// Whether other machines may connect although no keys are asked of clients.
@@ -80,22 +80,22 @@ pub struct Config {
     pub models: Vec<ModelConfig>,
     /// The upstream for names that nothing else matches.
     pub default_upstream: Option<String>,
-    /// How much is taken.
+    /// The limits on requests and responses.
     pub limits: LimitsConfig,
-    /// How long is waited.
+    /// The timeouts.
     pub timeouts: TimeoutsConfig,
     /// Storage of responses that clients may refer to.
     pub store: StoreConfig,
-    /// Where the raw traffic is written, if it is.
+    /// The folder that the raw traffic is written to, if it is.
     pub record: Option<PathBuf>,
     /// Certificates of authorities that are trusted besides the usual ones, in PEM; else those of `SSL_CERT_FILE`.
     pub ca_file: Option<PathBuf>,
-    /// Where all this comes from.
+    /// The origin of the values.
     #[serde(skip)]
     origin: ConfigOrigin,
 }
 
-/// A name that clients use, and who answers to it.
+/// A name that clients use, and its upstream.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
@@ -109,12 +109,12 @@ pub struct ModelConfig {
     pub upstream: String,
     /// The upstream's name of the model; the client's name if absent.
     pub model: Option<String>,
-    /// Names to try, in order, if this one cannot answer.
+    /// Names to try, in order, if this one fails.
     #[serde(default)]
     pub fallbacks: Vec<String>,
 }
 
-/// How much is taken.
+/// The limits on requests and responses.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
@@ -123,7 +123,7 @@ pub struct LimitsConfig {
     pub body: usize,
     /// Bytes of a request after it was decompressed.
     pub decompressed: usize,
-    /// Bytes of an answer that is read as a whole.
+    /// Bytes of a response that is read complete.
     pub answer: u64,
     /// Requests that are answered at the same time.
     pub concurrent: usize,
@@ -186,7 +186,7 @@ impl Default for LimitsConfig {
     }
 }
 
-/// How long is waited; in seconds in the file.
+/// The timeouts; in seconds in the file.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
@@ -194,22 +194,22 @@ pub struct TimeoutsConfig {
     /// For the connection to an upstream.
     #[serde(with = "seconds")]
     pub connect: Duration,
-    /// For the first byte of its answer.
+    /// For the first byte of its response.
     #[serde(with = "seconds")]
     pub first_byte: Duration,
     /// For the next bytes of a stream, and for a client to take them.
     #[serde(with = "seconds")]
     pub idle: Duration,
-    /// For an answer from its request to its end, with all that is tried for it.
+    /// For a response from its request to its end, with all its attempts.
     #[serde(with = "seconds")]
     pub answer: Duration,
-    /// For a whole request of a client, headers and body.
+    /// For a complete request of a client, headers and body.
     #[serde(with = "seconds")]
     pub request: Duration,
-    /// After so much silence the client is told that the answer still comes.
+    /// The silence after which the client gets a keep-alive.
     #[serde(with = "seconds")]
     pub keep_alive: Duration,
-    /// For answers under way when the gateway shuts down.
+    /// For responses under way when the gateway shuts down.
     #[serde(with = "seconds")]
     pub shutdown: Duration,
 }
@@ -233,12 +233,12 @@ impl Default for TimeoutsConfig {
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct StoreConfig {
-    /// How many answers.
+    /// The maximum number of responses.
     pub answers: usize,
-    /// How many bytes of them.
+    /// The maximum number of their bytes.
     pub bytes: usize,
-    /// How many bytes of provider seals: signatures and encrypted reasoning that clients of other protocols have no place
-    /// for.
+    /// The maximum number of bytes of provider seals: signatures and encrypted reasoning that clients of other
+    /// protocols have no place for.
     pub seal_bytes: usize,
     /// For how long; in seconds in the file.
     #[serde(with = "seconds")]
@@ -298,7 +298,7 @@ impl Config {
         config.check().map(|()| config)
     }
 
-    /// Reads a file. What it means is checked when a gateway is made of it: it may be changed before.
+    /// Reads a file. Its meaning is checked when a gateway is made of it: it may be changed before.
     pub fn open(path: &Path) -> Result<Self, ConfigProblem> {
         let text = std::fs::read_to_string(path)
             .map_err(|error| ConfigProblem::new(format!("{}: {error}", path.display())))?;
@@ -315,7 +315,7 @@ impl Config {
         })
     }
 
-    /// One upstream that answers to every name, as the command line names it.
+    /// One upstream for every name, as the command line names it.
     pub fn with_upstream(upstream: UpstreamConfig) -> Self {
         let mut config = Self::default();
         config.upstreams.insert("upstream".to_owned(), upstream);
@@ -323,7 +323,7 @@ impl Config {
         config
     }
 
-    /// Lets every name mean one model of the upstream that answers to every name.
+    /// Lets every name mean one model of the upstream for every name.
     pub fn route_all_to(&mut self, model: impl Into<String>) {
         let Some(upstream) = self.default_upstream.clone() else { return };
         let (name, model) = ("*".to_owned(), Some(model.into()));
@@ -336,7 +336,7 @@ impl Config {
         self.upstreams.entry(DEMO.to_owned()).or_insert_with(UpstreamConfig::demo);
     }
 
-    /// Whether all is as it should be: everything that is wrong is told at once, with its line.
+    /// Checks the configuration: all problems are reported at once, with their lines.
     pub fn check(&self) -> Result<(), ConfigProblem> {
         self.origin.problem(self.flaws())
     }
@@ -347,7 +347,7 @@ impl Config {
         doubtful.iter().flat_map(ConfigProblem::lines).collect()
     }
 
-    /// For whom it listens, in words.
+    /// Describes the machines it listens for.
     pub fn reach(&self) -> String {
         let machines = if self.listen.ip().is_loopback() { "this machine only" } else { "every machine" };
         match self.client_keys.len() {

@@ -22,7 +22,7 @@ use crate::routes::RouteTable;
 use crate::store::MemoryStore;
 use crate::upstream::{HttpClient, authorities};
 
-/// A gateway that can answer.
+/// A gateway that can serve.
 pub struct Gateway {
     pub(crate) config: Config,
     pub(crate) routes: RouteTable,
@@ -60,7 +60,7 @@ fn trusted(
     Ok(read.unwrap_or_default().unwrap_or_default())
 }
 
-/// How far a gateway has come with shutting down.
+/// The progress of a gateway's shutdown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum ShutdownStage {
     /// It serves.
@@ -116,12 +116,12 @@ impl Gateway {
         }))
     }
 
-    /// How it is configured.
+    /// Returns the configuration.
     pub fn config(&self) -> &Config {
         &self.config
     }
 
-    /// Room for one more answer.
+    /// Room for one more response.
     pub(crate) fn room(&self) -> Result<OwnedSemaphorePermit, RequestFailure> {
         let room = Arc::clone(&self.room).try_acquire_owned();
         room.map_err(|_| crowded("too many answers are under way (limits.concurrent)"))

@@ -44,7 +44,7 @@ impl Gateway {
         }
     }
 
-    /// Answers one request on a connection for which there is no room: only what tells how the gateway is.
+    /// Answers one request on a connection for which there is no room: only requests for the gateway's state.
     pub(crate) async fn turn_away<B>(self: &Arc<Self>, request: Request<B>) -> Response<ResponseBody>
     where
         B: http_body::Body<Data = Bytes>,
@@ -95,7 +95,7 @@ impl Gateway {
             }
             (_, Some(route)) => {
                 let protocol = route.protocol();
-                // Answers give an account of themselves.
+                // Responses log themselves.
                 let is_told = matches!(
                     route,
                     ClientRoute::Relay(..) | ClientRoute::CountTokens(..) | ClientRoute::Embed(..)
@@ -150,7 +150,7 @@ impl Gateway {
         response
     }
 
-    /// Tells of a request that no model was asked to answer: what was refused, and what was passed through.
+    /// Logs a request that no model was asked for: refused ones, and relayed ones.
     fn tell(&self, parts: &request::Parts, id: &str, protocol: &protocol::Protocol, status: StatusCode) {
         let trace = TraceContext::of(&parts.headers);
         self.metrics.request(protocol.name, "none", status.as_str());

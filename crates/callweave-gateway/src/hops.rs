@@ -1,4 +1,5 @@
-//! Which gateways of this kind a request came through: one that comes back to where it was would go round for ever.
+//! The gateways of this kind that a request came through: a request that comes back to one of them would go round for
+//! ever.
 
 use callweave::upstream::ErrorClass;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};

@@ -40,7 +40,7 @@ impl BytesInFlight {
 pub(crate) const STEP: usize = 64 << 10;
 
 impl HeldRequestBytes {
-    /// Counts so many bytes in all, if there is room for them.
+    /// Counts `bytes` bytes in all, if there is room for them.
     pub(crate) fn reach(&self, bytes: usize) -> Result<(), RequestFailure> {
         let more = bytes.saturating_sub(self.bytes.load(Ordering::Relaxed));
         if more == 0 {
@@ -54,7 +54,7 @@ impl HeldRequestBytes {
         Ok(())
     }
 
-    /// Counts no more than so many bytes.
+    /// Counts no more than `bytes` bytes.
     pub(crate) fn shrink_to(&self, bytes: usize) {
         let before = self.bytes.fetch_min(bytes, Ordering::Relaxed);
         self.of.used.fetch_sub(before.saturating_sub(bytes), Ordering::Relaxed);

@@ -88,7 +88,7 @@ where
 /// The minimum length of a long body; shorter ones are copied at next to no cost.
 const LONG: usize = 8 << 10;
 
-/// How a request is compressed.
+/// The compression of a request.
 #[derive(Clone, Copy)]
 enum ContentCoding {
     Gzip,
@@ -96,11 +96,11 @@ enum ContentCoding {
     Zstd,
 }
 
-/// How requests may be compressed.
+/// The supported compressions of requests.
 const KNOWN: &str = "gzip, deflate, zstd";
 
 impl ContentCoding {
-    /// How the headers say that the body is compressed, if it is.
+    /// Returns the compression that the headers name, if any.
     fn of(headers: &HeaderMap) -> Result<Option<Self>, RequestFailure> {
         let encoding = headers.get(header::CONTENT_ENCODING).map_or(&b""[..], |value| value.as_bytes());
         match encoding.to_ascii_lowercase().as_slice() {
@@ -127,7 +127,7 @@ struct UnpackingBody<'l> {
     held: &'l HeldRequestBytes,
 }
 
-/// Up to so many bytes may be compressed as well as they can be.
+/// The maximum number of bytes for which any compression ratio is allowed.
 const ANY_RATIO: usize = 1 << 20;
 
 impl UnpackingBody<'_> {

@@ -27,7 +27,7 @@ pub(crate) struct LiveResponse {
     upstream: UpstreamState,
     recording: Option<OpenRecording>,
     quiet: IdleTimer,
-    /// How long the gateway itself worked.
+    /// The time that the gateway itself worked.
     pub(crate) worked: Duration,
     /// Comes to its end when the gateway does.
     closing: Pin<Box<dyn Future<Output = ()> + Send>>,
@@ -69,7 +69,7 @@ enum TimerTick {
     Closing,
 }
 
-/// How long the last bytes are waited for.
+/// The maximum wait for the last bytes.
 const LAST_BYTES: Duration = Duration::from_millis(50);
 
 impl LiveResponse {

@@ -18,9 +18,9 @@ pub(crate) struct GatewayMetrics {
     losses: LabelledCounts<1>,
     retries: AtomicU64,
     active: AtomicI64,
-    /// How long the gateway itself worked on a request, apart from waiting.
+    /// The time that the gateway itself worked on a request, apart from waiting.
     request: Histogram,
-    /// And on a chunk.
+    /// The time that it worked on a chunk.
     chunk: Histogram,
     first: Histogram,
 }
@@ -127,7 +127,7 @@ impl GatewayMetrics {
         self.retries.fetch_add(1, Relaxed);
     }
 
-    /// An answer began, or ended.
+    /// Counts a response that began, or ended.
     pub(crate) fn active(&self, change: i64) {
         self.active.fetch_add(change, Relaxed);
     }
@@ -137,7 +137,7 @@ impl GatewayMetrics {
         self.request.add(time);
     }
 
-    /// And on a chunk.
+    /// Records the time that the gateway itself worked on a chunk.
     pub(crate) fn chunk(&self, time: Duration) {
         self.chunk.add(time);
     }

@@ -1,5 +1,5 @@
-//! A connection whose peer must take what it is sent, and must be there: one that never reads would hold its answer, and
-//! the upstream of it, for ever; and one that has left would be waited for.
+//! A connection whose peer must read, and must be there: one that never reads would hold its response, and the upstream
+//! of it, for ever; and one that has left would be waited for.
 
 use std::io;
 use std::pin::Pin;
@@ -28,8 +28,8 @@ impl PatientConnection {
         Self { io: TokioIo::new(stream), patience, is_read: false, timer: None, is_waiting: false }
     }
 
-    /// Whether the peer has left. Whoever reads notices that; but while requests wait that were sent before their
-    /// turn, nobody reads. A peer that has sent more than was taken from it is seen to leave only later.
+    /// Whether the peer has left. A reader notices that; but while requests wait that were sent before their turn,
+    /// nobody reads. A peer that has sent more than was taken from it is seen to leave only later.
     fn has_left(&mut self, context: &mut Context<'_>) -> bool {
         if std::mem::replace(&mut self.is_read, false) {
             return false;

@@ -1,4 +1,4 @@
-//! From the name that a client uses to those who can answer to it.
+//! Resolves the name that a client uses to the targets for it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,14 +20,14 @@ pub(crate) struct RouteTarget {
     label: ModelLabel,
 }
 
-/// How the model of a target is called in metrics: clients may invent any number of names.
+/// The name of a target's model in metrics: clients may invent any number of names.
 #[derive(Clone)]
 enum ModelLabel {
-    /// As the upstream calls it, since it stands in the configuration.
+    /// The upstream's name, since it stands in the configuration.
     Model,
-    /// As the row that it fits.
+    /// The name of the matching row.
     Row(Arc<str>),
-    /// As all others.
+    /// The name for all others.
     Other,
 }
 

@@ -60,7 +60,7 @@ fn calls(message: &Message) -> Vec<(String, Value)> {
         .collect()
 }
 
-/// Models whose answers never come to an end.
+/// Models whose responses never come to an end.
 const BREAKING: [&str; 4] = ["error-mid-stream", "abrupt-end", "cut-call", "garbage"];
 
 const QUESTION: &str = "What is the weather in Paris for 3 days?";
@@ -358,7 +358,7 @@ fn what_is_taught_in_words_is_understood() {
             {"id": "a", "type": "function", "function": {"name": call.name, "arguments": call.arguments()}}]}));
         messages.push(json!({"role": "tool", "tool_call_id": "a", "content": "sunny"}));
         let told = ask(&body);
-        // Some dialects begin with a thought, whatever is said.
+        // Some dialects begin with reasoning, whatever is said.
         let said = format!("{}{}", told.reasoning(), told.text());
         assert!(said.contains("get_weather answered:") && said.trim().ends_with("sunny"), "{model}: {said}");
         count += 1;

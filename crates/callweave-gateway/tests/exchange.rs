@@ -108,7 +108,7 @@ fn engine() -> Arc<ExchangeEngine> {
     ExchangeEngine::new(policy).expect("a policy")
 }
 
-/// The script that a model plays for a request, and whatever is wrong with the request.
+/// The script that a model plays for a request, and the faults of the request.
 fn script(request: &HttpRequest) -> (DemoScript, Vec<String>) {
     let body: Value = std::str::from_utf8(request.body.as_ref()).expect("text").parse().expect("JSON");
     let mut faults = rules::refused(request.protocol.name, &body);
@@ -186,7 +186,7 @@ fn judge(client: &Client, got: &Got, expected: Expected) -> Result<(), String> {
     if got.status != 200 {
         return fail("no complete response");
     }
-    // That a truncated call is incomplete is what a client should notice.
+    // A client should notice that a truncated call is incomplete.
     let is_noticed = !message.notices.is_empty() && !matches!(expected, Expected::Truncated);
     if message.error().is_some() || is_noticed {
         return fail(&format!("{:?} {:?}", message.errors, message.notices));

@@ -28,8 +28,8 @@ const CHUNK: &str = concat!(
     "\n\n"
 );
 
-/// An upstream that answers at once, or begins a stream and says no more. It runs on threads of its own, whose memory is
-/// not counted.
+/// An upstream that responds at once, or begins a stream and says no more. It runs on threads of its own, whose memory
+/// is not counted.
 fn upstream() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = listener.local_addr().expect("an address");

@@ -1,5 +1,5 @@
-//! Upstreams that misbehave, as a strict client sees them through the gateway: every scenario on every endpoint, streamed
-//! and whole. The client repairs nothing and reads no dialect.
+//! Upstreams that misbehave, as a strict client sees them through the gateway: every scenario on every endpoint,
+//! streamed and complete. The client repairs nothing and reads no dialect.
 
 mod upstream;
 
@@ -54,9 +54,9 @@ const ENDPOINTS: [Endpoint; 3] = [
 enum Outcome {
     /// A number of calls, each right.
     Calls(usize),
-    /// A call, and the thought before it.
+    /// A call, and the reasoning before it.
     ThoughtAndCall,
-    /// Thoughts apart from the text, and no call.
+    /// Reasoning apart from the text, and no call.
     Thought,
     /// No call that could be run, and the limit as the reason.
     Cut,
@@ -166,7 +166,7 @@ fn judge(endpoint: &Endpoint, reply: &Reply, outcome: Outcome, is_streamed: bool
         Ok(message) => message,
         Err(error) => return fail(&error.to_string()),
     };
-    // That a cut call is incomplete is what a client should notice.
+    // A client should notice that a truncated call is incomplete.
     let is_noticed = !message.notices.is_empty() && !matches!(outcome, Outcome::Cut);
     if message.error().is_some() || is_noticed {
         return fail(&format!("{:?} {:?}", message.errors, message.notices));
@@ -346,7 +346,7 @@ async fn every_scenario_is_right_on_every_endpoint() {
     assert!(failures.is_empty(), "{}", failures.join("\n\n"));
 }
 
-/// A conversation as agents have them: a thought, two calls at once, their results, and tools with more than plain
+/// A conversation as agents have them: reasoning, two calls at once, their results, and tools with more than plain
 /// schemas.
 fn conversation(endpoint: &Endpoint, model: &str, is_streamed: bool) -> Vec<u8> {
     let call = |id: &str, city: &str| {
@@ -381,7 +381,7 @@ fn conversation(endpoint: &Endpoint, model: &str, is_streamed: bool) -> Vec<u8> 
     written.body.to_string().into_bytes()
 }
 
-/// Upstreams: what their names are here, what they speak, what is configured besides, and the model that is asked.
+/// Upstreams: their names here, their protocols, further configuration, and the model that is asked.
 const UPSTREAMS: [(&str, &str, &str, &str); 11] = [
     ("chat", "openai-chat", "", "openai-chat"),
     ("mistral", "openai-chat", "provider = \"mistral\"", "openai-chat"),

@@ -124,7 +124,7 @@ pub(super) fn has_user(url: &str) -> bool {
     url.parse::<Uri>().is_ok_and(|uri| uri.authority().is_some_and(|it| it.as_str().contains('@')))
 }
 
-/// Whether whoever asks at a URL asks the one who listens there.
+/// Whether a URL leads to the address this gateway listens on.
 pub(super) fn is_own(url: &str, listen: SocketAddr) -> bool {
     let Ok(uri) = url.parse::<Uri>() else { return false };
     let usual = if uri.scheme_str() == Some("https") { 443 } else { 80 };

@@ -1,4 +1,4 @@
-//! The text of a file: what stands on which line, and all that cannot be read of it.
+//! The text of a file: the keys with their lines, and everything that cannot be read.
 
 use std::ops::Range;
 
@@ -25,7 +25,8 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ("cors_origins", "it is allowed_origins here"),
 ];
 
-/// Reads a text. What cannot be read is left out and told; the rest is read nevertheless, so that all is told at once.
+/// Reads a text. Unreadable parts are left out and reported; the rest is read nevertheless, so that all is reported at
+/// once.
 pub(super) fn read(text: &str) -> (Config, Option<ConfigProblem>) {
     let line = |span: Option<Range<usize>>| {
         span.map(|span| text.as_bytes()[..span.start.min(text.len())].split(|byte| *byte == b'\n').count())
@@ -77,7 +78,7 @@ fn told(message: &str) -> String {
     }
 }
 
-/// Tells the path of every key, and where it stands.
+/// Reports the path of every key, and its position.
 fn index(table: &DeTable<'_>, path: &str, tell: &mut impl FnMut(&str, usize)) {
     for (key, value) in table.iter() {
         let own =

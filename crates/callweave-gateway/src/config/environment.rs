@@ -133,7 +133,7 @@ fn truth(text: &str) -> Option<bool> {
     }
 }
 
-/// Where Ollama is asked. Its own server reads the variable, too: no port means the usual one, every address means this
+/// The address of Ollama. Its own server reads the variable, too: no port means the usual one, every address means this
 /// machine.
 fn ollama(host: &str) -> String {
     let host = host.trim();

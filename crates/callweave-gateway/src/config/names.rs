@@ -21,7 +21,7 @@ pub(crate) struct NamedTarget<'n> {
     pub(crate) model: String,
     /// The row that says so.
     pub(crate) row: Option<&'n ModelConfig>,
-    /// Whether the configuration names the model itself, so that there are only so many of them.
+    /// Whether the configuration names the model itself, which bounds the number of names.
     pub(crate) is_configured: bool,
 }
 

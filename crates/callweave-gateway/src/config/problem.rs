@@ -18,14 +18,14 @@ pub(crate) struct ConfigFlaw {
     pub(crate) what: String,
 }
 
-/// Where a value comes from.
+/// The origin of a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum ValueOrigin {
     Line(usize),
     Variable(&'static str),
 }
 
-/// Where the values of a configuration come from: a file, variables, or nowhere that could be named.
+/// The origin of a configuration's values: a file, variables, or nowhere that could be named.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ConfigOrigin {
     file: Option<String>,

@@ -300,7 +300,7 @@ impl UpstreamConfig {
     }
 }
 
-/// Whether a row of that name answers to a name.
+/// Whether a row of that name matches a name.
 fn is_meant(row: &str, name: &str) -> bool {
     row.strip_suffix('*').map_or(row == name, |start| name.starts_with(start))
 }

@@ -84,7 +84,7 @@ fn careless(value: &Value) -> String {
     }
 }
 
-/// Cut inside the last text, else before the end.
+/// Truncates inside the last text, else before the end.
 fn cut(text: &str) -> String {
     let bare = text.trim_end_matches(['}', ']']);
     let inside = bare.strip_suffix('"').unwrap_or(bare);

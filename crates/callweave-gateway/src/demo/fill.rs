@@ -14,7 +14,7 @@ const STEPS: usize = 20_000;
 /// The maximum number of characters that a text is lengthened to.
 const LONGEST: usize = 1000;
 
-/// How much of an object is filled.
+/// The extent to which an object is filled.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum FillExtent {
     /// Required properties, and properties that the text mentions.
@@ -39,7 +39,7 @@ impl<'f> SchemaFilling<'f> {
         Self { root, text, folded: text.to_lowercase(), extent, left: Cell::new(STEPS) }
     }
 
-    /// A value for the whole schema, which for tools is an object.
+    /// A value for the complete schema, which for tools is an object.
     pub(super) fn object(&self) -> Value {
         match self.value(self.root, 0) {
             object @ Value::Object(_) => object,
@@ -47,7 +47,7 @@ impl<'f> SchemaFilling<'f> {
         }
     }
 
-    /// Takes steps, and says whether there were so many.
+    /// Takes steps, and says whether there were that many.
     fn takes(&self, steps: usize) -> bool {
         let left = self.left.get().checked_sub(steps);
         self.left.set(left.unwrap_or(0));

@@ -1,4 +1,5 @@
-//! Answers that come compressed although nobody asked for that: they are unpacked piece by piece, within a limit.
+//! Responses that come compressed although the request did not allow that: they are decompressed piece by piece, within
+//! a limit.
 
 use std::io::{self, Read, Write};
 
@@ -8,7 +9,7 @@ use flate2::write::{DeflateDecoder, MultiGzDecoder, ZlibDecoder};
 use http::{HeaderMap, header};
 use ruzstd::decoding::StreamingDecoder;
 
-/// Unpacks the body of an answer.
+/// Decompresses the body of a response.
 pub(super) struct UnpackedBody {
     packing: PackingKind,
     limit: u64,
@@ -18,7 +19,7 @@ enum PackingKind {
     Gzip(MultiGzDecoder<BoundedBuffer>),
     Zlib(ZlibDecoder<BoundedBuffer>),
     Deflate(DeflateDecoder<BoundedBuffer>),
-    /// Deflate with or without the head of zlib: the first byte tells.
+    /// Deflate with or without the head of zlib, decided by the first byte.
     Deflated,
     /// All that came, to be unpacked at its end.
     Zstd(Vec<u8>),

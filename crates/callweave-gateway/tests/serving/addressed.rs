@@ -1,4 +1,4 @@
-//! Where an upstream is asked: under its base URL, and nowhere else.
+//! The address of an upstream: under its base URL, and nowhere else.
 
 use serde_json::json;
 

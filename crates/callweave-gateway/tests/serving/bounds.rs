@@ -21,7 +21,7 @@ fn gzip(bytes: &[u8]) -> Vec<u8> {
     writer.finish().expect("memory")
 }
 
-/// The doors of a gateway, a member of each that holds a list, and where its errors tell their message.
+/// The endpoints of a gateway, a member of each that holds a list, and the path of the message in its errors.
 const DOORS: [(&str, &str, &str); 5] = [
     ("/v1/chat/completions", "messages", "/error/message"),
     ("/v1/responses", "input", "/error/message"),
@@ -120,7 +120,7 @@ async fn a_request_names_one_host() {
     }
 }
 
-/// Clients that send most of a long body and stop take the room that there is, and no more; others are told so.
+/// Clients that send most of a long body and stop take the room that there is, and no more; others get an error.
 #[tokio::test]
 async fn bytes_of_unfinished_bodies_are_bounded() {
     let gateway = gateway("listen = \"127.0.0.1:0\"\n[limits]\nin_flight = 850000\nbody = 500000");
@@ -142,7 +142,7 @@ async fn bytes_of_unfinished_bodies_are_bounded() {
     let (_, refused) = answer_to(server, format!("{head}{}", " ".repeat(390_000)).as_bytes()).await;
     assert!(refused.starts_with("HTTP/1.1 529") && refused.contains("retry-after: 1"), "{refused}");
     assert!(refused.contains("limits.in_flight") && refused.contains("overloaded_error"), "{refused}");
-    // Short ones still find room, and so does whoever looks after the gateway.
+    // Short ones still find room, and so do monitors of the gateway.
     assert_eq!(post(&gateway, "/v1/messages", &messages("demo/hermes", false)).await.status, 200);
     assert_eq!(get(&gateway, "/healthz").await.status, 200);
     drop(open);
@@ -193,7 +193,7 @@ async fn what_watches_the_gateway_hears_that_it_is_overloaded() {
     assert_eq!(get(&gateway, "/healthz").await.status, 200);
 }
 
-/// A follow-up may expand to as much as a client may send whole.
+/// A follow-up may expand to the maximum size of a request.
 #[tokio::test]
 async fn a_conversation_that_is_continued_has_the_limits_of_a_request() {
     let gateway = gateway("[limits]\nmessages = 12\n[store]\nbytes = 100000");

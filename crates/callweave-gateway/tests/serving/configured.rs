@@ -190,7 +190,7 @@ async fn what_is_doubtful_is_told_with_its_line_and_without_secrets() {
     for text in [&warnings, &explained, &probes, &got.text] {
         assert!(!text.contains("PASSWORD") && !text.contains("QKEY") && !text.contains("user:"), "{text}");
     }
-    // And with a wrong URL, what is wrong is told without them.
+    // The problem with a wrong URL is reported without them, too.
     let wrong = wrong("[upstreams.a]\nurl = \"http://user:PASSWORD@h:99999/?key=QKEY\"").join("\n");
     assert!(wrong.contains("h:99999") && !wrong.contains("PASSWORD") && !wrong.contains("QKEY"), "{wrong}");
 }

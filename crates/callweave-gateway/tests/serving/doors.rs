@@ -1,4 +1,4 @@
-//! Every door of the gateway: who is let in, and what is said to whoever knocks at the wrong one.
+//! Every endpoint of the gateway: the clients that are let in, and the errors at wrong ones.
 
 use callweave_gateway::keys::KeyDigest;
 use http::Method;
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::client;
 use crate::support::{Got, address, chat, gateway, get, messages, post, request, responses, send};
 
-/// How a client knows an error.
+/// The shape of an error for a client.
 #[derive(Clone, Copy, Debug)]
 enum Shape {
     OpenAi,

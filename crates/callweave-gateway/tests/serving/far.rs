@@ -1,4 +1,4 @@
-//! An upstream that says, byte by byte, what a test tells it to; and what only such a one can show.
+//! An upstream that sends, byte by byte, the script of a test; and tests that need such a one.
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
@@ -16,9 +16,9 @@ use crate::support::{chat, gateway, get, messages, metric, post, request, send};
 pub(crate) struct Far {
     pub(crate) url: String,
     seen: Arc<Mutex<Vec<String>>>,
-    /// How many peers have left before the answer was over.
+    /// The number of peers that left before the response was over.
     left: Arc<Mutex<usize>>,
-    /// How many bytes of answers were taken.
+    /// The number of bytes of responses that were taken.
     taken: Arc<AtomicUsize>,
 }
 
@@ -29,11 +29,11 @@ pub(crate) enum Then {
     Hang,
 }
 
-/// Where an answer has this, the upstream is silent for a while.
+/// The mark in a response at which the upstream is silent for a while.
 pub(crate) const PAUSE: char = '\u{1}';
 
 impl Far {
-    /// An upstream that answers so.
+    /// Starts an upstream with these responses.
     pub(crate) async fn start(answers: Vec<(String, Then)>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let url = format!("http://{}", listener.local_addr().expect("an address"));
@@ -61,7 +61,7 @@ impl Far {
         self.seen.lock().expect("nobody panicked").clone()
     }
 
-    /// Whether a peer left before the answer was over.
+    /// Whether a peer left before the response was over.
     pub(crate) async fn is_left(&self) -> bool {
         for _ in 0..200 {
             if *self.left.lock().expect("nobody panicked") > 0 {

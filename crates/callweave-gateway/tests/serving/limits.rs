@@ -98,7 +98,7 @@ async fn a_connection_is_waited_for_only_so_long() {
 #[tokio::test]
 async fn other_machines_are_not_let_in_without_a_key() {
     for listen in ["0.0.0.0:0", "[::]:0", "192.0.2.1:80"] {
-        // As the command line does it: the address is put in place of the file's.
+        // The same as on the command line: the address replaces the file's.
         let mut config = Config::read("").expect("valid");
         config.listen = listen.parse().expect("an address");
         let refused = Gateway::new(config.clone(), &Environment::of(|_| None));

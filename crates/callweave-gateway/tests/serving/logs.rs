@@ -47,7 +47,7 @@ impl Log {
         String::from_utf8_lossy(&self.0.lock().expect("nobody panicked")).into_owned()
     }
 
-    /// The lines that tell of requests.
+    /// The lines about requests.
     fn answered(&self) -> Vec<Value> {
         let lines =
             self.text().lines().map(|line| serde_json::from_str(line).expect("JSON")).collect::<Vec<Value>>();

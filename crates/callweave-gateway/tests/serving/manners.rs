@@ -1,4 +1,4 @@
-//! How the gateway behaves when others do not.
+//! The gateway's behaviour when others misbehave.
 
 use std::time::Duration;
 

@@ -242,7 +242,7 @@ async fn compressed_answers_are_read_within_the_limit() {
         assert!(text == "Hello" && got.text.contains("[DONE]"), "{kind}: {}", got.text);
         let got = asked(head(400, "application/json"), packed(kind, refusal.as_bytes()), false).await;
         assert_eq!((got.status, &got.json()["error"]["message"]), (400, &json!("no, because")), "{kind}");
-        // A megabyte, and a body that was cut.
+        // A megabyte, and a body that was truncated.
         let got = asked(head(200, "application/json"), packed(kind, &vec![b' '; 1 << 20]), false).await;
         assert!(got.status == 502 && got.text.contains("100000 bytes"), "{kind}: {}", got.text);
         let mut cut = packed(kind, whole.as_bytes());

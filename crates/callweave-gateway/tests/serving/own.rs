@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::far::{Far, Then, whole};
 use crate::support::{Got, chat, messages, post, responses};
 
-/// Where a value has a leaf that the other lacks or has otherwise. What is null says nothing.
+/// Finds the leaves of a value that the other lacks or has otherwise. A null says nothing.
 fn lacking(value: &Value, other: &Value, path: &str, found: &mut Vec<String>) {
     match (value, other) {
         (Value::Object(members), Value::Object(others)) => {

@@ -1,4 +1,4 @@
-//! Bodies as clients send them: compressed, in chunks, and only when they are told to go on.
+//! Bodies as clients send them: compressed, in chunks, and only after `100 Continue`.
 
 use std::io::Write;
 

@@ -1,4 +1,4 @@
-//! Which hosts the gateway answers for, and which pages may read what it says.
+//! The hosts that the gateway serves, and the pages that may read its responses.
 
 use callweave_gateway::keys::KeyDigest;
 use http::Method;
@@ -71,7 +71,7 @@ async fn without_keys_only_names_of_this_machine_are_answered_for() {
         // A health check may use any host name.
         assert_eq!(send(&own, request(Method::GET, "/healthz", &[("host", host)], "")).await.status, 200);
     }
-    // The whole address in the request line, and another host behind the first.
+    // The complete address in the request line, and another host behind the first.
     let got = send(&own, ask("http://evil.example/v1/messages", &[("host", "localhost")])).await;
     assert_eq!(got.status, 403, "{}", got.text);
     let got = send(&own, ask("/v1/messages", &[("host", "localhost"), ("host", "evil.example")])).await;
@@ -135,7 +135,7 @@ async fn pages_from_elsewhere_are_refused_with_and_without_keys() {
 
 const PAGE: &str = "https://app.example";
 
-/// Whether a page can read an answer, and nobody else's copy of it is given to another.
+/// Whether a page can read a response, and caches give no page's copy of it to another.
 fn is_readable(got: &Got, origin: &str) {
     let header = |name: &str| got.headers.get(name).and_then(|value| value.to_str().ok());
     assert_eq!(header("access-control-allow-origin"), Some(origin), "{:?}", got.headers);

@@ -1,4 +1,4 @@
-//! How answers are read: in which dialect, and what is done with schemas.
+//! The reading of responses: the dialect, and the treatment of schemas.
 
 use serde_json::{Value, json};
 

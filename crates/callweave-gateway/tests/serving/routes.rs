@@ -34,8 +34,8 @@ fn chat_stream() -> (String, Then) {
     (format!("{head}data: [DONE]\n\n"), Then::Close)
 }
 
-/// A route of the manual, the body that is sent there, what the upstream, which speaks chat, answers, and a part of what
-/// comes back.
+/// A route of the manual, the body that is sent there, the response of the upstream, which speaks chat, and a part of
+/// the client's response.
 struct Case {
     route: String,
     body: Option<Value>,
@@ -582,7 +582,7 @@ async fn the_input_of_a_kept_response_is_listed_and_it_is_complete() {
     );
 }
 
-/// A client of the older form, from upstreams that answer in any.
+/// A client of the older form, from upstreams that respond in any.
 #[tokio::test]
 async fn clients_of_functions_get_function_calls() {
     let older = json!({"name": "look", "arguments": "{\"at\":\"sky\"}"});

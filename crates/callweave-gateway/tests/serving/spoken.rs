@@ -40,7 +40,7 @@ struct Server {
 }
 
 impl Server {
-    /// One that gives the same response, told in Chat, at each of the paths that it knows.
+    /// Starts one that gives the same response, written in Chat, at each of the paths that it knows.
     async fn start(known: &[&'static str], answer: &Value, refuse: Refuse) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let url = format!("http://{}/v1", listener.local_addr().expect("an address"));
@@ -111,7 +111,7 @@ async fn serve(
         stream.write_all(format!("{head}content-length: {}\r\n\r\n{reply}", reply.len()).as_bytes()).await;
 }
 
-/// A response in Chat, told in another protocol.
+/// A response in Chat, written in another protocol.
 fn told(answer: &str, name: &str, is_streamed: bool) -> String {
     let protocol = Protocol::named(name).expect("a protocol");
     let chat = Protocol::named("openai-chat").expect("a protocol");
@@ -296,7 +296,7 @@ async fn a_request_that_a_tried_protocol_refuses_is_asked_in_the_usual_one() {
         "{}",
         got.text
     );
-    // That says nothing of other requests; and once the upstream has answered, its refusals are the client's.
+    // That says nothing of other requests; and once the upstream has responded, its refusals are the client's.
     assert_eq!(post(&gateway, RESPONSES, &responses("m", false)).await.status, 200);
     assert_eq!(server.paths(), [RESPONSES]);
     assert_eq!(post(&gateway, RESPONSES, &odd).await.status, 400);
@@ -620,7 +620,7 @@ async fn a_forced_call_is_said_as_the_server_knows_it() {
     }
 }
 
-/// The model list tells whose server it is, without a request of its own for each client.
+/// The model list identifies the provider, without a request of its own for each client.
 #[tokio::test]
 async fn a_model_list_tells_how_a_server_is_asked() {
     let listed: [(Refuse, &str, Value); 3] = [

@@ -1,4 +1,4 @@
-//! Upstreams over TLS: who is trusted, and what becomes of the others.
+//! Upstreams over TLS: the trusted ones, and the treatment of others.
 
 use std::path::PathBuf;
 use std::sync::Arc;

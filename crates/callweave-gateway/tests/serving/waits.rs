@@ -13,7 +13,7 @@ fn stalled(status: u16) -> (String, Then) {
     (format!("{head}{{\"error\":"), Then::Hang)
 }
 
-/// An answer that comes a little at a time, and never ends.
+/// A response that comes a little at a time, and never ends.
 fn trickling(head: &str, piece: &str) -> (String, Then) {
     let pause = PAUSE.to_string();
     (format!("HTTP/1.1 {head}\r\n\r\n{}", [piece; 5].join(&pause)), Then::Hang)

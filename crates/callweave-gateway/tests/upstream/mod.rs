@@ -17,7 +17,7 @@ use callweave_gateway::{Gateway, Server};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 
-/// Where the protocols are spoken; the first path that the request's path ends with counts.
+/// The paths of the protocols; the first path that the request's path ends with counts.
 const PATHS: [(&str, &str); 7] = [
     ("/chat/completions", "openai-chat"),
     ("/responses", "openai-responses"),
@@ -34,7 +34,7 @@ pub(crate) struct Upstream {
     seen: Arc<Mutex<Vec<Seen>>>,
 }
 
-/// A request as it came, and what became of its answer.
+/// A request as it came, and the fate of its response.
 #[derive(Clone, Debug)]
 pub(crate) struct Seen {
     pub(crate) path: String,
@@ -42,7 +42,7 @@ pub(crate) struct Seen {
     pub(crate) body: Value,
     /// The faults of the request.
     pub(crate) faults: Vec<String>,
-    /// How many pieces of the answer were sent.
+    /// The number of pieces of the response that were sent.
     pub(crate) sent: usize,
     /// Whether the peer left while there was more to send.
     pub(crate) is_left: bool,
