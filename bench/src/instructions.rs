@@ -1,5 +1,5 @@
-//! The instructions of our work in a row: what valgrind counts of a process that does it twice, less that of one
-//! that does it once.
+//! The instructions of our work in a row: valgrind's count of a process that does it twice, less that of one that does
+//! it once.
 
 use std::process::Command;
 use std::sync::Mutex;

@@ -13,7 +13,7 @@ const SHORTEST: Duration = Duration::from_millis(2);
 /// One way to do the work of a row.
 pub(crate) struct Way {
     name: &'static str,
-    /// How many times the work of a run the whole work is, where only a part of it is tried.
+    /// The ratio of the complete work to the work of a run, where only a part of it is tried.
     times: f64,
     run: Box<dyn Fn() -> Outcome>,
 }
@@ -65,7 +65,7 @@ pub(crate) struct Measured {
 }
 
 impl Row {
-    /// Leaves out whoever makes something else of the input than we do, and tells what.
+    /// Leaves out peers whose result differs from ours, and returns the differences.
     pub(crate) fn compare(&mut self) -> Vec<String> {
         self.compare_by(Collected::difference)
     }
@@ -140,17 +140,17 @@ pub(crate) struct Target(pub(crate) u8, pub(crate) Aim);
 
 #[derive(Clone, Copy)]
 pub(crate) enum Aim {
-    /// The best peer takes at least so many times as long.
+    /// The minimum ratio of the best peer's time to ours.
     Ratio(f64),
-    /// A piece takes no more than so many nanoseconds.
+    /// The maximum number of nanoseconds of a piece.
     Nanoseconds(f64),
-    /// A piece takes no more than so many instructions.
+    /// The maximum number of instructions of a piece.
     Instructions(f64),
-    /// No more than so many bytes.
+    /// The maximum number of bytes.
     Bytes(f64),
 }
 
-/// A row to be measured: what it is called, and how it is made of as many pieces.
+/// A row to be measured: its name, and the function that makes it of a number of pieces.
 pub(crate) struct Case {
     pub(crate) group: &'static str,
     pub(crate) name: String,

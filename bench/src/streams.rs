@@ -80,7 +80,7 @@ pub(crate) enum Chat {
     Padded,
     /// The member `created`, with every fiftieth chunk.
     Timed,
-    /// The text is thoughts, told twice, as OpenRouter does.
+    /// The text is reasoning, sent twice, as OpenRouter does.
     Thinking,
 }
 
@@ -288,7 +288,7 @@ pub(crate) fn gemini(chunks: usize) -> String {
     out
 }
 
-/// A whole chat answer with one paragraph and `calls` calls.
+/// A complete chat response with one paragraph and `calls` calls.
 pub(crate) fn whole_chat(calls: usize) -> String {
     let mut random = Random(7);
     let text: String = (0..100).map(|_| random.fragment()).collect();

@@ -10,7 +10,7 @@ pub(crate) use self::matrix::play_all;
 use crate::check::{Outcome, cargo, is_there, succeed, told};
 use crate::{root, target};
 
-/// A script of clients: what runs it, and its words.
+/// A script of clients: its program, and its arguments.
 pub(crate) type Script = (PathBuf, Vec<OsString>);
 
 /// The long ones come first: scripts are played side by side.

@@ -117,7 +117,7 @@ fn say(words: &[&str]) -> Result<Vec<u8>, String> {
     Err(format!("callweave {}: {}", words.join(" "), String::from_utf8_lossy(&output.stderr)))
 }
 
-/// The program's commands, and nothing for the program as a whole.
+/// The program's commands, and nothing for the program itself.
 fn commands() -> Result<Vec<String>, String> {
     let help = String::from_utf8(say(&["--help"])?).map_err(|error| error.to_string())?;
     let list = help.lines().skip_while(|line| *line != "Commands:").skip(1);

@@ -45,7 +45,7 @@ const PLAYED: [Played; 3] = [
 /// Scripts for which the scripted models are enough.
 const FOR_DEMO: [&str; 4] = ["gateway.py", "invalid_calls.py", "gateway.mjs", "invalid_calls.mjs"];
 
-/// A part of `cargo xtask check --clients`: what the step before it has installed is used.
+/// A part of `cargo xtask check --clients`: it uses the installations of the step before it.
 pub(crate) fn run() -> Result<Outcome, String> {
     let home = target().join("clients");
     if !home.join("bin/python").exists() {

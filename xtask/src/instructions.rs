@@ -1,7 +1,7 @@
-//! How many instructions decoding costs per chunk of a protocol, translating it to another, and extracting per delta of
-//! a dialect, and per delta of arguments that are repaired and coerced: counted by valgrind, which unlike a clock gives
-//! the same number whatever else the machine does.
-//! Translating a request is held against what `serde_json` needs to parse and write it.
+//! The number of instructions of decoding per chunk of a protocol, translating it to another, and extracting per delta
+//! of a dialect, and per delta of arguments that are repaired and coerced: counted by valgrind, which unlike a clock
+//! gives the same number whatever else the machine does. Translating a request is compared with parsing and writing it
+//! by `serde_json`.
 
 pub(crate) mod guard;
 mod request;
@@ -19,11 +19,11 @@ const PROTOCOLS: [&str; 6] =
     ["chat", "responses", "anthropic", "chat, cold", "responses, cold", "anthropic, cold"];
 /// From, and to.
 const TRANSLATIONS: [&str; 2] = ["chat-to-anthropic", "anthropic-to-chat"];
-/// A translation may cost so many times what decoding alone costs.
+/// The maximum cost of a translation, as a multiple of decoding alone.
 const MAX_OF_DECODING: f64 = 2.0;
 /// The treatments of arguments on their way.
 const ARGUMENTS: [&str; 3] = ["as they come", "coerced", "repaired and coerced"];
-/// Coercion may cost so many times what arguments cost that nothing is done to.
+/// The maximum cost of coercion, as a multiple of arguments without any treatment.
 const MAX_OF_ARGUMENTS: f64 = 3.0;
 const CHUNKS: [usize; 3] = [1_000, 10_000, 100_000];
 const DIALECTS: [&str; 8] =
@@ -49,8 +49,8 @@ const WORDS: [&str; 20] = [
     " the", " model", " answers", " in", " a", " few", " words", ",", " and", " then", " it", " calls", " a",
     " tool", ".", " Nothing", " is", " lost", " on the", " way",
 ];
-/// The same in other scripts, and with quotation marks and apostrophes: what comes in place of [`WORDS`], by the first
-/// word of a row's name, and the letters of a delta.
+/// The same in other scripts, and with quotation marks and apostrophes: the replacement of [`WORDS`], by the first word
+/// of a row's name, and the letters of a delta.
 const SCRIPTS: [(&str, &str, usize); 3] = [
     ("chinese", "模型用几句话回答，然后调用一个工具。路上什么也不会丢失，一切都按顺序到达。", 2),
     ("russian", "модель отвечает в нескольких словах, а затем вызывает инструмент. ничего не теряется. ", 4),
@@ -169,7 +169,7 @@ fn requests() -> Result<Vec<String>, String> {
     Ok(complaints)
 }
 
-/// Prints what growing inputs cost, each ten times the one before; what a piece of the last cost.
+/// Prints the cost of growing inputs, each ten times the one before; returns the cost of a piece of the last.
 fn grow(what: &str, name: &str, steps: &[usize], complaints: &mut Vec<String>) -> Result<f64, String> {
     // The cost of the process before and after is not the work.
     let base = count(what, name, 0)?;
@@ -255,7 +255,7 @@ fn extract(name: &str, deltas: usize) -> Result<(), String> {
     if shown + 1 >= deltas { Ok(()) } else { Err(format!("{shown} deltas came")) }
 }
 
-/// The stream of an answer: its beginning, a batch of chunks as a socket may deliver them at once, and its end.
+/// The stream of a response: its beginning, a batch of chunks as a socket may deliver them at once, and its end.
 fn stream(protocol: &str) -> Result<[String; 3], String> {
     let (head, delta, tail) = match protocol {
         "responses" => (

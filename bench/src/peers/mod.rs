@@ -81,7 +81,7 @@ impl Collected {
 pub(crate) enum Outcome {
     Collected(Collected),
     Message(Box<Message>),
-    /// A JSON text, whatever its blanks and its order.
+    /// A JSON text, with any blanks and in any order.
     Json(Box<dyn FnOnce() -> String>),
 }
 

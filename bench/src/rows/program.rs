@@ -1,4 +1,4 @@
-//! The program over recordings of many answers that lie in the page cache: user time, and for rows the time that
+//! The program over recordings of many responses that lie in the page cache: user time, and for rows the time that
 //! passes.
 
 use std::fs::{self, File};
@@ -10,10 +10,10 @@ use std::time::Instant;
 use crate::measure::{Aim, Report, Target, Times, median};
 use crate::streams::{self, Chat};
 
-/// Chunks of an answer of a recording.
+/// The number of chunks of a response in a recording.
 const CHUNKS: usize = 300;
 
-/// Measures the program at that path, over recordings of about so many megabytes.
+/// Measures the program at that path, over recordings of about `megabytes` megabytes.
 pub(crate) fn reports(program: &str, megabytes: usize, rounds: usize) -> io::Result<Vec<Report>> {
     let folder = std::env::temp_dir().join(format!("callweave-bench-{}", std::process::id()));
     fs::create_dir_all(&folder)?;

@@ -23,7 +23,7 @@ const CHAT: Peers = &[
     ("memchr + sonic-rs", Peer::Lines(chat::sonic)),
     ("memchr + jiter", Peer::Lines(chat::jiter)),
 ];
-/// async-openai's types have no thoughts.
+/// async-openai's types have no reasoning.
 const CHAT_BY_HAND: Peers = CHAT.split_at(1).1;
 const ANTHROPIC: Peers = &[
     ("eventsource-stream + serde_json", Peer::Events(anthropic::serde_json)),

@@ -103,7 +103,7 @@ impl ExplanationPage {
     }
 }
 
-/// How often each kind of change was made to the text, and where first.
+/// The count of each kind of change to the text, and the position of its first.
 fn kinds(changes: &[ReportedChange]) -> Vec<(&'static str, usize, usize)> {
     let mut kinds: Vec<(&str, usize, usize)> = Vec::new();
     for change in changes {

@@ -40,7 +40,7 @@ impl InputFile {
         Self::file(path, expected)
     }
 
-    /// Opens a file, whatever its name.
+    /// Opens a file of any name.
     pub(crate) fn file(path: &Path, expected: ExpectedWrapping) -> Result<Self> {
         let cannot = || format!("cannot read {}", path.display());
         let file = File::open(path).with_context(cannot)?;
@@ -64,7 +64,7 @@ impl InputFile {
         Self { reader, expected: Some(expected), head: None, layers: Vec::new() }
     }
 
-    /// The answer that a request gives: as text or as a JSON body, in base64, or by the name of its file.
+    /// The response in a request: as text or as a JSON body, in base64, or by the name of its file.
     pub(crate) fn given(
         data: Option<Box<RawValue>>,
         data_base64: Option<String>,
@@ -128,7 +128,7 @@ impl InputFile {
     }
 }
 
-/// Bytes in any cut → text.
+/// Decodes bytes in any pieces to text.
 #[derive(Default)]
 struct TextDecoder {
     ready: String,

@@ -1,4 +1,4 @@
-//! Answers: bytes → events → messages, with everything that the options ask for on the way.
+//! Responses: bytes → events → messages, with everything that the options ask for on the way.
 
 use std::collections::HashSet;
 
@@ -18,7 +18,7 @@ use crate::input::InputFile;
 use crate::rows::{RowFailure, RowOutcome};
 use crate::verdict::{self, ADVICE};
 
-/// How an answer is read.
+/// The options for reading a response.
 #[derive(Clone, Copy)]
 pub(crate) struct ReadOptions<'o> {
     /// The protocol, if it is known.
@@ -37,15 +37,15 @@ pub(crate) struct DecodedResponses {
     pub(crate) protocol: Option<&'static Protocol>,
     /// Whether it came in pieces.
     pub(crate) is_streamed: bool,
-    /// Why it could not be read to its end.
+    /// The reason why it could not be read to its end.
     failure: Option<anyhow::Error>,
     /// A description of the detected input.
     pub(crate) nature: String,
 }
 
 impl ReadOptions<'_> {
-    /// Reads the input to its end. Events go to `live` as they happen; the content of an answer is kept in its message
-    /// if that `is_kept`. After each piece of input `pause` is called and may take the messages of answers that are
+    /// Reads the input to its end. Events go to `live` as they happen; the content of a response is kept in its message
+    /// if that `is_kept`. After each piece of input `pause` is called and may take the messages of responses that are
     /// over, so that a long recording need not be kept.
     pub(crate) fn read(
         &self,
@@ -136,7 +136,7 @@ pub(crate) fn outcome(message: &Message, protocol: Option<&'static Protocol>) ->
     Ok(RowOutcome { json: serde_json::to_string(message)?, problem: verdict::of_message(message, protocol) })
 }
 
-/// Whether the answer comes in pieces, as far as can be told.
+/// Whether the response comes in pieces, as far as is known.
 pub(crate) fn is_streamed(decoder: &Decoder) -> bool {
     match decoder.framing() {
         Some(Framing::Sse | Framing::AwsEventStream) => true,
@@ -169,9 +169,9 @@ fn pump<S: for<'e> Sink<Event<'e>>>(
 /// Passes events on and keeps what they amount to.
 struct EventLedger<'a, 's> {
     accumulator: Accumulator,
-    /// Whether the content is kept, too, and not only calls and what is told of the answer.
+    /// Whether the content is kept, too, and not only calls and the facts about the response.
     is_kept: bool,
-    /// The calls of the answer, where only those are kept.
+    /// The calls of the response, where only those are kept.
     calls: HashSet<BlockId>,
     live: Option<&'a mut EventSink<'s>>,
 }

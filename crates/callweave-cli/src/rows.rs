@@ -1,10 +1,10 @@
 //! Any command over many inputs: JSON lines of requests, or several files.
 //!
-//! With `--jsonl` there is one request per line in and one result per line out, in order. A row that failed has
-//! the member `error`, and `message` if something could be recovered; a row that was read and is not to be relied
-//! on has the member `problem`. The run goes on, and as a whole fails at its end. Blank lines are skipped.
-//! Results are written out as soon as all before them are, so that a program can ask and wait for the answer. Rows are
-//! worked on by several threads, see [`batches`](crate::batches).
+//! With `--jsonl` there is one request per line in and one result per line out, in order. A row that failed has the
+//! member `error`, and `message` if something could be recovered; a row that was read and is not to be relied on has
+//! the member `problem`. The run goes on, and fails at its end. Blank lines are skipped. Results are written out as
+//! soon as all before them are, so that a program can ask and wait for the response. Rows are worked on by several
+//! threads, see [`batches`](crate::batches).
 
 use std::fmt::Write as _;
 use std::io::{self, BufRead, Write};
@@ -30,7 +30,7 @@ pub(crate) struct RowOutcome {
     pub(crate) problem: Option<String>,
 }
 
-/// Why an input failed, and what could be recovered nevertheless, as JSON.
+/// The reason why an input failed, and the recovered part, as JSON.
 pub(crate) struct RowFailure {
     pub(crate) error: anyhow::Error,
     pub(crate) recovered: Option<String>,
@@ -52,7 +52,7 @@ struct ResultLabel<'l> {
 }
 
 impl ResultLabel<'_> {
-    /// The result as one line of JSON. Where the caller gave an `id`, that of the answer is its `message_id`.
+    /// The result as one line of JSON. Where the caller gave an `id`, that of the response is its `message_id`.
     fn row(&self, result: &Result<RowOutcome, RowFailure>) -> String {
         let mut row = ObjectMembers(String::from("{"));
         if let Some(id) = &self.id {

@@ -1,7 +1,7 @@
-//! An answer for people: text as it comes, thoughts dimmed, calls with indented arguments, what it cost.
+//! A response for people: text as it comes, reasoning dimmed, calls with indented arguments, usage.
 //!
-//! A terminal only goes forward, and parallel calls grow side by side. So one block is *live* and shown as
-//! it grows; blocks that began after it wait, and are shown when it has ended.
+//! A terminal only goes forward, and parallel calls grow side by side. Therefore one block is *live* and shown as it
+//! grows; blocks that began after it wait, and are shown when it has ended.
 
 use std::collections::VecDeque;
 use std::fmt::Write as _;
@@ -36,7 +36,7 @@ const ERROR: usize = 400;
 /// Notices that are shown.
 const NOTICES: usize = 10;
 
-/// The view of an answer. See the [module](self).
+/// The view of a response. See the [module](self).
 #[derive(Default)]
 pub(crate) struct TerminalView {
     page: PrintedPage,
@@ -56,9 +56,9 @@ struct BlockView {
     kind: BlockKind<'static>,
     /// The wire's own name of the block.
     wire_type: String,
-    /// For a call its whole argument text, else only what is not shown yet.
+    /// For a call its complete argument text, else only the text that is not shown yet.
     text: String,
-    /// Whether any of a thought was shown.
+    /// Whether any reasoning of the block was shown.
     is_shown: bool,
     correction: Option<String>,
     completion: Option<BlockCompletion>,
@@ -185,7 +185,7 @@ impl TerminalView {
         }
     }
 
-    /// Why it finished, what it cost, what was odd.
+    /// Prints the finish reason, the usage and the notices.
     fn footer(&mut self, message: &Message) {
         for choice in &message.choices {
             let Some(finish) = &choice.finish else { continue };
@@ -242,7 +242,7 @@ impl BlockView {
             page.line(DIM, "choice", &self.choice.to_string());
         }
         match &self.kind {
-            // A thought may stay hidden; its head waits for its text.
+            // Reasoning may stay hidden; its head waits for its text.
             BlockKind::Text | BlockKind::Reasoning(_) => {}
             BlockKind::Refusal => page.line(BAD, "refusal", ""),
             BlockKind::ToolCall { id, name, call, .. } => {

@@ -1,8 +1,8 @@
 //! The wrappings of a response: gzip, and the heads of HTTP responses as `curl -i` records them.
 //!
-//! A recording says little that can be trusted: `curl` undoes chunks and compression and leaves the headers
-//! that announce them. So the bytes decide, and a header only says what to look for. Nothing is read further
-//! than it takes to tell.
+//! A recording says little that can be trusted: `curl` undoes chunks and compression and leaves the headers that
+//! announce them. Therefore the bytes decide, and a header only says what to look for. Nothing is read further than the
+//! decision needs.
 
 use std::io::{self, BufRead, Read};
 
@@ -27,7 +27,7 @@ pub(crate) struct HttpHead {
     may_be_deflated: bool,
 }
 
-/// Which wrappings are looked for.
+/// The wrappings to look for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ExpectedWrapping {
     /// Compression alone.
@@ -87,7 +87,7 @@ pub(crate) fn unwrap(mut reader: PeekReader, expected: ExpectedWrapping) -> io::
 
 /// A reader whose next bytes can be looked at.
 pub(crate) struct PeekReader {
-    /// Where more come from; nowhere once that has ended.
+    /// The source of more bytes; none once it has ended.
     reader: Option<Box<dyn Read>>,
     /// The bytes that were read, followed by room for more.
     bytes: Vec<u8>,
@@ -191,7 +191,7 @@ impl PeekReader {
 /// Hexadecimal digits of the length of a chunk.
 const MAX_DIGITS: usize = 15;
 
-/// Where the empty line ends that ends a head; what is before `looked` has none.
+/// The end of the empty line that ends a head; there is none before `looked`.
 fn end_of_head(bytes: &[u8], looked: usize) -> Option<usize> {
     let from = looked.saturating_sub(3);
     let after = |at: usize| match &bytes[at + 1..] {

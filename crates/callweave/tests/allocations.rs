@@ -13,7 +13,7 @@ use callweave::message::{BlockContent, Message};
 use callweave::pipeline::Decoder;
 use streams::STREAMS;
 
-/// Unoptimised code is slow, and what it tells is the same with less input.
+/// Unoptimised code is slow, and the result is the same with less input.
 const STEPS: [usize; 3] =
     if cfg!(debug_assertions) { [200, 2_000, 20_000] } else { [1_000, 10_000, 100_000] };
 
@@ -63,8 +63,8 @@ fn allocations_grow_with_the_logarithm_and_memory_with_the_message() {
             (info, held(&message))
         });
         for ((small, _), (large, text)) in counted.iter().zip(&counted[1..]) {
-            // Ten times the text is between three and four doublings of the buffer that holds it; a longer
-            // frame may grow a scratch buffer. What cannot be learned is tried again after twice as many frames.
+            // Ten times the text is between three and four doublings of the buffer that holds it; a longer frame may
+            // grow a scratch buffer. A shape that cannot be learned is tried again after twice as many frames.
             let most = if matches!(reading, Reading::Learned) { 20 } else { 10 };
             let more = large.count_total.saturating_sub(small.count_total);
             let name = stream.name;

@@ -136,7 +136,7 @@ fn live_items_show_what_has_come() {
     assert_eq!(seen, grown.map(|arguments| ("get_weather".to_owned(), arguments.to_owned())));
 }
 
-/// The wires on which a call is told whole.
+/// The wires on which a call comes complete.
 const WHOLE: [&str; 2] = ["gemini-generatecontent", "ollama"];
 
 /// For clients; the other mode writes what the same protocol said, in the frames in which it said it.

@@ -94,7 +94,7 @@ fn recorded() -> Option<Vec<Recorded>> {
 #[derive(Default)]
 struct Due {
     due: Vec<usize>,
-    /// Where the token began that is open.
+    /// The start of the open token.
     begun: usize,
 }
 

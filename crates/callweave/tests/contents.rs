@@ -1,7 +1,8 @@
-//! Contents are never calls: whatever stands in a value, writing the call and reading it gives that call and no other.
+//! Contents are never calls: for any text in a value, writing the call and reading it gives that call and no other.
 //!
-//! Values are made of pieces: all markers, closers, openers and whole examples of all dialects. One piece and two are
-//! tried in every dialect against its own and all others, three at random; with `CONTENTS=full` every pair of any two, and more at random.
+//! Values are made of pieces: all markers, closers, openers and complete examples of all dialects. One piece and two
+//! are tried in every dialect against its own and all others, three at random; with `CONTENTS=full` every pair of any
+//! two, and more at random.
 
 #[path = "dialects/laws.rs"]
 #[allow(dead_code, reason = "other tests use the rest")]

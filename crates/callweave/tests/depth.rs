@@ -21,7 +21,7 @@ const STACK: usize = 512 << 10;
 /// Decoders make no values in memory.
 const STACK_OF_A_DECODER: usize = 64 << 10;
 
-/// How many levels of `opener` an input has: so many that a level which costs any stack is too much.
+/// The number of levels of `opener` in an input: enough that a level which costs any stack is too much.
 fn levels(opener: &str) -> usize {
     (20_000 / opener.len()).clamp(600, 5_000)
 }

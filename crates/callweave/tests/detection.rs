@@ -149,11 +149,11 @@ fn a_body_cut_anywhere_is_read_as_far_as_it_came() {
             let is_marked = cut.error.is_some()
                 || !message.errors.is_empty()
                 || message.notices.iter().any(|notice| notice.code == NoticeCode::Truncated);
-            // An array may be whole but for its bracket.
+            // An array may be complete but for its bracket.
             assert!(is_marked || bytes.starts_with(b"["), "{title}: {message:?}");
             let is_stopped = message.finish_reason() == Some(FinishReason::Stop);
             assert!(cut.error.is_some() || !is_stopped || bytes.starts_with(b"["), "{title}");
-            // A character may be cut, too; and what says that a text is a thought may stand after it.
+            // A character may be truncated, too; and the mark that a text is reasoning may stand after it.
             let (told, thought) = (message.text(), message.reasoning());
             let [told, thought] = [&told, &thought].map(|text| text.trim_end_matches('\u{fffd}'));
             assert!(text.starts_with(told) || thoughts.starts_with(told), "{title}: {told}");
@@ -201,7 +201,7 @@ fn a_damaged_line_costs_that_line_alone() {
     }
 }
 
-/// A recording may hold answers of several protocols: each is found out by itself.
+/// A recording may hold responses of several protocols: each is detected by itself.
 #[test]
 fn answers_of_several_protocols_are_several_answers() {
     let mut bodies: Vec<(&'static Protocol, String, Vec<u8>)> = Vec::new();

@@ -137,8 +137,8 @@ fn rows_with_thoughts() {
     compare("reasoning");
 }
 
-/// Rows of sources that nobody here had used: whether the calls are right, in the dialect of the row and in
-/// none. What the sources themselves dispute is left out.
+/// Rows of sources that nobody here had used: whether the calls are right, in the dialect of the row and in none. Rows
+/// that the sources themselves dispute are left out.
 fn compare_calls(set: &str, options: fn(&rows::Row) -> ExtractOptions) -> f64 {
     let Some(rows) = rows::load("fresh_dialects.jsonl") else { return 1.0 };
     let (mut record, mut board) = (Record::open(set), rows::Board::default());
@@ -264,7 +264,7 @@ fn the_laws_hold_where_names_are_too_long_and_texts_are_mangled() {
     }
 }
 
-/// Pieces of markup, prose and Markdown in any order: no cut changes what comes of them.
+/// Pieces of markup, prose and Markdown in any order: no split changes their result.
 #[test]
 fn the_laws_hold_for_any_mixture() {
     let call = "{\"name\": \"get_weather\", \"arguments\": {\"city\": \"Oslo\"}}";
@@ -598,7 +598,7 @@ fn the_stage_stops_reading_once_the_protocol_calls() {
     assert_eq!(calls, 1);
 }
 
-/// An answer that a limit cuts does not end with what it shows; nor does one that goes on in the protocol.
+/// A response that a limit truncates does not end with the text it shows; nor does one that goes on in the protocol.
 #[test]
 fn the_stage_knows_how_an_answer_ends() {
     let example = "So:\n```\n<tool_call>{\"name\": \"look\", \"arguments\": {}}</tool_call>\n```\n";

@@ -8,7 +8,7 @@ use callweave::event::{
 use callweave::pipeline::Decoder;
 use callweave::protocol::{Protocol, TABLE};
 
-/// A stream of one long text, as a protocol tells it: before, one delta, how many of them.
+/// A stream of one long text, as a protocol writes it: before, one delta, how many of them.
 const STREAMS: &[(&str, &str, &str)] = &[
     (
         "openai-responses",

@@ -50,7 +50,7 @@ fn text_and_reasoning_are_told_apart_from_calls() {
     assert_eq!(extract("", &tools()).tool_calls().count(), 0);
 }
 
-/// A call that is cut off, calls another tool or does not fit the schema is there, and says why it cannot be run.
+/// A call that is truncated, calls another tool or does not fit the schema is there, and says why it cannot be run.
 #[test]
 fn a_call_that_cannot_be_run_says_why() {
     let reason = |text: &str| {

@@ -17,10 +17,10 @@ use callweave::message::{BlockContent, Message};
 use callweave::pipeline::Decoder;
 use many::{MANY, Many, chat, events};
 
-/// Unoptimised code is slow, and what it tells is the same with less input.
+/// Unoptimised code is slow, and the result is the same with less input.
 const SCALE: usize = if cfg!(debug_assertions) { 10 } else { 1 };
 
-/// Decodes what a server may have sent; the grammar holds whatever it is.
+/// Decodes bytes that a server may have sent; the grammar holds for any.
 fn decode(bytes: &[u8]) -> (Message, Option<callweave::Error>) {
     decode_with(Decoder::detect(), bytes)
 }

@@ -1,6 +1,6 @@
 //! Partial values: the cases in `data/json/partial`, and the laws that hold for every document.
 //!
-//! A case is `input.txt`; `expected.txt` is what must be told of it, and is written anew by `BLESS=1`.
+//! A case is `input.txt`; `expected.txt` holds the expected events, and is written anew by `BLESS=1`.
 
 use std::fmt::Write as _;
 use std::path::Path;

@@ -1,7 +1,7 @@
 //! Fitting to a schema: the cases in `data/json/schema`, laws, and the shared vectors.
 //!
-//! A case is `schema.json` with `input.json` (a value) or `input.txt` (an answer); `expected.json` is what
-//! must become of it, and is written anew by `BLESS=1`.
+//! A case is `schema.json` with `input.json` (a value) or `input.txt` (a response); `expected.json` is the expected
+//! result, and is written anew by `BLESS=1`.
 
 #[path = "support/record.rs"]
 mod record;
@@ -130,7 +130,7 @@ fn any_schema() -> impl Strategy<Value = Value> {
 }
 
 proptest! {
-    /// A fitted value fits: nothing is left to change.
+    /// A coerced value fits: nothing is left to change.
     #[test]
     fn fitting_twice_is_fitting_once(schema in any_schema(), value in any_value()) {
         let schema = Schema::new(&schema);
@@ -192,7 +192,7 @@ fn nested_alternatives_end() {
     assert!(!schema.coerce(&value).problems.is_empty());
 }
 
-/// Hostile answers are read with work that is bounded by their length, and without deep recursion.
+/// Hostile responses are read with work that is bounded by their length, and without deep recursion.
 #[test]
 fn hostile_answers_end() {
     let schema = Schema::new(&json!({

@@ -8,7 +8,7 @@ use callweave::read::ItemReader;
 
 const TEXT: &str = "<think>Rain?</think>Let me look. <tool_call>{\"name\": \"look\", \"arguments\": {\"at\": \"the sky\"}}</tool_call>";
 
-/// A stream that tells the text in pieces of so many characters.
+/// A stream with the text in pieces of `size` characters.
 fn stream(size: usize) -> String {
     let pieces: Vec<char> = TEXT.chars().collect();
     let chunk = |piece: &[char]| {

@@ -1,4 +1,4 @@
-//! Arguments that are repaired, fitted and checked while they stream.
+//! Arguments that are repaired, coerced and checked while they stream.
 
 #[path = "support/dice.rs"]
 mod dice;
@@ -227,7 +227,7 @@ fn what_flows_is_what_would_be_held() {
     }
 }
 
-/// The deltas of a call whose arguments come in these pieces: what is told with each of them.
+/// The deltas of a call whose arguments come in these pieces: the text emitted with each of them.
 fn deltas(mend: &ArgumentStage, pieces: &[&str]) -> Vec<String> {
     let (block, mut mend, mut told) = (BlockId(0), mend.clone(), Vec::new());
     let kind =
@@ -309,7 +309,7 @@ fn a_declared_tool_is_called_by_its_name() {
     let repaired = [NoticeCode::Repaired; 2].to_vec();
     assert_eq!(name(&fitted, "Look"), ("look".into(), (r#"{"days": 3}"#.into(), false, repaired)));
     assert_eq!(name(&fitted, "look").1.2, [NoticeCode::Repaired]);
-    // Where nothing is to be fitted, and where nobody is meant, the name stays.
+    // The name stays where nothing is to be coerced, and where no tool is meant.
     assert_eq!(name(&ArgumentStage::new().tools(tools()), "Look").0, "Look");
     assert_eq!(
         name(&fitted, "lookup"),

@@ -1,4 +1,4 @@
-//! Requests: what a client sends can be read and written back, and comes to every other provider in a form it accepts.
+//! Requests: a client's request can be read and written back, and comes to every other provider in a form it accepts.
 //!
 //! - Law: a body that is read and written in its own protocol is the same body, unknown members included.
 //! - Law: a body can be written in every protocol, without a panic, and what is written can be read again.

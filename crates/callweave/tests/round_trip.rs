@@ -1,4 +1,4 @@
-//! Law 7: what was read can be written back, and nothing is lost on the way.
+//! Law 7: a decoded response can be written back, and nothing is lost on the way.
 //!
 //! Every own case and, where it is at hand, every recording of a protocol that is written goes through decode → encode
 //! → decode: streams as a stream and as a complete body, complete bodies as both. The events (or, where one form cannot
@@ -51,7 +51,7 @@ const EXCEPTIONS: &[(&str, &[(&str, &str)])] = &[
     ("gemini-generatecontent", &[("role", "always the same, and said where there are parts")]),
 ];
 
-/// Inputs that cannot come back whole, or not in the way named after them, and why.
+/// Inputs that cannot come back complete, or not in the way named after them, and why.
 const ASIDE: &[(&str, &str)] = &[
     ("openai-chat/end-marker-alone", "nothing was said, so nothing can be written"),
     (
@@ -235,7 +235,7 @@ fn essence(events: &[Event<'static>]) -> Vec<String> {
             _ => merge(&mut told, event.clone()),
         }
     }
-    // When the end of a block is told depends on what came in the same frame.
+    // The position of a block's end depends on the other content of its frame.
     let mut ends = Vec::new();
     told.retain(|event| {
         let is_end = matches!(event.body, EventKind::BlockEnd { .. });
@@ -274,7 +274,7 @@ fn essence(events: &[Event<'static>]) -> Vec<String> {
     lines.into_iter().map(|(_, line)| line).collect()
 }
 
-/// Where two lists of lines part.
+/// The index at which two lists of lines part.
 fn parting(one: &[String], other: &[String]) -> usize {
     one.iter().zip(other).position(|(one, other)| one != other).unwrap_or(one.len().min(other.len()))
 }
@@ -390,7 +390,7 @@ fn check(protocol: &'static Protocol, sample: &Sample, complaints: &mut Vec<Stri
         || serde_json::from_slice::<serde_json::Value>(bytes).is_ok();
     let stream = encode_stream(protocol, &decoded, &EncodeOptions::lossless());
     let again = decode_truncated(Some(protocol), &stream, &[]);
-    // A body has no word for being cut off.
+    // A body has no word for being truncated.
     let is_truncated =
         |message: &Message| message.notices.iter().any(|notice| notice.code == NoticeCode::Truncated);
     let is_truncated = decoded.messages.iter().any(is_truncated);
@@ -432,7 +432,7 @@ fn check(protocol: &'static Protocol, sample: &Sample, complaints: &mut Vec<Stri
     }
 }
 
-/// Protocols whose whole body does not say in which order text, thoughts and calls came.
+/// Protocols whose complete body does not say in which order text, reasoning and calls came.
 const ORDERLESS: &[&str] = &["openai-chat", "ollama", "cohere-v2"];
 
 fn messages(protocol: &Protocol, decoded: &Decoded) -> Vec<serde_json::Value> {

@@ -1,4 +1,4 @@
-//! An upstream that is as strict as providers are, and plays the task of the plan in whatever protocol it is asked.
+//! An upstream that is as strict as providers are, and plays the task of the plan in any protocol.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -24,7 +24,7 @@ pub(crate) struct Wire {
     pub(crate) protocol: &'static str,
     /// The path of its base URL.
     pub(crate) base: &'static str,
-    /// How its paths end.
+    /// The endings of its paths.
     ends: &'static [&'static str],
     read: Reader,
     write: Writer,
@@ -74,9 +74,9 @@ pub(crate) struct Upstream {
 
 /// The model, and what became of its task.
 struct Script {
-    /// Where the agent works.
+    /// The folder in which the agent works.
     folder: PathBuf,
-    /// Where requests are written.
+    /// The folder to which requests are written.
     requests: PathBuf,
     count: AtomicUsize,
     report: Mutex<Report>,
@@ -220,7 +220,7 @@ impl Script {
         let Some(begin) =
             conversation.turns.iter().position(is_task).filter(|_| !conversation.tools.is_empty())
         else {
-            // Titles, summaries and whatever else agents ask for beside their work.
+            // Titles, summaries and other requests of agents beside their work.
             return Ok(say("Noted.", Vec::new()));
         };
         let plan = plan::turns();

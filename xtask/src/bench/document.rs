@@ -67,7 +67,7 @@ pub(super) fn page(rows: &[Value]) -> String {
     page
 }
 
-/// Where targets are missed, what stands in the way; read off profiles.
+/// The obstacles where targets are missed; read off profiles.
 const FLOORS: &str = "
 ### What stands in the way of those that are missed
 
@@ -138,7 +138,7 @@ fn machine() -> String {
     format!("{cores} cores of {}, {compiler}.", model.unwrap_or("an unnamed processor").trim())
 }
 
-/// How far a row is above what is wanted of it, as a factor.
+/// The factor by which a row is above its aim.
 fn margin(row: &Value) -> f64 {
     let Some((kind, wanted)) = row["aim"].as_object().and_then(|aim| aim.iter().next()) else {
         return f64::MAX;

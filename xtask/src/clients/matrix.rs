@@ -22,7 +22,7 @@ struct Played {
     failure: Option<String>,
 }
 
-/// Plays all scripts, whatever becomes of the others, and prints the matrix of their rows and why what was skipped was.
+/// Plays all scripts, even if some fail, and prints the matrix of their rows and the reasons for skipped ones.
 pub(crate) fn play_all(scripts: &[Script]) -> Result<(), String> {
     let next = AtomicUsize::new(0);
     let work = || {

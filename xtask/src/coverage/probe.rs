@@ -1,4 +1,4 @@
-//! Changes what stands at a path and looks at what becomes of the answer.
+//! Changes the value at a path and compares the decoded responses.
 
 use callweave::event::{Event, EventKind};
 use callweave::json::Value;
@@ -14,7 +14,7 @@ pub(crate) enum Effect {
     Silent,
     /// None at all.
     None,
-    /// Only foreign values change.
+    /// Only extra fields change.
     Kept,
     /// Something else changes.
     Read,
@@ -63,7 +63,7 @@ pub(crate) fn probe(row: &Row, recordings: &Recordings) -> Probe {
     if tries == 0 { made(row, recordings).unwrap_or(best) } else { best }
 }
 
-/// Where a recording has what a row speaks of.
+/// An occurrence of a row's subject in a recording.
 struct Occurrence<'r> {
     recording: &'r Recording,
     at: usize,
@@ -71,7 +71,7 @@ struct Occurrence<'r> {
 }
 
 enum Spot<'r> {
-    /// The whole frame.
+    /// The complete frame.
     Frame,
     /// The frame, which is no JSON.
     Text,
@@ -121,7 +121,7 @@ fn without(recording: &Recording, left_out: usize) -> Effect {
     compare(&recording.events, &decode(&recording.protocol, frames.map(|(_, frame)| frame)))
 }
 
-/// The effect of a frame that is no JSON, right after the first frame: whatever it ends has not ended yet.
+/// The effect of a frame that is no JSON, right after the first frame: the response it ends has not ended yet.
 fn ending(recording: &Recording, frame: &RecordedFrame) -> Effect {
     let first = || recording.frames.iter().take(1);
     let [with, without] = [true, false].map(|is_there| {

@@ -1,4 +1,4 @@
-//! Why some paths may be dropped.
+//! The reasons why some paths may be dropped.
 
 use super::rows::Row;
 

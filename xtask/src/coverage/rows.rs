@@ -49,7 +49,7 @@ impl Row {
         Protocol::named(&self.protocol)
     }
 
-    /// Whether its protocol says that it says nothing about the answer.
+    /// Whether its protocol says that it says nothing about the response.
     pub(crate) fn is_volatile(&self) -> bool {
         let (What::Value { path, .. } | What::Word { path, .. }) = &self.what else { return false };
         let name = path.rsplit('.').next().unwrap_or(path);

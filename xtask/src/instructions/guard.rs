@@ -10,7 +10,7 @@ use super::{ROWS, Row, count};
 use crate::check::{Outcome, cargo, is_there, succeed, told};
 use crate::root;
 
-/// How far a count may be from what was recorded.
+/// The maximum deviation of a count from the recorded one.
 const SLACK: f64 = 0.1;
 
 /// `cargo xtask instructions --guard`

@@ -42,7 +42,7 @@ pub(crate) fn slow_streams(gateway: &Process, count: usize) {
     settle("  after they left", gateway, files);
 }
 
-/// Clients that leave in mid-answer.
+/// Clients that leave in mid-response.
 pub(crate) fn disconnects(gateway: &Process, count: usize) {
     let files = gateway.files();
     let before = gateway.resident();
@@ -141,7 +141,7 @@ async fn to_the_end(address: SocketAddr, model: String) -> String {
     String::from_utf8_lossy(&answer).into_owned()
 }
 
-/// Waits until the connections are gone, and tells what is left.
+/// Waits until the connections are gone, and prints the remaining resources.
 fn settle(title: &str, gateway: &Process, files: usize) {
     let start = Instant::now();
     while gateway.files() > files + 4 && start.elapsed() < Duration::from_secs(10) {

@@ -1,5 +1,5 @@
-//! Whether calls flow, counted in frames: the upstream sends the next frame only when it is told to, so what has come by
-//! then came with the frame before.
+//! Whether calls flow, counted in frames: the upstream sends the next frame only on command, so everything that has
+//! come by then came with the frame before.
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -69,7 +69,7 @@ impl Client {
         false
     }
 
-    /// How many pieces of arguments came.
+    /// The number of pieces of arguments that came.
     fn pieces(&self) -> usize {
         let frames = self.got.lines().filter(|line| line.starts_with("data:"));
         let has_piece = |frame: &&str| {
@@ -80,7 +80,7 @@ impl Client {
     }
 }
 
-/// Tells the upstream to send one more frame.
+/// Makes the upstream send one more frame.
 fn go(upstream: SocketAddr) {
     let mut stream = TcpStream::connect(upstream).expect("somebody listens");
     stream.write_all(&request("/v1/chat/completions", "go", false)).expect("a request is taken");

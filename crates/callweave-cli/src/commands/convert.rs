@@ -1,5 +1,5 @@
-//! `callweave convert`: an answer in any protocol → the same answer in another, or the same one mended. With `--request`
-//! a request, see [`requests`](super::requests).
+//! `callweave convert`: a response in any protocol → the same response in another, or the same one normalized. With
+//! `--request` a request, see [`requests`](super::requests).
 
 use std::cell::RefCell;
 use std::hash::{BuildHasher, RandomState};
@@ -106,7 +106,7 @@ fn written_parser() -> impl TypedValueParser<Value = &'static Protocol> {
     PossibleValuesParser::new(names).map(|name| Protocol::named(&name).expect("a protocol of the table"))
 }
 
-/// The protocols that answers are written in.
+/// The protocols that responses are written in.
 fn written() -> impl Iterator<Item = &'static Protocol> {
     TABLE.iter().copied().filter(|row| row.is_written())
 }
@@ -310,13 +310,13 @@ impl<'w> ConvertOutput<'w> {
     }
 }
 
-/// A request to convert one answer. Members it does not know are the caller's own.
+/// A request to convert one response. Unknown members are the caller's own.
 #[derive(Deserialize)]
 struct ConvertRow {
     id: Option<Box<RawValue>>,
     from: Option<String>,
     to: Option<String>,
-    /// The answer as text, or a JSON body as it is.
+    /// The response as text, or a JSON body as it is.
     data: Option<Box<RawValue>>,
     data_base64: Option<String>,
     file: Option<PathBuf>,

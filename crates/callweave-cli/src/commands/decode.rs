@@ -1,4 +1,4 @@
-//! `callweave decode`: the bytes of an answer → events, text or a message.
+//! `callweave decode`: the bytes of a response → events, text or a message.
 
 use std::path::PathBuf;
 
@@ -118,7 +118,7 @@ impl DecodeArgs {
         rows::each_file(&self.files, |turn| {
             let mut results = FileResults { turn, form, printed: String::new(), concluded: Ok(()) };
             if let Err(error) = self.decode(turn, form, reading, &mut results) {
-                // Nothing is wrong with the answers if nobody wants to see them.
+                // Nothing is wrong with the responses if nobody wants to see them.
                 results.concluded = Ok(());
                 results.take(Err(error.into()));
             }
@@ -183,12 +183,12 @@ impl FileResults<'_> {
     }
 }
 
-/// A request to decode one answer. Members it does not know are the caller's own.
+/// A request to decode one response. Unknown members are the caller's own.
 #[derive(Deserialize)]
 struct DecodeRow {
     id: Option<Box<RawValue>>,
     protocol: Option<String>,
-    /// The answer as text, or a JSON body as it is.
+    /// The response as text, or a JSON body as it is.
     data: Option<Box<RawValue>>,
     data_base64: Option<String>,
     file: Option<PathBuf>,

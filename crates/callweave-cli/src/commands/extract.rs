@@ -1,4 +1,4 @@
-//! `callweave extract`: a model's text → the thoughts and tool calls written in it.
+//! `callweave extract`: a model's text → the reasoning and tool calls written in it.
 
 use std::path::PathBuf;
 
@@ -221,11 +221,11 @@ fn read(
     (found, extractor.dialect().map(str::to_owned), read)
 }
 
-/// Which dialect a text was found to be in, in words.
+/// Describes the dialect that a text was found to be in.
 pub(crate) fn found_dialect(dialect: Option<&str>, options: &ExtractOptions) -> String {
     match dialect {
         None => "found nowhere".to_owned(),
-        // Several write calls in the same way, and the text does not tell them apart.
+        // Several dialects write calls in the same way, and the text does not decide between them.
         Some(name) if options.dialects().len() > 1 => format!("{name} or one alike"),
         Some(name) => name.to_owned(),
     }

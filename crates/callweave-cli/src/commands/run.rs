@@ -93,7 +93,7 @@ impl RunCommand {
                 if config.listen.ip().is_loopback() { config.listen.ip() } else { [127, 0, 0, 1].into() };
             config.listen = SocketAddr::new(host, self.sources.port.unwrap_or(0));
         }
-        // Nobody but the agent is told the address, and it has none of the keys.
+        // Only the agent knows the address, and it has none of the keys.
         config.client_keys.clear();
         config.record = self.record.clone().or(config.record);
         Ok(config)
@@ -140,7 +140,7 @@ impl RunCommand {
         Ok(status?)
     }
 
-    /// The model that the agent is told of. Without one it asks for whatever it asks for by itself.
+    /// The model that the agent is given. Without one it asks for its own default.
     async fn choose_model(&self, gateway: &Arc<Gateway>) -> Result<Option<String>> {
         if self.model.is_some() {
             return Ok(self.model.clone());
@@ -249,7 +249,7 @@ impl SignalWatcher {
 
     async fn pass_on_until_it_ends(mut self, mut agent: Child) -> std::io::Result<ExitStatus> {
         use rustix::process::{Pid, Signal, kill_process};
-        // A terminal tells everybody in front of it by itself, and twice means something else to agents than once.
+        // A terminal signals all its processes by itself, and two signals mean something else to agents than one.
         let is_told = std::io::stdin().is_terminal();
         let pid = agent.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
         loop {
@@ -281,7 +281,7 @@ impl SignalWatcher {
         loop {
             tokio::select! {
                 status = agent.wait() => return status,
-                // The console has told the agent, too.
+                // The console has signalled the agent, too.
                 _ = tokio::signal::ctrl_c() => {}
             }
         }

@@ -48,7 +48,7 @@ pub(crate) struct ServeArgs {
     log: LogForm,
 }
 
-/// How the log is written.
+/// The form of the log.
 #[derive(Clone, Copy, clap::ValueEnum)]
 pub(super) enum LogForm {
     /// For people

@@ -12,7 +12,7 @@ fn code(arguments: &[&str], input: impl AsRef<[u8]>, expected: i32) {
     assert_eq!(ran.stderr().is_empty(), expected == 0, "{arguments:?}: {}", ran.stderr());
 }
 
-/// Inputs of `decode` that are not as they should be, and what is told of them.
+/// Inputs of `decode` that are not as they should be, and their messages.
 fn bad_answers() -> Vec<(&'static str, Vec<u8>)> {
     let clean = clean();
     let at = clean.windows(2).position(|two| two == b"\n\n").expect("a frame") + 2;
@@ -51,7 +51,7 @@ fn decode_fails_if_the_answer_is_not_to_be_relied_on() {
     code(&["decode", "--no-such-option"], clean(), 2);
 }
 
-/// The worst of the rows is the code of the run, and each row tells its own.
+/// The worst of the rows is the code of the run, and each row has its own.
 #[test]
 fn rows_fail_as_files_do() {
     for (told, input) in bad_answers() {

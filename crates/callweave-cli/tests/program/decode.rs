@@ -1,4 +1,4 @@
-//! `callweave decode` on whole files.
+//! `callweave decode` on complete files.
 
 use serde_json::{Value, json};
 
@@ -235,7 +235,7 @@ fn what_was_cut_off_is_not_repaired() {
     assert!(call["arguments"].as_str().is_some_and(|text| text.starts_with("{city: '")), "{call}");
 }
 
-/// The body of an answer that calls `look` with these arguments.
+/// The body of a response that calls `look` with these arguments.
 fn calling(name: &str, arguments: &str) -> String {
     json!({"object": "chat.completion", "choices": [{"index": 0, "finish_reason": "tool_calls", "message": {
         "role": "assistant", "tool_calls": [{"id": "c", "type": "function",

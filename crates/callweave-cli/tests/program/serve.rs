@@ -1,4 +1,4 @@
-//! The gateway as a program: what it says at the start, where it listens, and what becomes of its log.
+//! The gateway as a program: its greeting, its address, and its log.
 
 use std::fs::File;
 use std::io::{ErrorKind, Read, Write};
@@ -43,7 +43,7 @@ impl Serving {
         serving
     }
 
-    /// The answer to a request: its status and what it says.
+    /// The response to a request: its status and its body.
     fn ask(&self, method: &str, path: &str, body: &str) -> (u16, String) {
         let mut stream = TcpStream::connect(self.address).expect("a gateway");
         stream.set_read_timeout(Some(Duration::from_secs(20))).expect("a timeout");
@@ -161,7 +161,7 @@ fn what_clients_write_stays_within_its_field() {
         "{log}"
     );
     assert!(log.contains(r#"\u{202e}\u{2028}\\\" x=\"y" "#), "{log}");
-    // As JSON it is what was written.
+    // As JSON it is the written text.
     let log = logged("serve-escape.log", &["--log", "json"], |serving| assert_eq!(serving.chat(model), 404));
     let line: serde_json::Value = serde_json::from_str(log.trim_end()).expect("one line of JSON");
     assert_eq!(line["model"], model);

@@ -53,7 +53,7 @@ fn listing() {
     assert!(prompt.stdout().contains(WRITTEN), "{}", prompt.stdout());
 }
 
-/// A call that does not fit its tool is marked in the message; all else is told as it would be without.
+/// A call that does not fit its tool is marked in the message; everything else is the same as without.
 #[test]
 fn marking() {
     let tools = concat!(env!("CARGO_TARGET_TMPDIR"), "/spelling.marking.json");

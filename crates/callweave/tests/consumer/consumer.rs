@@ -54,7 +54,7 @@ struct Content {
     details: Object,
 }
 
-/// The answer of a provider with one call.
+/// The response of a provider with one call.
 fn answer(arguments: &str) -> Message {
     let body = json!({"object": "chat.completion", "choices": [{"index": 0, "finish_reason": "tool_calls",
         "message": {"role": "assistant", "tool_calls": [

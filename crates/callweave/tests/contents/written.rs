@@ -85,7 +85,7 @@ impl Tags {
 }
 
 impl Template {
-    /// Why no reader can tell a raw value, if none can.
+    /// The reason why no reader can tell a raw value, if none can.
     pub(crate) fn untold(&self, value: &str) -> Option<Untold> {
         let Tags { call, parameter, close, end, quote } = &self.tags;
         if !quote.is_empty() {
@@ -131,7 +131,7 @@ pub(crate) enum Untold {
     Begun,
 }
 
-/// All markers, closers, openers and whole examples of these dialects.
+/// All markers, closers, openers and complete examples of these dialects.
 pub(crate) fn pieces(dialects: &[Dialect]) -> Vec<String> {
     let mut pieces = BTreeSet::new();
     for dialect in dialects {

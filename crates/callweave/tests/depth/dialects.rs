@@ -33,7 +33,7 @@ fn marks(text: &str) -> Vec<&str> {
     found
 }
 
-/// Extracts from `text`, in two pieces cut at `cut`. The sources of what is told tile it, so nothing is lost.
+/// Extracts from `text`, in two pieces split at `cut`. The sources of the events tile it, so nothing is lost.
 fn check(text: &str, cut: usize, options: &ExtractOptions) {
     let mut validator = EventValidator::of_blocks();
     let mut sources = Vec::new();
@@ -81,7 +81,7 @@ fn nest_everywhere(dialect: &str) -> usize {
     count
 }
 
-/// How many cases of a dialect, and about how many places of each, are nested.
+/// The number of cases of a dialect, and the approximate number of places of each, that are nested.
 const CASES: usize = 2;
 const PLACES: usize = 2;
 

@@ -76,7 +76,7 @@ fn values() -> Vec<Deep> {
     values
 }
 
-/// Texts of depth: JSON, cut JSON, JSON in other notations, markup.
+/// Texts of depth: JSON, truncated JSON, JSON in other notations, markup.
 fn texts() -> Vec<String> {
     let mut texts = Vec::new();
     for (open, close) in [
@@ -328,7 +328,7 @@ fn growing_values() {
                 assert!(!is_json || shown.contains(NEEDLE), "{}", &text[..60]);
             }
         }
-        // Cut anywhere, the text of what is too deep is whole.
+        // Truncated anywhere, the text of a value that is too deep is complete.
         let text = format!("{{\"x\":{},\"y\":1}}", nested("[", "{\"z\":2}", "]", 200));
         let mut partial = PartialValue::new(UnfinishedValues::Hidden);
         text.split_inclusive(['[', ':']).for_each(|piece| {

@@ -56,7 +56,7 @@ pub(crate) fn at_mut<'v>(value: &'v mut Value, path: &[Step]) -> &'v mut Value {
     })
 }
 
-/// `core` in so many of these openers and closers.
+/// `core` in `levels` of these openers and closers.
 pub(crate) fn nested(open: &str, core: &str, close: &str, levels: usize) -> String {
     format!("{}{core}{}", open.repeat(levels), close.repeat(levels))
 }
@@ -67,7 +67,7 @@ pub(crate) fn nested(open: &str, core: &str, close: &str, levels: usize) -> Stri
 /// every key that led there.
 pub(crate) fn nestings(value: &Value, path: &[Step]) -> Vec<(String, String)> {
     let mut found = vec![("[".to_owned(), "]".to_owned())];
-    // The whole value, and what stands nearest.
+    // The complete value, and the nearest parts.
     let is_near = |&cut: &usize| cut == 0 || path.len() - cut <= 4;
     for cut in (0..path.len()).filter(is_near) {
         let inner = &path[cut..];

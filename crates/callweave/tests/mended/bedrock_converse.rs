@@ -39,7 +39,7 @@ fn walk(stream: &[u8]) -> Result<Ending, String> {
     framing.push(stream, &mut take).map_err(|error| error.to_string())?;
     framing.finish(&mut take).map_err(|error| error.to_string())?;
     let mut endings: Vec<Ending> = Vec::new();
-    // The open block and whether it was announced, the number of the next one, and what has been told of the end.
+    // The open block and whether it was announced, the number of the next one, and the parts of the end that came.
     let (mut open, mut next, mut is_stopped, mut is_over) = (None::<Kind>, 0, false, true);
     for (at, (kind, name, event)) in events.iter().enumerate() {
         let fail = |why: &str| Err(format!("event {at} {name}: {why} {event}"));

@@ -15,7 +15,7 @@ pub(crate) type Features = BTreeMap<&'static str, Value>;
 const OF_ITS_OWN: &[&str] =
     &["text", "reasoning", "refusal", "calls", "signature of reasoning", "input tokens", "output tokens"];
 
-/// The features of an answer, or of one that stays in its protocol. Their names are those of the losses.
+/// The features of a response, or of one that stays in its protocol. Their names are those of the losses.
 pub(crate) fn features(message: &Message, is_own: bool) -> Features {
     let mut all = Features::new();
     let mut set = |name, value: Value| {
@@ -45,7 +45,7 @@ pub(crate) fn features(message: &Message, is_own: bool) -> Features {
     ] {
         set(name, json!(count));
     }
-    // Of several some tell the first, some the last.
+    // Some protocols keep the first of several, some the last.
     if let [error] = &message.errors[..] {
         set("error", json!(error.message));
         set("class of an error", json!(format!("{:?}", error.class)));
@@ -135,11 +135,11 @@ fn calls(choice: &Choice) -> Value {
     calls.collect()
 }
 
-/// The arguments by value, however the wire tells them: free text and what is no object in an object of one member, what
-/// can be repaired repaired.
+/// The arguments by value, however the wire writes them: free text and values other than objects in an object of one
+/// member, repairable ones repaired.
 fn arguments(call: &ToolCall) -> Value {
     let text = match call.kind {
-        // How free text is told that was cut depends on how it is told.
+        // The form of truncated free text depends on the wire.
         CallKind::Custom if call.completion == BlockCompletion::Truncated => return Value::Null,
         CallKind::Custom => return json!({ "input": call.raw_arguments }),
         CallKind::Function | CallKind::Builtin => call.raw_arguments.trim_ascii(),

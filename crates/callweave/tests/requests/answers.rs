@@ -134,7 +134,7 @@ fn tell(row: &Value, target: &'static Protocol, answer: &Value) -> Option<String
         members.insert("match", "subset");
     } else if row["match"] == "semantic" {
         let Some(choices) = row["expected"].get("choices").cloned() else {
-            // Nothing at all is an error of the reader's; of the rest the text is told.
+            // Nothing at all is an error of the reader's; otherwise the text is reported.
             let is_told = row["input"] == "" || answer.to_string().contains("partial answer");
             return (!is_told).then(|| "the text is not told".to_owned());
         };
@@ -145,7 +145,7 @@ fn tell(row: &Value, target: &'static Protocol, answer: &Value) -> Option<String
     if row["match"] != "paths" {
         let expected = row.get_mut("expected").and_then(Value::as_object_mut)?;
         let own = answer.as_object_mut()?;
-        // Made by whoever answers.
+        // Made by the server that responds.
         for key in ["id", "created", "created_at", "completed_at", "object", "system_fingerprint", "model"] {
             own.remove(key);
             expected.remove(key);

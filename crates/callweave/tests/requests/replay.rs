@@ -1,6 +1,6 @@
 //! Conversations that a client keeps in its protocol while the model behind speaks another: two rounds of calls and
-//! results, streamed and whole. Every request that reaches the provider keeps its rules, every call comes back to the
-//! client under the name it knows, and what the provider signed comes back to it unaltered.
+//! results, streamed and complete. Every request that reaches the provider keeps its rules, every call comes back to
+//! the client under the name it knows, and everything the provider signed comes back to it unaltered.
 
 #[path = "replay/client.rs"]
 mod client;
@@ -37,7 +37,7 @@ fn json(text: &str) -> Value {
     text.parse().unwrap_or_else(|error| panic!("{error}: {text}"))
 }
 
-/// The answer as the client gets it.
+/// The response as the client gets it.
 fn relayed(
     client: &Protocol,
     upstream: &'static Protocol,
@@ -82,7 +82,7 @@ fn cut_and_relayed(
     out
 }
 
-/// The seals in a body, whatever the wire calls them.
+/// The seals in a body, under any name of the wire.
 fn seals(value: &Value) -> Vec<String> {
     let (mut found, mut open) = (Vec::new(), vec![value]);
     while let Some(value) = open.pop() {
@@ -201,7 +201,7 @@ fn a_history_kept_in_one_protocol_is_accepted_in_another() {
     }
 }
 
-/// However an answer is cut, it comes to clients of every protocol with the names and the free text that they know.
+/// A response comes to clients of every protocol with the names and the free text that they know, in any split.
 #[test]
 fn what_was_changed_is_undone_in_any_cut() {
     let responses = protocol("openai-responses").expect("a protocol with requests");

@@ -1,7 +1,7 @@
 //! The requests that providers refuse, as code.
 //!
-//! The rules are those that providers tell in their errors and client libraries in their types: names and ids, the order
-//! of calls and results, who may speak when, what a text, a schema and a body may hold.
+//! The rules are those that providers state in their errors and client libraries in their types: names and ids, the
+//! order of calls and results, who may speak when, the allowed content of a text, a schema and a body.
 
 #[path = "rules/anthropic.rs"]
 mod anthropic;

@@ -1,4 +1,4 @@
-//! Law: what a provider sealed comes back to it through a client of any other protocol, over several turns, whatever the
+//! Law: a provider's seals come back to it through a client of any other protocol, over several turns, whatever the
 //! client keeps of the reasoning; and never to anybody else, in another scope, or with reasoning that was changed.
 
 use std::sync::Arc;
@@ -138,7 +138,7 @@ fn answer(upstream: &str, round: usize) -> (String, Vec<String>) {
     }
 }
 
-/// The answer as the client gets it.
+/// The response as the client gets it.
 fn relayed(
     client: &'static Protocol,
     upstream: &'static Protocol,
@@ -251,7 +251,7 @@ fn asked(client: &Protocol) -> Request {
     request
 }
 
-/// All seals of a body, whatever the wire calls them.
+/// All seals of a body, under any name of the wire.
 fn seals(value: &Value) -> Vec<String> {
     const WORDS: &[&str] = &["signature", "thoughtSignature", "encrypted_content", "data", "redactedContent"];
     let (mut found, mut open) = (Vec::new(), vec![value]);
@@ -313,7 +313,7 @@ impl Conversation {
         target.write_last_request(request, &options).expect("a body")
     }
 
-    /// Takes an answer, and says what comes next. Returns its seals, and whether the client has changed reasoning.
+    /// Takes a response, and says what comes next. Returns its seals, and whether the client has changed reasoning.
     fn answered(
         &mut self,
         upstream: (&str, &str),
@@ -623,7 +623,7 @@ fn seals_come_back_in_places_of_the_clients_own() {
     }
 }
 
-/// A client that gives back the message that it got, whole, with members that it does not know.
+/// A client that gives back the complete message that it got, with members that it does not know.
 #[test]
 fn chat_clients_give_details_back() {
     let chat = protocol("openai-chat").expect("a protocol with requests");

@@ -1,4 +1,4 @@
-//! Law: what a request says arrives in every other protocol, or is named as a loss.
+//! Law: the content of a request arrives in every other protocol, or is named as a loss.
 //!
 //! The written body is read again, and both requests are asked the same questions. A writer that forgets something, and
 //! a reader that does, therefore cannot pass unless they say so.
@@ -120,7 +120,7 @@ pub(super) fn texts(value: &Value) -> Vec<String> {
     texts
 }
 
-/// Arguments by value; free text in whatever wrapping is the text.
+/// Arguments by value; free text in any wrapping is the text.
 pub(super) fn arguments(arguments: &CallArguments, kind: CallKind) -> String {
     let value = match arguments {
         CallArguments::Text(text) if kind == CallKind::Custom => return text.clone(),
@@ -224,7 +224,7 @@ pub(super) fn missing(before: &Said, after: &Said, losses: &[Loss]) -> Vec<Strin
             found.push(format!("a {what}"));
         }
     };
-    // Where operators may not speak in mid-conversation, the user says it for them, marked.
+    // The user speaks for operators, marked, where these may not speak in mid-conversation.
     let is_marked = losses.iter().any(|loss| loss.what.contains("role of a system message"));
     let marked = after.user.iter().filter(|_| is_marked);
     let system: Vec<String> = after.system.iter().chain(marked).cloned().collect();

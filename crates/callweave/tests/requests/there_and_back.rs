@@ -114,7 +114,7 @@ fn lost(source: &Protocol, target: &Protocol, request: &Request) -> Vec<String> 
     let is_named =
         |words: &[&str]| losses.iter().any(|loss| words.iter().any(|word| loss.what.contains(word)));
     let (one, other) = (order(&before, &none), order(&after, &names));
-    // Where something is named as lost, what is left stands in the same order.
+    // The rest stands in the same order where something is named as lost.
     let is_truncated = is_named(&[
         "conversation",
         "result",

@@ -16,7 +16,7 @@ use super::record::Record;
 use super::shared;
 use super::survival::lost_in_silence;
 
-/// How many rows of a pair of protocols are as expected.
+/// The number of rows of a pair of protocols that are as expected.
 #[derive(Default)]
 pub(super) struct Score {
     all: usize,
@@ -37,7 +37,7 @@ impl Score {
     }
 }
 
-/// Tells all scores; most rows must be as expected.
+/// Prints all scores; most rows must be as expected.
 pub(super) fn print(scores: &BTreeMap<(String, String), Score>, least: usize) {
     let (mut all, mut good) = (0, 0);
     for ((from, to), score) in scores {
@@ -258,7 +258,7 @@ fn lone_text(part: &Value) -> Option<&str> {
     object.get("text").filter(|_| is_text)?.as_str()
 }
 
-/// Where two values differ; members that are not expected count only where all must be equal.
+/// The position at which two values differ; members that are not expected count only where all must be equal.
 fn compare(expected: &Value, actual: &Value, path: &str, is_exact: bool) -> Option<String> {
     match (expected, actual) {
         (Value::Object(expected), Value::Object(actual)) => {

@@ -1,7 +1,6 @@
 //! Generated streams of any length: each delta is one frame.
 
-/// A kind of stream: what stands before, at and after its deltas. In a frame, `@` is the delta's text and `#` its
-/// number.
+/// A kind of stream: the text before, at and after its deltas. In a frame, `@` is the delta's text and `#` its number.
 pub(crate) struct Stream {
     pub(crate) name: &'static str,
     /// The text around a frame.

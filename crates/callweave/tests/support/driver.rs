@@ -33,7 +33,7 @@ pub(crate) enum Step {
     Silence,
 }
 
-/// How the connection ends.
+/// The end of the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
     Finish,
@@ -41,7 +41,7 @@ pub(crate) enum End {
 }
 
 impl Reply {
-    /// A success with these bytes, cut at these places.
+    /// A success with these bytes, split at these places.
     pub(crate) fn cut(bytes: &[u8], cuts: &[usize], end: End) -> Self {
         let mut from = 0;
         let mut steps = Vec::new();
@@ -259,7 +259,7 @@ pub(crate) fn run(mut exchange: Exchange, mut answer: impl FnMut(&HttpRequest) -
     got
 }
 
-/// Calls whatever changes an exchange. One that is over does not change.
+/// Calls everything that changes an exchange. One that is over does not change.
 fn meddle(exchange: &mut Exchange) {
     assert!(exchange.take_outgoing().is_none(), "sends after its end");
     exchange.accept([("x-request-id", "late")]);

@@ -39,7 +39,7 @@ pub(crate) fn rows() -> Option<Vec<Row>> {
     let text = std::fs::read_to_string(path).expect("the vectors can be read");
     let rows = text.lines().map(|line| line.parse::<Read>().expect("a row is JSON"));
     let mut rows: Vec<Row> = rows.filter_map(row).collect();
-    // Some tests have several rows; they are told apart by their place among those of their name.
+    // Some tests have several rows; they are distinguished by their position among those of their name.
     for at in (0..rows.len()).rev() {
         let before = rows[..at].iter().filter(|row| row.name == rows[at].name).count();
         if before > 0 {

@@ -1,4 +1,4 @@
-//! The agents, a row each: what they are called, and how they learn whom to ask.
+//! The agents, a row each: their names, and the ways to give them the gateway.
 
 use std::fs;
 use std::path::Path;
@@ -45,7 +45,7 @@ pub(super) struct AgentContext<'s> {
     pub(super) folder: &'s Path,
 }
 
-/// How it learns it.
+/// The setup by which it learns them.
 #[derive(Default)]
 pub(super) struct AgentSetup {
     /// Arguments before those of the user.

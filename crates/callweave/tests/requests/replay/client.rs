@@ -46,8 +46,8 @@ fn frames(bytes: &[u8]) -> Vec<Value> {
         .collect()
 }
 
-/// Adds what was answered to what the client keeps, and the results of the calls: those of a round by turns first to
-/// last and last to first.
+/// Adds the response to the client's history, and the results of the calls: those of a round by turns first to last and
+/// last to first.
 pub(super) fn keep(client: &str, history: &mut Value, answer: &[u8], is_streamed: bool, round: usize) {
     let whole = || json(std::str::from_utf8(answer).expect("text"));
     let list = match client {
