@@ -1,5 +1,5 @@
-//! Makes what is released: one archive for a target, with a static program, its completions, manual pages,
-//! licences and a checksum. `docs/release.md` says what comes before and after.
+//! Makes a release: one archive for a target, with a static program, its completions, manual pages, licences and a
+//! checksum. `docs/release.md` describes the steps before and after.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -30,7 +30,7 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
     Ok(())
 }
 
-/// Makes a release for this machine, and uses it as somebody would who has downloaded it.
+/// Makes a release for this machine, and uses it as after a download.
 pub(crate) fn rehearse() -> Result<Outcome, String> {
     if !is_there("tar") {
         return Ok(Outcome::Skipped("there is no tar".into()));

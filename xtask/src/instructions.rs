@@ -146,7 +146,7 @@ fn report() -> Result<(), String> {
     if complaints.is_empty() { Ok(()) } else { Err(complaints.join("\n")) }
 }
 
-/// Prints what translating a request costs, next to what `serde_json` needs to parse and write it.
+/// Prints the cost of translating a request, next to that of parsing and writing it by `serde_json`.
 fn requests() -> Result<Vec<String>, String> {
     let own = |what: &str, name: &str, turns: usize| {
         // The tools stand in every request; making it is not the work.

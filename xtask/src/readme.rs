@@ -108,7 +108,7 @@ fn named_examples(readme: &str) -> impl Iterator<Item = &str> {
     cells.flat_map(|cell| cell.split('`').skip(1).step_by(2))
 }
 
-/// Somebody with a clone and a folder with recordings.
+/// A reader with a clone and a folder with recordings.
 struct Reader {
     home: PathBuf,
     /// The gateway that a document has started, until the next one.

@@ -113,7 +113,7 @@ impl Outcome {
         }
     }
 
-    /// An outcome that is JSON, written only if somebody asks.
+    /// An outcome that is JSON, written only on demand.
     pub(crate) fn of_json(text: impl FnOnce() -> String + 'static) -> Self {
         Self::Json(Box::new(text))
     }

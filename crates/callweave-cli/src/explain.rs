@@ -1,7 +1,7 @@
 //! A repaired text with its changes marked.
 //!
-//! In colour what was taken out is red and struck through and what was put in is green; without colour
-//! they stand in `[-…-]` and `{+…+}`.
+//! In colour, deletions are red and struck through and insertions green; without colour they stand in `[-…-]` and
+//! `{+…+}`.
 
 use std::fmt::Write as _;
 use std::io;

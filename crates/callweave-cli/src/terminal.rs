@@ -414,7 +414,7 @@ impl PrintedPage {
         self.line_ends = 0;
     }
 
-    /// An empty line between what was and what comes.
+    /// An empty line between the text before and after.
     fn gap(&mut self) {
         self.end_line();
         if !std::mem::replace(&mut self.is_gap, true) {

@@ -77,7 +77,7 @@ impl RequestAccount {
         }
     }
 
-    /// Somebody is asked.
+    /// Records that a target is asked.
     pub(crate) fn ask(&mut self, target: &RouteTarget) {
         self.tries += 1;
         if self.tries > 1 {

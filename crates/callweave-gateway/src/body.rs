@@ -26,8 +26,8 @@ impl ResponseBody {
         Self(BodyKind::Whole(Some(bytes.into()).filter(|bytes| !bytes.is_empty())))
     }
 
-    /// A body that `make` puts into a slot, piece by piece. It runs while somebody reads, and no longer. If it fails, the
-    /// body breaks off without an end.
+    /// A body that `make` produces piece by piece. It runs only while the body is read. If it fails, the body breaks
+    /// off without an end.
     pub(crate) fn made<M: Future<Output = io::Result<()>> + Send + 'static>(
         make: impl FnOnce(PieceSlot) -> M,
     ) -> Self {

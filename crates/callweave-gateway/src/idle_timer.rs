@@ -54,7 +54,7 @@ impl IdleTimer {
         self.ring_by(until);
     }
 
-    /// The client gets a keep-alive after so much silence, from now on.
+    /// Sets the silence after which the client gets a keep-alive, from now on.
     pub(crate) fn ping_every(&mut self, ping: Duration) {
         self.ping = Some(ping);
         self.told = Instant::now();
@@ -67,7 +67,7 @@ impl IdleTimer {
         self.heard
     }
 
-    /// Notes that the client gets something of what came last: only then it knows that somebody is there.
+    /// Notes that the client gets something of the last bytes: only then it knows that the gateway is there.
     pub(crate) fn tell(&mut self) {
         self.told = self.heard;
     }

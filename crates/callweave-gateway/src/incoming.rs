@@ -42,7 +42,7 @@ pub(crate) struct RequestHead<'b> {
     pub(crate) held: HeldRequestBytes,
 }
 
-/// The bytes of a body, and the room that they take while somebody needs them.
+/// The bytes of a body, and the room that they take while they are needed.
 struct HeldBytes {
     bytes: Bytes,
     _held: Arc<HeldRequestBytes>,

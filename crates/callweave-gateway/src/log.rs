@@ -50,7 +50,7 @@ struct LogState {
     waiting: Vec<u8>,
     /// Whether the thread writes, or rests after that.
     is_writing: bool,
-    /// Whether somebody waits until all is written.
+    /// Whether a caller waits until all is written.
     is_awaited: bool,
 }
 
@@ -167,7 +167,7 @@ mod tests {
         }
     }
 
-    /// Nobody is woken for lines that come while the thread rests, unless somebody waits for the last of them.
+    /// Lines that come while the thread rests wake nobody, unless a caller waits for the last of them.
     #[test]
     fn lines_of_a_busy_time_are_written_together() {
         let (go, wait) = channel();

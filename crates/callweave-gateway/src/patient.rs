@@ -16,7 +16,7 @@ use tokio::time::{Instant, Sleep, sleep};
 pub(crate) struct PatientConnection {
     io: TokioIo<TcpStream>,
     patience: Duration,
-    /// Whether somebody has read since the last look at the peer.
+    /// Whether the stream was read since the last look at the peer.
     is_read: bool,
     /// Runs while a write waits.
     timer: Option<Pin<Box<Sleep>>>,

@@ -259,7 +259,7 @@ impl UpstreamReply {
         }
     }
 
-    /// The rest of a body that is short: as far as a client needs to know it, and within so much time for all of it.
+    /// The rest of a body that is short: as far as a client needs to know it, and within `patience` for all of it.
     pub(crate) async fn rest(&mut self, limit: usize, patience: Duration) -> Result<Vec<u8>, UpstreamFault> {
         let all = async {
             let mut all = Vec::new();
@@ -277,7 +277,7 @@ impl UpstreamReply {
         read.unwrap_or_else(|_| Err(UpstreamFault::late("did not send the rest of its answer", patience)))
     }
 
-    /// A response with another status than success; its body is read now, within so much time.
+    /// A response with another status than success; its body is read now, within `patience`.
     pub(crate) async fn refusal(&mut self, patience: Duration) -> UpstreamRefusal {
         let mut refusal = UpstreamRefusal::new(self.status);
         // A redirect is not followed, and says nothing else.

@@ -1,4 +1,4 @@
-//! Recorded calls with the recorded schemas of their tools: they flow, and what flows is what would be held.
+//! Recorded calls with the recorded schemas of their tools: they flow, and the streamed output equals the held one.
 
 #[path = "support/shared.rs"]
 mod shared;

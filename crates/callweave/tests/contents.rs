@@ -206,7 +206,8 @@ fn handed_on(text: &str, options: &ExtractOptions) -> Vec<(String, BlockCompleti
     calls.into_values().collect()
 }
 
-/// Many clients run what they can parse, so a call that must not be run is handed on as what no tool takes.
+/// Many clients run everything they can parse, so a call that must not be run is handed on in a form that no tool
+/// takes.
 #[test]
 fn a_call_after_damage_is_handed_on_so_that_nobody_can_run_it() {
     let text = "<tool_call>{\"name\": \"get_weather\", \"arguments\": {\"city\": \"Oslo}}</tool_call>\n\

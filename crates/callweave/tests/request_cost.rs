@@ -94,8 +94,7 @@ fn bodies([messages_word, parts_word]: [&str; 2]) -> Vec<(String, String)> {
     bodies
 }
 
-/// The most that is held at a time, besides the body: as a gateway does it, which keeps the body in case that it must ask
-/// somebody else.
+/// The peak memory besides the body: as in a gateway, which keeps the body in case that it must ask another upstream.
 fn peak(source: &Protocol, target: &Protocol, text: &str) -> usize {
     let counted = measure(|| {
         let request = {

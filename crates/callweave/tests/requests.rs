@@ -2,7 +2,7 @@
 //!
 //! - Law: a body that is read and written in its own protocol is the same body, unknown members included.
 //! - Law: a body can be written in every protocol, without a panic, and what is written can be read again.
-//! - Vectors: what other gateways expect of a translation, each by its own way of comparing.
+//! - Vectors: the expectations of other gateways for a translation, each by its own way of comparing.
 
 #[path = "requests/answers.rs"]
 mod answers;

@@ -1,5 +1,5 @@
-//! The hot paths cost what they were recorded to cost, or less: `counts.tsv` has what a piece costs in each row, and
-//! the compiler that made it so. A tenth more is a regression.
+//! The hot paths cost no more than recorded: `counts.tsv` has the cost of a piece in each row, and the compiler that
+//! produced it. A tenth more is a regression.
 
 use std::path::PathBuf;
 use std::process::Command;

@@ -74,7 +74,7 @@ pub(crate) fn slow_clients(gateway: &Process, count: usize) {
                 let _ = stream.write_all(b"b").await;
             }
         }
-        // Somebody else is served meanwhile.
+        // Another client is served meanwhile.
         let start = Instant::now();
         drop(open(gateway.address, "up/burst").await);
         println!(

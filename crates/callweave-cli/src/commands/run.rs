@@ -203,7 +203,7 @@ impl TemporaryFolder {
         let mut builder = std::fs::DirBuilder::new();
         #[cfg(unix)]
         std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-        // One that is there already is somebody else's.
+        // A folder that is there already belongs to another process.
         let made = builder.create(&path);
         made.with_context(|| format!("cannot make the folder {}", path.display()))?;
         Ok(Self(path))

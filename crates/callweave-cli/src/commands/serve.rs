@@ -236,7 +236,7 @@ fn greeting(config: &Config, address: SocketAddr) -> String {
 /// A request that shows a call in text becoming a call.
 const TRY: &str = r#"{"model": "demo/hermes", "stream": true, "messages": [{"role": "user", "content": "Weather in Oslo?"}], "tools": [{"type": "function", "function": {"name": "get_weather", "parameters": {"type": "object", "properties": {"city": {"type": "string"}}}}}]}"#;
 
-/// The signals by which somebody wants the program to end; the second says that it takes too long.
+/// The signals that ask the program to end; the second says that it takes too long.
 struct ExitSignals {
     #[cfg(unix)]
     interrupted: tokio::signal::unix::Signal,

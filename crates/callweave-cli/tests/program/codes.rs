@@ -1,4 +1,4 @@
-//! The exit codes: what docs/cli.md says, for every command.
+//! The exit codes of every command, as in docs/cli.md.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! Addresses: where to listen, and whom to ask.
+//! Addresses: of the gateway itself, and of upstreams.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs, UdpSocket};
@@ -76,7 +76,7 @@ pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<
     deserializer.deserialize_any(HostAddress)
 }
 
-/// The URL that somebody means who leaves out the scheme: `localhost:8000` is asked without TLS, `api.example.com` with.
+/// The URL that is meant without a scheme: `localhost:8000` is asked without TLS, `api.example.com` with.
 pub fn completed_url(text: &str) -> String {
     let text = text.trim();
     if text.is_empty() || text.contains("://") || text.starts_with("demo:") {
@@ -119,7 +119,7 @@ pub(super) fn fault(url: &str) -> Option<String> {
     }
 }
 
-/// Whether a URL names a user, whom nobody hears of: only keys are sent.
+/// Whether a URL names a user, which is not sent: only keys are.
 pub(super) fn has_user(url: &str) -> bool {
     url.parse::<Uri>().is_ok_and(|uri| uri.authority().is_some_and(|it| it.as_str().contains('@')))
 }

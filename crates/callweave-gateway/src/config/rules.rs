@@ -305,7 +305,7 @@ fn is_meant(row: &str, name: &str) -> bool {
     row.strip_suffix('*').map_or(row == name, |start| name.starts_with(start))
 }
 
-/// The protocols in which somebody can be asked.
+/// The protocols in which upstreams can be asked.
 fn asked() -> impl Iterator<Item = &'static str> {
     TABLE.iter().filter(|protocol| HttpWire::of(protocol).is_some()).map(|protocol| protocol.name)
 }

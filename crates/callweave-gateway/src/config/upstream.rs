@@ -173,7 +173,7 @@ impl UpstreamConfig {
         policy.other_protocols = spoken.collect();
         policy.base_url.clone_from(&self.url);
         policy.api_key = api_key;
-        // A key that was to be configured is not replaced by one that is meant for somebody else.
+        // A key that was to be configured is not replaced by one that is meant for another server.
         policy.forwards_client_key = self.key_env.is_none();
         policy.provider.clone_from(&self.provider);
         policy.dialect.clone_from(&self.dialect);

@@ -113,7 +113,7 @@ fn unpack_zstd(mut packed: &[u8], room: &mut BoundedBuffer) -> io::Result<()> {
     Ok(())
 }
 
-/// Takes so much, and no more.
+/// A buffer with a maximum size.
 struct BoundedBuffer {
     bytes: Vec<u8>,
     left: u64,

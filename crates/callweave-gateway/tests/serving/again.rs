@@ -182,7 +182,7 @@ async fn the_model_is_asked_as_often_as_it_takes_and_the_client_sees_the_last_an
             assert_eq!((told(&got, input), told(&got, output)), (Some(30), Some(9)), "{path}: {}", got.text);
             let seen = far.seen();
             assert_eq!(seen.len(), 3, "{path}");
-            // Each time the model reads what it wrote, and what is wrong with it.
+            // Each time the model reads its own output, and the error in it.
             assert!(!seen[0].contains("error:") && seen[1].matches("error: ").count() == 1, "{}", seen[1]);
             assert!(seen[2].matches("error: ").count() == 2 && seen[2].contains("many"), "{}", seen[2]);
             assert!(seen[2].contains("city") && seen[2].contains("days"), "{}", seen[2]);

@@ -1,5 +1,5 @@
-//! A driver of exchanges without I/O: it plays what an upstream sends and keeps what the client gets. On the way it
-//! checks that the exchange says consistently what is next.
+//! A driver of exchanges without I/O: it plays an upstream's output and keeps the client's response. On the way it
+//! checks that the exchange reports its next step consistently.
 
 #![allow(dead_code, reason = "each test file uses its part")]
 
