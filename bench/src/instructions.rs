@@ -1,5 +1,5 @@
-//! The instructions of our work in a row: what valgrind counts of a process that does it twice, less that of one
-//! that does it once.
+//! The instructions of our work in a row: valgrind's count of a process that does it twice, less that of one that does
+//! it once.
 
 use std::process::Command;
 use std::sync::Mutex;
@@ -8,8 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// Counting takes fifty times as long as running does; beyond this a piece costs what it costs before.
 pub(crate) const PIECES: usize = 10_000;
 
-/// What of a process is counted: the words that it is started with, before how often it does its work, and how many
-/// pieces that has.
+/// The process to count: its arguments, before the number of repetitions, and the number of pieces.
 pub(crate) type Counted = (Vec<String>, usize);
 
 /// Per piece of each; none without valgrind.

@@ -13,7 +13,7 @@ const SHORTEST: Duration = Duration::from_millis(2);
 /// One way to do the work of a row.
 pub(crate) struct Way {
     name: &'static str,
-    /// How many times the work of a run the whole work is, where only a part of it is tried.
+    /// The ratio of the complete work to the work of a run, where only a part of it is tried.
     times: f64,
     run: Box<dyn Fn() -> Outcome>,
 }
@@ -27,7 +27,7 @@ impl Way {
         self.name
     }
 
-    /// What is run is only one in so many of all the steps.
+    /// Declares that the run is only one in `times` of all the steps.
     pub(crate) fn one_of(self, times: usize) -> Self {
         Self { times: times as f64, ..self }
     }
@@ -65,7 +65,7 @@ pub(crate) struct Measured {
 }
 
 impl Row {
-    /// Leaves out whoever makes something else of the input than we do, and tells what.
+    /// Leaves out peers whose result differs from ours, and returns the differences.
     pub(crate) fn compare(&mut self) -> Vec<String> {
         self.compare_by(Collected::difference)
     }
@@ -134,34 +134,34 @@ pub(crate) fn median(mut values: Vec<f64>) -> f64 {
     values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
-/// What is wanted of a row, and by which target of `docs/performance.md`.
+/// The aim of a row, and its target in `docs/performance.md`.
 #[derive(Clone, Copy)]
 pub(crate) struct Target(pub(crate) u8, pub(crate) Aim);
 
 #[derive(Clone, Copy)]
 pub(crate) enum Aim {
-    /// The best peer takes at least so many times as long.
+    /// The minimum ratio of the best peer's time to ours.
     Ratio(f64),
-    /// A piece takes no more than so many nanoseconds.
+    /// The maximum number of nanoseconds of a piece.
     Nanoseconds(f64),
-    /// A piece takes no more than so many instructions.
+    /// The maximum number of instructions of a piece.
     Instructions(f64),
-    /// No more than so many bytes.
+    /// The maximum number of bytes.
     Bytes(f64),
 }
 
-/// A row to be measured: what it is called, and how it is made of as many pieces.
+/// A row to be measured: its name, and the function that makes it of a number of pieces.
 pub(crate) struct Case {
     pub(crate) group: &'static str,
     pub(crate) name: String,
-    /// What a piece is.
+    /// The unit of a piece.
     pub(crate) unit: &'static str,
     pub(crate) pieces: usize,
     pub(crate) target: Option<Target>,
     pub(crate) make: Box<dyn Fn(usize) -> Row>,
 }
 
-/// What was measured.
+/// The measurements of a row.
 pub(crate) struct Report {
     pub(crate) group: &'static str,
     pub(crate) name: String,
@@ -175,7 +175,7 @@ pub(crate) struct Report {
     /// Of the peers, where the ratio is one of these.
     pub(crate) peers_instructions: Vec<(String, f64)>,
     pub(crate) bytes: Option<f64>,
-    /// What a reader should know of it.
+    /// Notes for the reader.
     pub(crate) notes: Vec<String>,
 }
 

@@ -64,14 +64,14 @@ impl Random {
         self.fragment().replace('\\', "\\\\").replace('"', "\\\"")
     }
 
-    /// What providers put in so that the length of a frame tells nothing.
+    /// Returns the padding with which providers hide the length of a frame.
     fn padding(&mut self) -> &'static str {
         const PADDING: &str = "aB3dE7gH1jK5mN9p";
         &PADDING[..self.next() % PADDING.len() + 1]
     }
 }
 
-/// What else changes from chunk to chunk of a chat stream.
+/// Other members that change from chunk to chunk of a chat stream.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Chat {
     /// Nothing.
@@ -80,7 +80,7 @@ pub(crate) enum Chat {
     Padded,
     /// The member `created`, with every fiftieth chunk.
     Timed,
-    /// The text is thoughts, told twice, as OpenRouter does.
+    /// The text is reasoning, sent twice, as OpenRouter does.
     Thinking,
 }
 
@@ -288,7 +288,7 @@ pub(crate) fn gemini(chunks: usize) -> String {
     out
 }
 
-/// A whole chat answer with one paragraph and `calls` calls.
+/// A complete chat response with one paragraph and `calls` calls.
 pub(crate) fn whole_chat(calls: usize) -> String {
     let mut random = Random(7);
     let text: String = (0..100).map(|_| random.fragment()).collect();

@@ -1,12 +1,12 @@
-//! Counts the work that code does: how often its branches and loops were gone through. Unlike a time, the
-//! number is the same whatever else the machine does.
+//! Counts the work that code does: the executions of its branches and loops. Unlike a time, the number is the
+//! same whatever else the machine does.
 //!
 //! `cargo xtask growth` builds with the compiler's counters (`-Cprofile-generate`, and `--cfg counted` so that
 //! this crate knows) and runs the tests of this package, which are ignored elsewhere. Every function that is
 //! compiled from source is counted, generic ones of the standard library too; moving and filling memory is
 //! not, and `cargo xtask instructions` sees those.
 
-/// How much work `work` does. Other threads must rest: their work would be counted, too.
+/// Returns the amount of work that `work` does. Other threads must rest: their work would be counted, too.
 #[cfg(counted)]
 pub fn count(work: impl FnOnce()) -> u64 {
     unsafe extern "C" {
@@ -25,7 +25,7 @@ pub fn count(work: impl FnOnce()) -> u64 {
     }
 }
 
-/// How much work `work` does. Without the counters there is no answer.
+/// Returns the amount of work that `work` does. Without the counters it panics.
 #[cfg(not(counted))]
 pub fn count(_: impl FnOnce()) -> u64 {
     panic!("nothing is counted in this build: `cargo xtask growth` makes one that counts");
@@ -33,11 +33,11 @@ pub fn count(_: impl FnOnce()) -> u64 {
 
 /// Asserts that `times` as much input costs not much more than `times` the work.
 ///
-/// What is allowed above it is a half: tables that double, trees that deepen. What looks ahead for a bounded
-/// way grows faster until the bound is reached, so that more input is tried before it counts as a fault; work
-/// that grows with the square does so for any size.
+/// The tolerance above it is a half: tables that double, trees that deepen. Work that looks ahead for a bounded way
+/// grows faster until the bound is reached, so that more input is tried before it counts as a fault; work that grows
+/// with the square does so for any size.
 pub fn assert_linear(name: &str, small: usize, times: usize, work: impl Fn(usize)) {
-    // What is made once and kept (tables of dialects, of words) is no work of the first input.
+    // Data that is made once and kept (tables of dialects, of words) is no work of the first input.
     work(small);
     let mut few = count(|| work(small));
     assert!(few > 0, "{name}: nothing was counted");

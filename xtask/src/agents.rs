@@ -20,7 +20,7 @@ use upstream::{DONE, TASK, Upstream, WIRES};
 /// An agent takes longer than this only if it waits for something that never comes.
 const LONGEST: Duration = Duration::from_secs(180);
 
-/// An agent, as `callweave run` calls it, and how it is led without anybody who answers its questions.
+/// An agent, under its name in `callweave run`, and the way to run it without anybody to answer its questions.
 struct Agent {
     name: &'static str,
     /// Arguments before the task.
@@ -80,7 +80,7 @@ const AGENTS: [Agent; 6] = [
 /// Settings of Gemini CLI, and of those who came from it, that keep it from the network.
 const QUIET: &str = r#"{"privacy": {"usageStatisticsEnabled": false}, "telemetry": {"enabled": false}, "general": {"disableAutoUpdate": true}}"#;
 
-/// Models behind protocols in which they call by themselves; those that call in their text stand behind chat.
+/// Models behind protocols in which they call by themselves; models that call in their text stand behind chat.
 const NATIVE: [(&str, &str); 4] = [
     ("native", "openai-chat"),
     ("claude-sonnet-4-5", "anthropic-messages"),
@@ -88,7 +88,7 @@ const NATIVE: [(&str, &str); 4] = [
     ("gpt-5.5", "openai-responses"),
 ];
 
-/// What CI runs: each agent, each protocol of upstreams, and each dialect.
+/// The combinations that CI runs: each agent, each protocol of upstreams, and each dialect.
 const ALWAYS: [(&str, &str); 15] = [
     ("claude", "kimi-k2"),
     ("claude", "claude-sonnet-4-5"),
@@ -144,8 +144,8 @@ fn follow_scripted_recipes() -> Result<Outcome, String> {
     }
 }
 
-/// Lets a command know nothing of whoever runs this, neither the home nor keys, but where programs are: ours, those of
-/// agents, and those of the system.
+/// Hides the user's environment from a command, both the home and keys, except for the paths of programs: ours, those
+/// of agents, and those of the system.
 fn prepare(command: &mut Command, own: &Path) -> Result<(), String> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let programs = [target().join("debug"), target().join("agents/node_modules/.bin")];
@@ -163,7 +163,8 @@ fn prepare(command: &mut Command, own: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// `cargo xtask agents [--all] [NAME…]`: pairs of an agent and a model; those of these names only, if there are names.
+/// `cargo xtask agents [--all] [NAME…]`: pairs of an agent and a model; only the pairs of these names, if there are
+/// names.
 pub(crate) fn run_some(words: &[&str]) -> Result<(), String> {
     let names: Vec<_> = words.iter().filter(|word| **word != "--all").collect();
     let all = AGENTS.iter().flat_map(|agent| models().map(|(model, _)| (agent.name, model)));
@@ -185,7 +186,7 @@ pub(crate) fn run_some(words: &[&str]) -> Result<(), String> {
     }
 }
 
-/// How one agent fared with one model.
+/// The result of one agent with one model.
 struct Run {
     agent: &'static str,
     model: &'static str,
@@ -326,7 +327,7 @@ fn wait(mut command: Command, place: &Path, folder: &Path) -> Result<(), String>
         Some(status) => return Err(status.to_string()),
         None => {}
     }
-    // The agent is told to end by `callweave run`.
+    // `callweave run` ends the agent.
     let _ = Command::new("kill").arg(child.id().to_string()).status();
     let _ = wait_for(&mut child, Duration::from_secs(5));
     let _ = child.kill();
@@ -334,7 +335,7 @@ fn wait(mut command: Command, place: &Path, folder: &Path) -> Result<(), String>
     Err(format!("no end within {LONGEST:?}"))
 }
 
-/// Where a file differs from what it should be.
+/// The difference of a file from its expected content.
 fn difference(file: &str, is: &[u8], should: &[u8]) -> String {
     let at = is.iter().zip(should).position(|(is, should)| is != should);
     let at = at.unwrap_or(is.len().min(should.len()));

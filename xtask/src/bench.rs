@@ -93,7 +93,7 @@ fn best_peer(row: &Value) -> Option<(&str, f64)> {
     peers.min_by(|one, other| one.1.total_cmp(&other.1))
 }
 
-/// What is wanted of a row, in words.
+/// Returns the aim of a row, in words.
 fn aim(row: &Value) -> Option<String> {
     let (kind, value) = row["aim"].as_object()?.iter().next()?;
     let value = value.as_f64()?;

@@ -1,4 +1,4 @@
-//! What the gateway costs: builds it as it is shipped, and measures it beside a plain relay.
+//! The cost of the gateway: builds it as it is shipped, and measures it beside a plain relay.
 
 use std::process::Command;
 

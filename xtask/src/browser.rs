@@ -24,7 +24,7 @@ pub(crate) fn run() -> Result<Outcome, String> {
     Ok(Outcome::Passed)
 }
 
-/// Where a program is.
+/// The path of a program.
 fn path(name: &str) -> Option<PathBuf> {
     let folders = std::env::var_os("PATH")?;
     std::env::split_paths(&folders).map(|folder| folder.join(name)).find(|path| path.is_file())

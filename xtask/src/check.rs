@@ -11,14 +11,14 @@ use crate::{
     semver, target, tool_loops,
 };
 
-/// How a step ended that did not fail.
+/// The outcome of a step that did not fail.
 pub(crate) enum Outcome {
     Passed,
     /// It could not run here, and why.
     Skipped(String),
 }
 
-/// What `cargo xtask check` runs by one flag.
+/// The checks that `cargo xtask check` runs by one flag.
 struct Tier {
     /// Without any, the first tier runs.
     flag: &'static str,
@@ -198,8 +198,8 @@ const TIERS: &[Tier] = &[
         steps: &[
             Step { title: "compatibility with the last release", work: Task(semver::run) },
             Step {
-                // docs.rs has a nightly compiler; the stable one is told to behave as one. In a folder of its
-                // own, since that makes it build everything anew.
+                // docs.rs has a nightly compiler; the stable one is made to behave as one. In a folder of its own,
+                // since that makes it build everything anew.
                 title: "documentation as on docs.rs",
                 work: Cargo(
                     &[
@@ -236,7 +236,7 @@ impl Step {
             ),
             Task(task) => task(),
         };
-        // Told, never asserted.
+        // Printed, never asserted.
         println!("── {}: {:.0} s", self.title, start.elapsed().as_secs_f64());
         outcome.map_err(|why| format!("{} failed: {why}", self.title))
     }
@@ -261,7 +261,7 @@ pub(crate) fn succeed(command: &mut Command) -> Result<(), String> {
     if status.success() { Ok(()) } else { Err(format!("{command:?} ended with {status}")) }
 }
 
-/// How a process ended, or nothing if it still runs after so long.
+/// The exit of a process; none if it still runs after `limit`.
 pub(crate) fn wait_for(child: &mut Child, limit: Duration) -> std::io::Result<Option<ExitStatus>> {
     let start = Instant::now();
     loop {
@@ -326,7 +326,7 @@ fn summary(steps: usize, skipped: &str) -> String {
     }
 }
 
-/// Where tests and steps write down that they were skipped.
+/// The file in which tests and steps record that they were skipped.
 fn skipped() -> PathBuf {
     target().join("skipped.txt")
 }

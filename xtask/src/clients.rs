@@ -10,7 +10,7 @@ pub(crate) use self::matrix::play_all;
 use crate::check::{Outcome, cargo, is_there, succeed, told};
 use crate::{root, target};
 
-/// A script of clients: what runs it, and its words.
+/// A script of clients: its program, and its arguments.
 pub(crate) type Script = (PathBuf, Vec<OsString>);
 
 /// The long ones come first: scripts are played side by side.
@@ -94,7 +94,7 @@ fn install_for_node(home: &Path) -> Result<(), String> {
     succeed(Command::new("npm").args(install).current_dir(home))
 }
 
-/// What scripts are given: the program, our own cases and, where they are at hand, the recordings.
+/// Returns the arguments of scripts: the program, our own cases and, where they are at hand, the recordings.
 fn played() -> Vec<OsString> {
     let recorded = root().ancestors().map(|folder| folder.join("shared/corpus")).find(|path| path.exists());
     if recorded.is_none() {
@@ -104,7 +104,7 @@ fn played() -> Vec<OsString> {
     own.into_iter().chain(recorded).map(OsString::from).collect()
 }
 
-/// What we ask of their providers, written by a test.
+/// Returns the file of our requests to the clients' providers, written by a test.
 fn written_requests() -> Result<PathBuf, String> {
     let write = ["test", "--quiet", "-p", "callweave", "--all-features", "--test", "requests"];
     succeed(

@@ -1,5 +1,5 @@
-//! Makes what is released: one archive for a target, with a static program, its completions, manual pages,
-//! licences and a checksum. `docs/release.md` says what comes before and after.
+//! Makes a release: one archive for a target, with a static program, its completions, manual pages, licences and a
+//! checksum. `docs/release.md` describes the steps before and after.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -30,7 +30,7 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
     Ok(())
 }
 
-/// Makes a release for this machine, and uses it as somebody would who has downloaded it.
+/// Makes a release for this machine, and uses it as after a download.
 pub(crate) fn rehearse() -> Result<Outcome, String> {
     if !is_there("tar") {
         return Ok(Outcome::Skipped("there is no tar".into()));
@@ -97,13 +97,13 @@ fn make(triple: &str) -> Result<PathBuf, String> {
     Ok(archive)
 }
 
-/// What must be in an archive beside the documents.
+/// Returns the files that must be in an archive beside the documents.
 fn parts() -> impl Iterator<Item = String> {
     let completions = SHELLS.iter().map(|(_, file)| format!("completions/{file}"));
     completions.chain(["man/callweave.1", "man/callweave-decode.1", "callweave"].map(str::to_owned))
 }
 
-/// What the program says, built for this machine: the target's own program may not run here.
+/// Returns the output of the program, built for this machine: the target's own program may not run here.
 fn say(words: &[&str]) -> Result<Vec<u8>, String> {
     let output = Command::new(cargo())
         .args(["run", "--quiet", "-p", "callweave-cli", "--"])
@@ -117,7 +117,7 @@ fn say(words: &[&str]) -> Result<Vec<u8>, String> {
     Err(format!("callweave {}: {}", words.join(" "), String::from_utf8_lossy(&output.stderr)))
 }
 
-/// The program's commands, and nothing for the program as a whole.
+/// The program's commands, and nothing for the program itself.
 fn commands() -> Result<Vec<String>, String> {
     let help = String::from_utf8(say(&["--help"])?).map_err(|error| error.to_string())?;
     let list = help.lines().skip_while(|line| *line != "Commands:").skip(1);

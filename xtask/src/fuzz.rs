@@ -97,7 +97,7 @@ pub(crate) fn host() -> Result<String, String> {
     host.map(str::to_owned).ok_or_else(|| "rustc does not name its host".into())
 }
 
-/// Runs a target from its seeds; what it finds on the way is kept beside the programs.
+/// Runs a target from its seeds; its findings are kept beside the programs.
 fn fuzz_one(fuzz: &Path, programs: &Path, target: &str, seconds: u64) -> Result<(), String> {
     let found = programs.join("corpus").join(target);
     let artifacts = fuzz.join("artifacts").join(target);

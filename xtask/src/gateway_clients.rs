@@ -14,11 +14,11 @@ const SILENCE: &str = "3.5";
 /// Upstreams that a script plays itself.
 struct Played {
     script: &'static str,
-    /// What the configuration has besides the upstreams.
+    /// The configuration besides the upstreams.
     settings: &'static str,
     /// Their names and protocols.
     upstreams: &'static [(&'static str, &'static str)],
-    /// What the script is told besides the addresses.
+    /// The arguments of the script besides the addresses.
     words: &'static [&'static str],
 }
 
@@ -46,7 +46,7 @@ const PLAYED: [Played; 3] = [
 /// Scripts for which the scripted models are enough.
 const FOR_DEMO: [&str; 4] = ["gateway.py", "invalid_calls.py", "gateway.mjs", "invalid_calls.mjs"];
 
-/// A part of `cargo xtask check --clients`: what the step before it has installed is used.
+/// A part of `cargo xtask check --clients`: it uses the installations of the step before it.
 pub(crate) fn run() -> Result<Outcome, String> {
     let home = target().join("clients");
     if !home.join("bin/python").exists() {

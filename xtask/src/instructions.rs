@@ -1,7 +1,7 @@
-//! How many instructions decoding costs per chunk of a protocol, translating it to another, and extracting per delta of
-//! a dialect, and per delta of arguments that are repaired and coerced: counted by valgrind, which unlike a clock gives
-//! the same number whatever else the machine does.
-//! Translating a request is held against what `serde_json` needs to parse and write it.
+//! The number of instructions of decoding per chunk of a protocol, translating it to another, and extracting per delta
+//! of a dialect, and per delta of arguments that are repaired and coerced: counted by valgrind, which unlike a clock
+//! gives the same number whatever else the machine does. Translating a request is compared with parsing and writing it
+//! by `serde_json`.
 
 pub(crate) mod guard;
 mod request;
@@ -14,16 +14,16 @@ use callweave::event::{Event, EventKind, EventSink};
 use callweave::protocol::Protocol;
 
 const USAGE: &str = "usage: cargo xtask instructions [--guard|--record]";
-/// Those called cold read every frame in full, as those of a short or a changing stream are.
+/// The protocols; the cold ones read every frame in full, as in a short or a changing stream.
 const PROTOCOLS: [&str; 6] =
     ["chat", "responses", "anthropic", "chat, cold", "responses, cold", "anthropic, cold"];
 /// From, and to.
 const TRANSLATIONS: [&str; 2] = ["chat-to-anthropic", "anthropic-to-chat"];
-/// A translation may cost so many times what decoding alone costs.
+/// The maximum cost of a translation, as a multiple of decoding alone.
 const MAX_OF_DECODING: f64 = 2.0;
-/// What is done to arguments on their way.
+/// The treatments of arguments on their way.
 const ARGUMENTS: [&str; 3] = ["as they come", "coerced", "repaired and coerced"];
-/// Coercion may cost so many times what arguments cost that nothing is done to.
+/// The maximum cost of coercion, as a multiple of arguments without any treatment.
 const MAX_OF_ARGUMENTS: f64 = 3.0;
 const CHUNKS: [usize; 3] = [1_000, 10_000, 100_000];
 const DIALECTS: [&str; 8] =
@@ -34,7 +34,7 @@ const PLAIN: [&str; 5] =
 /// From an argument of 1 kB to one of 1 MB.
 const DELTAS: [usize; 4] = [256, 2_560, 25_600, 256_000];
 const DELTA: &str = "word";
-/// What a piece may cost is recorded for these: what is done, of what, and with how many pieces it is counted.
+/// The rows for which the cost of a piece is recorded: the work, its subjects, and the number of pieces counted.
 const ROWS: &[(&str, &[&str], usize)] = &[
     ("decode", &PROTOCOLS, 2_000),
     ("calls", &["whole chat body", "anthropic"], 50),
@@ -44,13 +44,13 @@ const ROWS: &[(&str, &[&str], usize)] = &[
     ("extract", &PLAIN, 2_560),
     ("request", &["openai-chat", "gemini-generatecontent"], 20),
 ];
-/// What the deltas of a protocol bring.
+/// The texts of a protocol's deltas.
 const WORDS: [&str; 20] = [
     " the", " model", " answers", " in", " a", " few", " words", ",", " and", " then", " it", " calls", " a",
     " tool", ".", " Nothing", " is", " lost", " on the", " way",
 ];
-/// The same in other scripts, and with quotation marks and apostrophes: what comes in place of [`WORDS`], by the first
-/// word of a row's name, and the letters of a delta.
+/// The same in other scripts, and with quotation marks and apostrophes: the replacement of [`WORDS`], by the first word
+/// of a row's name, and the letters of a delta.
 const SCRIPTS: [(&str, &str, usize); 3] = [
     ("chinese", "模型用几句话回答，然后调用一个工具。路上什么也不会丢失，一切都按顺序到达。", 2),
     ("russian", "модель отвечает в нескольких словах, а затем вызывает инструмент. ничего не теряется. ", 4),
@@ -105,7 +105,7 @@ impl Row {
 
 fn report() -> Result<(), String> {
     if cfg!(debug_assertions) {
-        // What users run is what counts.
+        // The release build that users run is what counts.
         let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
         let words = ["run", "--release", "--quiet", "--package", "xtask", "--", "instructions"];
         let status = Command::new(cargo).args(words).status().map_err(|error| format!("cargo: {error}"))?;
@@ -146,7 +146,7 @@ fn report() -> Result<(), String> {
     if complaints.is_empty() { Ok(()) } else { Err(complaints.join("\n")) }
 }
 
-/// Prints what translating a request costs, next to what `serde_json` needs to parse and write it.
+/// Prints the cost of translating a request, next to that of parsing and writing it by `serde_json`.
 fn requests() -> Result<Vec<String>, String> {
     let own = |what: &str, name: &str, turns: usize| {
         // The tools stand in every request; making it is not the work.
@@ -169,9 +169,9 @@ fn requests() -> Result<Vec<String>, String> {
     Ok(complaints)
 }
 
-/// Prints what growing inputs cost, each ten times the one before; what a piece of the last cost.
+/// Prints the cost of growing inputs, each ten times the one before; returns the cost of a piece of the last.
 fn grow(what: &str, name: &str, steps: &[usize], complaints: &mut Vec<String>) -> Result<f64, String> {
-    // What the process costs before and after is not the work.
+    // The cost of the process before and after is not the work.
     let base = count(what, name, 0)?;
     let mut before: Option<u64> = None;
     let mut per_piece = 0.0;
@@ -255,7 +255,7 @@ fn extract(name: &str, deltas: usize) -> Result<(), String> {
     if shown + 1 >= deltas { Ok(()) } else { Err(format!("{shown} deltas came")) }
 }
 
-/// The stream of an answer: its beginning, a batch of chunks as a socket may deliver them at once, and its end.
+/// The stream of a response: its beginning, a batch of chunks as a socket may deliver them at once, and its end.
 fn stream(protocol: &str) -> Result<[String; 3], String> {
     let (head, delta, tail) = match protocol {
         "responses" => (

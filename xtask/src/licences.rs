@@ -1,4 +1,4 @@
-//! What we depend on: licences, banned crates and sources, by `deny.toml`.
+//! The rules for dependencies: licences, banned crates and sources, by `deny.toml`.
 
 use std::process::Command;
 
@@ -11,7 +11,7 @@ pub(crate) fn run() -> Result<Outcome, String> {
     if !is_there("cargo-deny") {
         return Ok(Outcome::Skipped("there is no cargo-deny; `cargo install --locked cargo-deny`".into()));
     }
-    // It looks at what is built on any system, also at what this one never needed.
+    // It looks at dependencies on any system, also at those that this one never needed.
     if let Err(why) =
         succeed(Command::new(cargo()).args(["fetch", "--locked", "--quiet"]).current_dir(root()))
     {

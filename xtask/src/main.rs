@@ -79,7 +79,7 @@ fn root() -> PathBuf {
     xtask.parent().map_or_else(|| xtask.clone(), PathBuf::from)
 }
 
-/// Where cargo builds.
+/// The folder in which cargo builds.
 fn target() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
 }

@@ -1,5 +1,5 @@
-//! Runs what README.md, CONTRIBUTING.md, docs/agents.md, docs/gateway.md, docs/release.md and the examples tell a reader to type, as it stands
-//! there, and builds a crate outside the workspace with the README's dependency and code.
+//! Runs the commands of README.md, CONTRIBUTING.md, docs/agents.md, docs/gateway.md, docs/release.md and the examples
+//! as they stand there, and builds a crate outside the workspace with the README's dependency and code.
 
 use std::fs;
 use std::net::{SocketAddr, TcpStream};
@@ -15,11 +15,11 @@ use crate::{USAGE, root, target};
 const DOCUMENTS: &[&str] =
     &["README.md", "CONTRIBUTING.md", "docs/agents.md", "docs/gateway.md", "docs/release.md"];
 
-/// Where a gateway listens if nobody says. Here it is a port that is free.
+/// The default address of a gateway. Here it is a port that is free.
 const GATEWAY: &str = "127.0.0.1:2255";
 
-/// Commands that are not run here, by their beginning, and why. What begins with `cargo xtask` only has to be
-/// a command of ours: some of them are what runs this.
+/// Commands that are not run here, by their beginning, and why. A command that begins with `cargo xtask` only has to be
+/// one of ours: some of them are what runs this.
 const ELSEWHERE: &[(&str, &str)] = &[
     ("BLESS=1 ", "rewrites what is expected; the same tests run without it"),
     ("cargo install --locked ", "the tools of others"),
@@ -109,7 +109,7 @@ fn named_examples(readme: &str) -> impl Iterator<Item = &str> {
     cells.flat_map(|cell| cell.split('`').skip(1).step_by(2))
 }
 
-/// Somebody with a clone and a folder with recordings.
+/// A reader with a clone and a folder with recordings.
 struct Reader {
     home: PathBuf,
     /// The gateway that a document has started, until the next one.
@@ -167,7 +167,7 @@ impl Reader {
             _ if command.contains(GATEWAY) => {
                 let serving = self.serving.as_ref();
                 let serving = serving.ok_or_else(|| format!("{place}: nobody listens for `{command}`"))?;
-                // An error is an answer, too, and must not pass for one.
+                // An error is a response, too, and must not pass for a good one.
                 command
                     .replace(GATEWAY, &serving.address.to_string())
                     .replace("curl ", "curl --fail-with-body ")
@@ -274,7 +274,7 @@ impl Background {
             .stdin(Stdio::null())
             .stdout(said)
             .stderr(complained)
-            // With whatever cargo starts.
+            // With all processes that cargo starts.
             .process_group(0)
             .spawn()
             .map_err(|error| format!("bash: {error}"))?;
@@ -349,8 +349,7 @@ fn block<'t>(text: &'t str, language: &str) -> Option<&'t str> {
     text.split_once(&format!("```{language}\n"))?.1.split("```").next()
 }
 
-/// The commands that a document tells: lines of its `sh` blocks, and what stands in backticks and begins with a
-/// command.
+/// The commands of a document: lines of its `sh` blocks, and text in backticks that begins with a command.
 fn commands(document: &str) -> Vec<String> {
     let (mut found, mut fence) = (Vec::new(), None);
     for line in document.lines() {

@@ -66,8 +66,8 @@ pub(crate) fn run() -> Result<Outcome, String> {
     Ok(Outcome::Passed)
 }
 
-/// The servers, and the Python that runs them. What is compiled is small and for any processor, so that it is quick and
-/// may be kept.
+/// The servers, and the Python that runs them. The compiled parts are small and for any processor, so that the build is
+/// quick and may be kept.
 fn install_servers(home: &Path) -> Result<PathBuf, String> {
     let arguments = "-DCMAKE_BUILD_TYPE=Release -DGGML_NATIVE=OFF -DLLAVA_BUILD=OFF";
     install_python(home, &root().join("clients/servers/requirements.txt"), &[("CMAKE_ARGS", arguments)])

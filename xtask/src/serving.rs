@@ -18,7 +18,7 @@ pub(crate) struct Serving {
 }
 
 impl Serving {
-    /// Builds the program, starts the gateway with the scripted models, and waits until it answers. What it says goes to
+    /// Builds the program, starts the gateway with the scripted models, and waits until it responds. Its output goes to
     /// a file.
     pub(crate) fn start(log: &Path) -> Result<Self, String> {
         Self::start_with(log, &["--demo".as_ref()])
@@ -30,12 +30,12 @@ impl Serving {
         let address = free_address().map_err(|error| error.to_string())?;
         let mut command = Command::new(target().join("debug/callweave"));
         command.arg("serve").args(options).args(["--listen", &address.to_string()]);
-        // No provider but the scripted one, whatever keys lie in the environment of whoever runs this.
+        // No provider but the scripted one, whatever keys are in the user's environment.
         command.env_clear();
         Self::spawn(command, address, "/healthz", log)
     }
 
-    /// Starts a server, whoever wrote it, and waits until it has this page.
+    /// Starts any server, and waits until it has this page.
     pub(crate) fn spawn(
         mut command: Command,
         address: SocketAddr,

@@ -5,8 +5,9 @@ use crate::clients::{Script, install_python, play_all, unreachable};
 use crate::serving::Serving;
 use crate::{root, target};
 
-/// A part of `cargo xtask check --clients`. The frameworks for Python want other versions of the official clients than the
-/// newest, so they are installed apart; those for Node stand beside the clients that an earlier step has installed.
+/// A part of `cargo xtask check --clients`. The frameworks for Python want other versions of the official clients than
+/// the newest, so they are installed apart; the frameworks for Node stand beside the clients that an earlier step has
+/// installed.
 pub(crate) fn run() -> Result<Outcome, String> {
     let home = target().join("clients");
     if !home.join("bin/python").exists() {

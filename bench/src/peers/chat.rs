@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use super::{Collected, hand};
 
-/// async-openai's types: what its users run.
+/// async-openai's types, which its users run.
 pub(crate) fn async_openai(data: &[u8], all: &mut Collected) {
     use async_openai::types::chat::CreateChatCompletionStreamResponse;
     let Ok(chunk) = serde_json::from_slice::<CreateChatCompletionStreamResponse>(data) else { return };

@@ -15,7 +15,7 @@ use futures::StreamExt;
 
 use crate::streams::Reads;
 
-/// What a pipeline collects. A peer may leave out what is told once in an answer.
+/// The output of a pipeline. A peer may leave out facts that come once in a response.
 #[derive(Debug, Default)]
 pub(crate) struct Collected {
     /// The visible text.
@@ -41,7 +41,7 @@ impl Collected {
         &mut self.arguments[number]
     }
 
-    /// What a peer has that we have not, if anything. That it knows fewer kinds of calls, such as those that a
+    /// Returns content that a peer has and we lack, if any. That it knows fewer kinds of calls, such as those that a
     /// provider runs by itself, is only less work.
     pub(crate) fn contradiction(&self, ours: &Self) -> Option<String> {
         let known = |call: &String| call.is_empty() || ours.arguments.contains(call);
@@ -50,7 +50,7 @@ impl Collected {
         known.difference(ours)
     }
 
-    /// What a peer has otherwise than we have, if anything.
+    /// Returns content that differs between a peer and us, if any.
     pub(crate) fn difference(&self, ours: &Self) -> Option<String> {
         let shown = |what: &str, theirs: &dyn std::fmt::Debug, ours: &dyn std::fmt::Debug| {
             let short =
@@ -77,11 +77,11 @@ impl Collected {
     }
 }
 
-/// What a pipeline made. Only the comparison, which is not timed, brings both into one form.
+/// The result of a pipeline. Only the comparison, which is not timed, brings both into one form.
 pub(crate) enum Outcome {
     Collected(Collected),
     Message(Box<Message>),
-    /// A JSON text, whatever its blanks and its order.
+    /// A JSON text, with any blanks and in any order.
     Json(Box<dyn FnOnce() -> String>),
 }
 
@@ -113,7 +113,7 @@ impl Outcome {
         }
     }
 
-    /// An outcome that is JSON, written only if somebody asks.
+    /// An outcome that is JSON, written only on demand.
     pub(crate) fn of_json(text: impl FnOnce() -> String + 'static) -> Self {
         Self::Json(Box::new(text))
     }

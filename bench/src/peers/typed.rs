@@ -1,4 +1,4 @@
-//! serde_json into typed structs that have all that a message of ours has of the same answer.
+//! serde_json into typed structs that have everything a message of ours has of the same response.
 
 use std::borrow::Cow;
 
@@ -9,7 +9,7 @@ use super::Collected;
 
 type Text<'a> = Option<Cow<'a, str>>;
 
-/// The first that is told counts.
+/// Keeps the first text.
 fn keep(told: Text<'_>, kept: &mut String) {
     if let Some(told) = told
         && kept.is_empty()
@@ -84,7 +84,7 @@ struct ChatFunction<'a> {
     arguments: Text<'a>,
 }
 
-/// A chunk of a chat stream, or a whole chat answer.
+/// A chunk of a chat stream, or a complete chat response.
 pub(crate) fn chat(data: &[u8], all: &mut Collected) {
     let Ok(chunk) = serde_json::from_slice::<Chat<'_>>(data) else { return };
     std::hint::black_box((&chunk.service_tier, &chunk.system_fingerprint, chunk.created));
@@ -273,7 +273,7 @@ pub(crate) fn gemini(data: &[u8], all: &mut Collected) {
     }
 }
 
-/// A whole body: one event, and no lines.
+/// A complete body: one event, and no lines.
 pub(crate) fn whole(data: &[u8], read: fn(&[u8], &mut Collected)) -> super::Outcome {
     let mut all = Collected::default();
     read(data, &mut all);

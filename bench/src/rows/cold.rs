@@ -1,5 +1,5 @@
-//! Where no frame is like the one before: every frame is read in full, beside serde_json into typed structs that have
-//! the same fields.
+//! Streams in which no frame is like the one before: every frame is read in full, beside serde_json into typed structs
+//! that have the same fields.
 
 use std::rc::Rc;
 

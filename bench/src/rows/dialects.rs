@@ -1,4 +1,4 @@
-//! What a model writes into its text, in deltas of four bytes: arguments of a call, and text without any marker.
+//! A model's text in deltas of four bytes: arguments of a call, and text without any marker.
 
 use callweave::dialect::{DialectRegistry, ExtractOptions, Extractor, Tools};
 use callweave::event::{Event, EventKind};
@@ -16,7 +16,7 @@ const PROSE: &str = "A model that has no tools of its own writes what it wants t
     commas, now and then a number such as 42 or the name of a city. ";
 /// 100 kB.
 const DELTAS: usize = 25_000;
-/// What an argument delta may cost, and plain text as well.
+/// The maximum cost of an argument delta, and of plain text.
 const MAX: f64 = 170.0;
 
 pub(crate) fn cases() -> Vec<Case> {

@@ -10,9 +10,9 @@ use serde::de::IgnoredAny;
 use crate::measure::{Aim, Case, Row, Target, Way};
 use crate::peers::Outcome;
 
-/// Of a value whose text grows by so many bytes.
+/// The number of bytes by which the value's text grows.
 const DELTA: usize = 4;
-/// A peer that reads all anew with each delta is asked only for so many of them.
+/// The number of deltas for a peer that reads everything anew with each delta.
 const LOOKS: usize = 2_500;
 
 pub(crate) fn cases() -> Vec<Case> {

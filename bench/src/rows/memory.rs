@@ -1,4 +1,4 @@
-//! What an open stream holds, beside its message and with the short one that it has by then.
+//! The memory of an open stream, beside its message and with the short one that it has by then.
 
 use std::process::Command;
 

@@ -1,4 +1,4 @@
-//! What is measured.
+//! The measured rows.
 
 pub(crate) mod cold;
 pub(crate) mod dialects;
@@ -12,7 +12,7 @@ pub(crate) mod wire;
 
 use crate::measure::Case;
 
-/// All that is made here, in the order in which it is told.
+/// All rows that are made here, in the order of the report.
 pub(crate) fn cases() -> Vec<Case> {
     [wire::cases(), cold::cases(), dialects::cases(), json::cases(), repair::cases(), translation::cases()]
         .into_iter()

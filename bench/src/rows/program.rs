@@ -1,4 +1,4 @@
-//! The program over recordings of many answers that lie in the page cache: user time, and for rows the time that
+//! The program over recordings of many responses that lie in the page cache: user time, and for rows the time that
 //! passes.
 
 use std::fs::{self, File};
@@ -10,10 +10,10 @@ use std::time::Instant;
 use crate::measure::{Aim, Report, Target, Times, median};
 use crate::streams::{self, Chat};
 
-/// Chunks of an answer of a recording.
+/// The number of chunks of a response in a recording.
 const CHUNKS: usize = 300;
 
-/// Measures the program at that path, over recordings of about so many megabytes.
+/// Measures the program at that path, over recordings of about `megabytes` megabytes.
 pub(crate) fn reports(program: &str, megabytes: usize, rounds: usize) -> io::Result<Vec<Report>> {
     let folder = std::env::temp_dir().join(format!("callweave-bench-{}", std::process::id()));
     fs::create_dir_all(&folder)?;
@@ -88,7 +88,7 @@ fn repeat(path: &Path, text: &str, count: usize) -> io::Result<()> {
     file.flush()
 }
 
-/// What a process used: nanoseconds, and bytes.
+/// The use of a process: nanoseconds, and bytes.
 struct Used {
     user: f64,
     passed: f64,
@@ -99,7 +99,7 @@ fn run(command: &mut Command) -> io::Result<Used> {
     let before = children();
     let start = Instant::now();
     let mut child = command.stdout(Stdio::null()).spawn()?;
-    // What it had most, as far as it is asked before it ends.
+    // The peak of its memory, as far as it is read before the process ends.
     let (mut peak, status) = (0.0_f64, format!("/proc/{}/status", child.id()));
     let ended = loop {
         if let Some(ended) = child.try_wait()? {

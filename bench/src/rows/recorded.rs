@@ -1,4 +1,4 @@
-//! Recorded answers, each with a decoder that has seen nothing yet: beside memchr + jiter by hand, and beside itself
+//! Recorded responses, each with a decoder that has seen nothing yet: beside memchr + jiter by hand, and beside itself
 //! reading every frame in full. They are too short for a clock, so that instructions are compared.
 
 use std::path::{Path, PathBuf};
@@ -11,9 +11,9 @@ use crate::measure::{Aim, Report, Row, Target, Way, least, median};
 use crate::peers::{Collected, anthropic, callweave, chat, protocol, responses};
 use crate::streams::Reads;
 
-/// A stream of so many events is a long one.
+/// The minimum number of events of a long stream.
 const LONG: usize = 50;
-/// Beside ourselves, so many of a set are looked at.
+/// The number of recordings of a set that are compared with ourselves.
 const SOME: usize = 8;
 
 /// Protocols, who reads them by hand, and how much more that should cost.

@@ -1,4 +1,4 @@
-//! Answers and requests from one protocol to another, beside decoding alone and beside parsing and writing.
+//! Responses and requests from one protocol to another, beside decoding alone and beside parsing and writing.
 
 use std::rc::Rc;
 

@@ -8,7 +8,7 @@ use crate::measure::{Aim, Case, Row, Target, Way};
 use crate::peers::{self, Collected, anthropic, chat, responses, typed};
 use crate::streams::{self, Chat, Reads};
 
-/// What a peer does with the data of an event, and who finds the events for it.
+/// A peer's function for the data of an event, and the finder of its events.
 #[derive(Clone, Copy)]
 pub(crate) enum Peer {
     Lines(fn(&[u8], &mut Collected)),
@@ -23,7 +23,7 @@ const CHAT: Peers = &[
     ("memchr + sonic-rs", Peer::Lines(chat::sonic)),
     ("memchr + jiter", Peer::Lines(chat::jiter)),
 ];
-/// async-openai's types have no thoughts.
+/// async-openai's types have no reasoning.
 const CHAT_BY_HAND: Peers = CHAT.split_at(1).1;
 const ANTHROPIC: Peers = &[
     ("eventsource-stream + serde_json", Peer::Events(anthropic::serde_json)),

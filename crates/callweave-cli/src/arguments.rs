@@ -1,4 +1,4 @@
-//! What the options say is done to tool calls on their way.
+//! The argument stage that the options ask for.
 
 use callweave::arguments::ArgumentStage;
 use callweave::dialect::Tools;

@@ -1,8 +1,8 @@
 //! Lines of an input, worked on by several threads, in order.
 //!
-//! Whole lines are read in batches of about a [`CHUNK`], or of as many as there are before a read may have to wait.
-//! Batches wait in a queue for whoever is free; what became of them is taken in the order in which they were read. No
-//! more than a few batches for each thread are under way at a time, so that what is read keeps step with what is taken.
+//! Complete lines are read in batches of about a [`CHUNK`], or of as many as there are before a read may have to wait.
+//! Batches wait in a queue for a free thread; their results are taken in the order in which they were read. No more
+//! than a few batches for each thread are under way at a time, so that reading keeps step with the output.
 
 use std::io::{self, BufRead};
 use std::num::NonZeroUsize;
@@ -40,7 +40,7 @@ impl JobCount {
 /// Some lines of an input.
 pub(crate) struct LineBatch {
     bytes: Vec<u8>,
-    /// How many lines are before them.
+    /// The number of lines before them.
     before: u64,
 }
 
@@ -58,7 +58,7 @@ impl LineBatch {
     }
 }
 
-/// Works on all lines of an input and takes what became of them, in order. A line of more than `longest` bytes is cut
+/// Works on all lines of an input and takes their results, in order. A line of more than `longest` bytes is truncated
 /// to a stump that is longer than that, too.
 pub(crate) fn each_batch<T: Send>(
     input: impl BufRead,
@@ -118,7 +118,7 @@ struct BatchSplitter<R> {
     longest: usize,
     /// The beginning of a line.
     rest: Vec<u8>,
-    /// How many lines were read.
+    /// The number of lines read.
     before: u64,
     is_over: bool,
 }
@@ -131,7 +131,7 @@ impl<R: BufRead> BatchSplitter<R> {
         Ok((!bytes.is_empty()).then_some(LineBatch { bytes, before }))
     }
 
-    /// Whole lines; nothing at the end.
+    /// Complete lines; nothing at the end.
     fn read(&mut self) -> io::Result<Vec<u8>> {
         let mut bytes = std::mem::take(&mut self.rest);
         while !self.is_over && bytes.len() <= self.longest {
@@ -221,7 +221,7 @@ mod tests {
         let input = BufReader::with_capacity(2, lines.as_bytes());
         each_batch(input, 10, JobCount::of(jobs), work, take).expect("memory can be read");
         assert_eq!(taken.into_inner(), 1000);
-        // Those in both queues, and one in the hands of each thread.
+        // The batches in both queues, and one in the hands of each thread.
         let most = most.into_inner();
         assert!(most <= 4 * jobs + 2, "{most} batches were ahead");
     }

@@ -1,8 +1,8 @@
 //! Keeps what found no place from flooding the output.
 //!
-//! Text that is no part of an answer is kept in notices and errors, so that nothing is lost. Of a log that
-//! was given by mistake that is everything, several times over. So there is a budget for it, far more than
-//! a damaged answer needs; what goes beyond it is shortened, then counted.
+//! Text that is no part of a response is kept in notices and errors, so that nothing is lost. For a log that was given
+//! by mistake that is everything, several times over. Therefore there is a budget for it, far more than a damaged
+//! response needs; text beyond it is shortened, then counted.
 
 use std::borrow::Cow;
 
@@ -10,11 +10,11 @@ use callweave::event::{Event, EventKind, JsonText, Notice, NoticeCode, Sink};
 use callweave::json::Value;
 use callweave::upstream::UpstreamError;
 
-/// Bytes of notices and errors in an answer.
+/// The maximum number of bytes of notices and errors in a response.
 const BUDGET: usize = 64 << 10;
 /// Bytes of the message of an error; a longer one is a page.
 const MESSAGE: usize = 4 << 10;
-/// What a notice or an error costs beside its text.
+/// The cost of a notice or an error beside its text.
 const OVERHEAD: usize = 64;
 
 /// Passes events on, and of notices and errors what the budget has room for.
@@ -87,7 +87,7 @@ impl<'e, S: for<'s> Sink<Event<'s>>> Sink<Event<'e>> for NoticeBudget<S> {
     }
 }
 
-/// Cuts a text after so many bytes, and says so.
+/// Truncates a text after `most` bytes, and says so.
 fn shorten(text: &mut Cow<'_, str>, most: usize) {
     if text.len() > most {
         let end = (0..=most).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(0);

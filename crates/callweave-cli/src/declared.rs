@@ -1,4 +1,4 @@
-//! What files and requests declare: dialects beside the built-in ones, and tools.
+//! Declarations in files and requests: dialects beside the built-in ones, and tools.
 
 use std::collections::HashMap;
 use std::fs;
@@ -14,7 +14,7 @@ use callweave_gateway::config::nearest;
 pub(crate) struct KnownDialects {
     registry: DialectRegistry,
     own: Option<String>,
-    /// How those are read that somebody asked for: making them ready takes longer than reading many a text.
+    /// The options of dialects that were asked for: making them ready takes longer than reading many a text.
     ready: Mutex<HashMap<String, ExtractOptions>>,
 }
 
@@ -40,7 +40,7 @@ impl KnownDialects {
         self.registry.find(self.own.as_deref()?)
     }
 
-    /// How text in the dialect of that name is read, or in any of them for `auto`.
+    /// The options for text in the dialect of that name, or in any of them for `auto`.
     pub(crate) fn named(&self, name: &str) -> Result<ExtractOptions> {
         let mut ready = self.ready.lock().expect("nobody fails who asks for a dialect");
         if let Some(options) = ready.get(name) {
@@ -51,7 +51,7 @@ impl KnownDialects {
         Ok(ready.entry(name.to_owned()).or_insert(options).clone())
     }
 
-    /// What was probably meant by a name that no dialect has, as a question.
+    /// Suggests a dialect for a name that no dialect has, as a question.
     pub(crate) fn meant(&self, name: &str) -> String {
         let names = self.registry.dialects().iter().map(|dialect| dialect.name.as_str());
         let meant = nearest(name, names.chain(["auto"]));

@@ -1,7 +1,7 @@
 //! A repaired text with its changes marked.
 //!
-//! In colour what was taken out is red and struck through and what was put in is green; without colour
-//! they stand in `[-…-]` and `{+…+}`.
+//! In colour, deletions are red and struck through and insertions green; without colour they stand in `[-…-]` and
+//! `{+…+}`.
 
 use std::fmt::Write as _;
 use std::io;
@@ -103,7 +103,7 @@ impl ExplanationPage {
     }
 }
 
-/// How often each kind of change was made to the text, and where first.
+/// The count of each kind of change to the text, and the position of its first.
 fn kinds(changes: &[ReportedChange]) -> Vec<(&'static str, usize, usize)> {
     let mut kinds: Vec<(&str, usize, usize)> = Vec::new();
     for change in changes {

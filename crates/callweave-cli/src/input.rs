@@ -16,7 +16,7 @@ use crate::wrapping::{ExpectedWrapping, HttpHead, PeekReader, unwrap};
 /// A file that is read, or standard input, without what it is wrapped in.
 pub(crate) struct InputFile {
     reader: PeekReader,
-    /// What it may be wrapped in, until that was looked at.
+    /// The wrapping to look for; none once the beginning was examined.
     expected: Option<ExpectedWrapping>,
     head: Option<HttpHead>,
     layers: Vec<&'static str>,
@@ -40,7 +40,7 @@ impl InputFile {
         Self::file(path, expected)
     }
 
-    /// Opens a file, whatever its name.
+    /// Opens a file of any name.
     pub(crate) fn file(path: &Path, expected: ExpectedWrapping) -> Result<Self> {
         let cannot = || format!("cannot read {}", path.display());
         let file = File::open(path).with_context(cannot)?;
@@ -64,7 +64,7 @@ impl InputFile {
         Self { reader, expected: Some(expected), head: None, layers: Vec::new() }
     }
 
-    /// The answer that a request gives: as text or as a JSON body, in base64, or by the name of its file.
+    /// The response in a request: as text or as a JSON body, in base64, or by the name of its file.
     pub(crate) fn given(
         data: Option<Box<RawValue>>,
         data_base64: Option<String>,
@@ -97,7 +97,7 @@ impl InputFile {
         self.head.as_ref()
     }
 
-    /// What it was wrapped in, from the outside in, once something was read.
+    /// Returns the layers of wrapping, from the outside in, once something was read.
     pub(crate) fn layers(&self) -> &[&'static str] {
         &self.layers
     }
@@ -128,7 +128,7 @@ impl InputFile {
     }
 }
 
-/// Bytes in any cut → text.
+/// Decodes bytes in any pieces to text.
 #[derive(Default)]
 struct TextDecoder {
     ready: String,

@@ -11,7 +11,7 @@ use tracing_subscriber::field::RecordFields;
 use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::{FormatFields, MakeWriter};
 
-/// So long the last lines are waited for.
+/// The maximum wait for the last lines.
 const FAREWELL: Duration = Duration::from_secs(1);
 
 /// The way to standard error or a file, which nobody has to wait for.
@@ -84,7 +84,7 @@ impl LogLine<'_> {
 }
 
 impl Visit for LogLine<'_> {
-    /// Whatever shows itself, the message among it.
+    /// Records any value by its debug form; the message is one.
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
         self.put(field, |writer| write!(EscapingWriter(writer), "{value:?}"));
     }

@@ -116,7 +116,7 @@ fn main() -> ExitCode {
     ExitCode::FAILURE
 }
 
-/// Whether whoever read our output has gone away: `callweave … | head` is no error.
+/// Whether the reader of our output has gone away: `callweave … | head` is no error.
 fn is_broken_pipe(error: &anyhow::Error) -> bool {
     error.chain().any(|cause| {
         cause.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)

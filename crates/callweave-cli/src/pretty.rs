@@ -1,7 +1,7 @@
 //! JSON text → indented, coloured text, as it grows.
 //!
-//! Works by tokens, never by values, so it shows a text that is still growing, that was cut off, or that
-//! is not quite JSON (single quotes, bare words) as well as it can. Nothing but white space is changed.
+//! Works by tokens, never by values, so it shows a text that is still growing, truncated, or not quite JSON (single
+//! quotes, bare words) as well as it can. Nothing but white space is changed.
 
 use anstyle::{AnsiColor, Style};
 
@@ -24,7 +24,7 @@ pub(crate) struct PrettyPrinter {
     style: Option<Style>,
 }
 
-/// What stood last, white space aside.
+/// The last token, white space aside.
 #[derive(Clone, Copy, Default, PartialEq)]
 enum LastToken {
     #[default]
@@ -48,7 +48,7 @@ impl PrettyPrinter {
 
     /// Shows the next piece of the text.
     pub(crate) fn push(&mut self, text: &str, out: &mut String) {
-        // Every piece closes its style: whoever interrupts us gets the terminal back as it was.
+        // Every piece closes its style: an interrupt leaves the terminal as it was.
         if let Some(style) = self.style.filter(|_| self.is_inside()) {
             out.push_str(&style.render().to_string());
         }
@@ -169,7 +169,7 @@ impl PrettyPrinter {
     }
 }
 
-/// What ends every style.
+/// The escape sequence that ends every style.
 const RESET: &str = "\x1b[0m";
 
 /// The character, or a picture of it if it would steer the terminal.

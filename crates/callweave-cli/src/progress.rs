@@ -1,11 +1,11 @@
-//! How much has been read, on standard error, while there is nothing else to see.
+//! The progress of reading, on standard error, while there is nothing else to see.
 
 use std::io::{self, IsTerminal, Write};
 use std::time::{Duration, Instant};
 
 use crate::size;
 
-/// How much of a file or of a pipe has been read. Dropping it wipes the line.
+/// The progress of reading a file or a pipe. Dropping it wipes the line.
 pub(crate) struct ProgressLine {
     /// The size of a file; a pipe has none.
     total: Option<u64>,
@@ -22,15 +22,15 @@ const PATIENCE: Duration = Duration::from_millis(500);
 const WIDTH: u64 = 30;
 
 impl ProgressLine {
-    /// A bar for a file of `total` bytes, or a count for a pipe; nothing where nobody would see it or where it
-    /// would disturb the answer that is shown on the same terminal.
+    /// A bar for a file of `total` bytes, or a count for a pipe; none where nobody would see it or where it would
+    /// disturb the response that is shown on the same terminal.
     pub(crate) fn of(total: Option<u64>) -> Option<Self> {
         let is_big = total.is_none_or(|total| total >= BIG);
         let is_shown = is_big && io::stderr().is_terminal() && !io::stdout().is_terminal();
         is_shown.then(|| Self { total, done: 0, drawn: Instant::now(), is_drawn: false })
     }
 
-    /// Says that so many bytes more were read.
+    /// Reports that `bytes` more bytes were read.
     pub(crate) fn advance(&mut self, bytes: usize) {
         self.done += bytes as u64;
         let is_due = match (self.is_drawn, self.total) {

@@ -1,7 +1,7 @@
 //! Events → something to print as they happen: JSON lines, bare text, a view for people.
 //!
-//! A renderer writes to memory, which cannot fail; whoever drives it prints what has come together after
-//! each piece of input. So events are seen as they happen, and a renderer holds only what is not printed.
+//! A renderer writes to memory, which cannot fail; its caller prints the result after each piece of input. Events are
+//! thus seen as they happen, and a renderer holds only text that is not printed.
 
 use std::cell::RefCell;
 use std::io::{self, IsTerminal, Write};
@@ -16,7 +16,7 @@ use crate::pretty::{PrettyPrinter, visible};
 use crate::rows::FileTurn;
 use crate::terminal::TerminalView;
 
-/// In which form an answer is printed.
+/// The form in which a response is printed.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum OutputForm {
     /// One JSON object at the end (what a pipe gets unless told otherwise)
@@ -30,7 +30,7 @@ pub(crate) enum OutputForm {
 }
 
 impl OutputForm {
-    /// What suits where the output goes.
+    /// Returns the form that suits the output: the view for a terminal, else the message.
     pub(crate) fn suited() -> Self {
         if io::stdout().is_terminal() { Self::View } else { Self::Message }
     }
@@ -61,7 +61,7 @@ impl EventPrinter {
         Ok(Self::new(form, turn.name))
     }
 
-    /// A printer to standard output; events are told with the name of their file, if it has one.
+    /// A printer to standard output; events carry the name of their file, if it has one.
     pub(crate) fn new(form: OutputForm, file: Option<&str>) -> Self {
         let is_terminal = io::stdout().is_terminal();
         let render: Rc<RefCell<dyn Render>> = match form {
@@ -79,7 +79,7 @@ impl EventPrinter {
         Self { render, output, buffer: Vec::new() }
     }
 
-    /// Where the events go: a stage before it may keep it while the printer prints.
+    /// The sink of the events: a stage before it may keep it while the printer prints.
     pub(crate) fn sink(&self) -> impl for<'e> Sink<Event<'e>> + use<> {
         RenderedForm(Rc::clone(&self.render))
     }
@@ -126,7 +126,7 @@ impl Render for SilentRenderer {
 /// One JSON event per line.
 struct EventLines {
     out: Vec<u8>,
-    /// What each line begins with instead of its brace, if not with that.
+    /// The beginning of each line instead of its brace, if it differs.
     opening: Option<String>,
 }
 
@@ -211,7 +211,7 @@ impl VisibleText {
     }
 }
 
-/// Prints whole results, where nothing of them was printed as it happened.
+/// Prints complete results, where nothing of them was printed as it happened.
 pub(crate) fn print_whole(shown: &str) -> Result<()> {
     match io::stdout().is_terminal() {
         _ if shown.is_empty() => {}

@@ -1,4 +1,4 @@
-//! What the program says to people beside its output, on standard error.
+//! Messages of the program for people beside its output, on standard error.
 
 use std::io::Write;
 
@@ -6,10 +6,10 @@ use anstyle::{AnsiColor, Style};
 
 use crate::pretty::visible;
 
-/// Characters of a text from outside that are told in a line.
+/// The maximum number of characters of a text from outside in a line.
 const LINE: usize = 160;
 
-/// Says something. Whoever does not listen is no reason to stop.
+/// Prints a message. A closed standard error is no reason to stop.
 pub(crate) fn tell(text: &str) {
     let text: String = text.chars().map(visible).collect();
     let _ = writeln!(anstream::stderr(), "{text}");
@@ -27,7 +27,7 @@ pub(crate) fn line_of(text: &str) -> String {
     excerpt(text.trim(), LINE)
 }
 
-/// At most so many characters of a text, in one line.
+/// At most `most` characters of a text, in one line.
 pub(crate) fn excerpt(text: &str, most: usize) -> String {
     let end = text.char_indices().nth(most).map(|(end, _)| end);
     let line = text[..end.unwrap_or(text.len())].replace("\r\n", "⏎").replace(['\n', '\r'], "⏎");

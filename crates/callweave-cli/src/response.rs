@@ -1,4 +1,4 @@
-//! Answers: bytes → events → messages, with everything that the options ask for on the way.
+//! Responses: bytes → events → messages, with everything that the options ask for on the way.
 
 use std::collections::HashSet;
 
@@ -18,7 +18,7 @@ use crate::input::InputFile;
 use crate::rows::{RowFailure, RowOutcome};
 use crate::verdict::{self, ADVICE};
 
-/// How an answer is read.
+/// The options for reading a response.
 #[derive(Clone, Copy)]
 pub(crate) struct ReadOptions<'o> {
     /// The protocol, if it is known.
@@ -26,26 +26,26 @@ pub(crate) struct ReadOptions<'o> {
     pub(crate) limits: StreamLimits,
     /// The dialect of its text, if that is to be read.
     pub(crate) dialect: Option<&'o ExtractOptions>,
-    /// What is done to its calls.
+    /// The argument stage for its calls.
     pub(crate) mend: &'o ArgumentStage,
 }
 
-/// What was read: an answer, or several, one after the other.
+/// The decoded input: a response, or several, one after the other.
 pub(crate) struct DecodedResponses {
-    /// Those that were not taken as they ended, and the last.
+    /// The messages that were not taken as they ended, and the last.
     messages: Vec<Message>,
     pub(crate) protocol: Option<&'static Protocol>,
     /// Whether it came in pieces.
     pub(crate) is_streamed: bool,
-    /// Why it could not be read to its end.
+    /// The reason why it could not be read to its end.
     failure: Option<anyhow::Error>,
-    /// What it was found to be, in words.
+    /// A description of the detected input.
     pub(crate) nature: String,
 }
 
 impl ReadOptions<'_> {
-    /// Reads the input to its end. Events go to `live` as they happen; the content of an answer is kept in its message
-    /// if that `is_kept`. After each piece of input `pause` is called and may take the messages of answers that are
+    /// Reads the input to its end. Events go to `live` as they happen; the content of a response is kept in its message
+    /// if that `is_kept`. After each piece of input `pause` is called and may take the messages of responses that are
     /// over, so that a long recording need not be kept.
     pub(crate) fn read(
         &self,
@@ -89,8 +89,8 @@ impl ReadOptions<'_> {
 }
 
 impl DecodedResponses {
-    /// What keeps the first of these messages from being relied on that is not as it should be. Where the input could not
-    /// be read to its end, that is the last one's failure.
+    /// Returns the reason why the first faulty one of these messages cannot be relied on. Where the input could not be
+    /// read to its end, that is the last one's failure.
     pub(crate) fn problem(self, messages: &[Message]) -> Result<Option<String>> {
         let (last, before) = messages.split_last().context("there is always one")?;
         let problem = |message| verdict::of_message(message, self.protocol);
@@ -101,7 +101,7 @@ impl DecodedResponses {
         }
     }
 
-    /// What became of each. Where the input could not be read to its end, that is the last one's failure.
+    /// Returns the outcome of each. Where the input could not be read to its end, that is the last one's failure.
     pub(crate) fn outcomes(mut self) -> Vec<Result<RowOutcome, RowFailure>> {
         let mut failure = self.failure.take();
         let last = self.messages.len().saturating_sub(1);
@@ -116,7 +116,7 @@ impl DecodedResponses {
         self.messages.iter().enumerate().map(outcome).collect()
     }
 
-    /// What became of the only one. More of them than one have no room in a row.
+    /// Returns the outcome of the only one. A row has no room for more than one.
     pub(crate) fn only(self) -> Result<RowOutcome, RowFailure> {
         let mut outcomes = self.outcomes();
         let more = outcomes.len().saturating_sub(1);
@@ -131,12 +131,12 @@ impl DecodedResponses {
     }
 }
 
-/// What became of an answer that was read to its end.
+/// Returns the outcome of a response that was read to its end.
 pub(crate) fn outcome(message: &Message, protocol: Option<&'static Protocol>) -> Result<RowOutcome> {
     Ok(RowOutcome { json: serde_json::to_string(message)?, problem: verdict::of_message(message, protocol) })
 }
 
-/// Whether the answer comes in pieces, as far as can be told.
+/// Whether the response comes in pieces, as far as is known.
 pub(crate) fn is_streamed(decoder: &Decoder) -> bool {
     match decoder.framing() {
         Some(Framing::Sse | Framing::AwsEventStream) => true,
@@ -169,9 +169,9 @@ fn pump<S: for<'e> Sink<Event<'e>>>(
 /// Passes events on and keeps what they amount to.
 struct EventLedger<'a, 's> {
     accumulator: Accumulator,
-    /// Whether the content is kept, too, and not only calls and what is told of the answer.
+    /// Whether the content is kept, too, and not only calls and the facts about the response.
     is_kept: bool,
-    /// The calls of the answer, where only those are kept.
+    /// The calls of the response, where only those are kept.
     calls: HashSet<BlockId>,
     live: Option<&'a mut EventSink<'s>>,
 }
@@ -235,7 +235,7 @@ fn refuse(status: u16, input: &mut InputFile, sink: &mut EventSink<'_>) -> Resul
 /// Bytes of the body of a refusal that are looked at; it has something to say in far fewer.
 const MAX_REFUSAL: usize = 1 << 20;
 
-/// What the input was found to be, in words.
+/// Describes the detected input.
 fn nature(decoder: &Decoder, dialect: Option<&str>, input: &InputFile) -> String {
     let protocol =
         decoder.protocol().map_or("unknown".to_owned(), |it| format!("{} ({})", it.name, it.title));

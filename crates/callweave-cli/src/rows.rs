@@ -1,10 +1,10 @@
 //! Any command over many inputs: JSON lines of requests, or several files.
 //!
-//! With `--jsonl` there is one request per line in and one result per line out, in order. A row that failed has
-//! the member `error`, and `message` if something could be recovered; a row that was read and is not to be relied
-//! on has the member `problem`. The run goes on, and as a whole fails at its end. Blank lines are skipped.
-//! Results are written out as soon as all before them are, so that a program can ask and wait for the answer. Rows are
-//! worked on by several threads, see [`batches`](crate::batches).
+//! With `--jsonl` there is one request per line in and one result per line out, in order. A row that failed has the
+//! member `error`, and `message` if something could be recovered; a row that was read and is not to be relied on has
+//! the member `problem`. The run goes on, and fails at its end. Blank lines are skipped. Results are written out as
+//! soon as all before them are, so that a program can ask and wait for the response. Rows are worked on by several
+//! threads, see [`batches`](crate::batches).
 
 use std::fmt::Write as _;
 use std::io::{self, BufRead, Write};
@@ -24,13 +24,13 @@ use crate::wrapping::ExpectedWrapping;
 /// The longest line that is read.
 const MAX_LINE: usize = 1 << 30;
 
-/// What became of an input: a JSON object, and what keeps it from being relied on.
+/// The outcome of an input: a JSON object, and the reason why it cannot be relied on.
 pub(crate) struct RowOutcome {
     pub(crate) json: String,
     pub(crate) problem: Option<String>,
 }
 
-/// Why an input failed, and what could be recovered nevertheless, as JSON.
+/// The reason why an input failed, and the recovered part, as JSON.
 pub(crate) struct RowFailure {
     pub(crate) error: anyhow::Error,
     pub(crate) recovered: Option<String>,
@@ -42,17 +42,17 @@ impl From<anyhow::Error> for RowFailure {
     }
 }
 
-/// What a result is told apart by.
+/// The label that tells a result apart from others.
 #[derive(Default)]
 struct ResultLabel<'l> {
     file: Option<&'l str>,
     line: Option<u64>,
-    /// What the caller calls it.
+    /// The caller's id of the row.
     id: Option<Box<RawValue>>,
 }
 
 impl ResultLabel<'_> {
-    /// The result as one line of JSON. Where the caller gave an `id`, that of the answer is its `message_id`.
+    /// The result as one line of JSON. Where the caller gave an `id`, that of the response is its `message_id`.
     fn row(&self, result: &Result<RowOutcome, RowFailure>) -> String {
         let mut row = ObjectMembers(String::from("{"));
         if let Some(id) = &self.id {
@@ -128,10 +128,10 @@ pub(crate) fn conclude(result: Result<RowOutcome, RowFailure>) -> Result<()> {
 
 /// One request of a file.
 pub(crate) trait RowRequest: DeserializeOwned {
-    /// What a row looks like, for those that wrote something else.
+    /// The shape of a row, for the error about a line of another shape.
     const SHAPE: &'static str;
 
-    /// What the caller calls it.
+    /// Takes the caller's id of the row.
     fn take_id(&mut self) -> Option<Box<RawValue>>;
 }
 
@@ -268,7 +268,7 @@ impl AnsweredRows {
     }
 }
 
-/// What the caller calls a row, even if the rest of it is no request.
+/// Returns the caller's id of a row, even if the rest of it is no request.
 fn id_of(line: &[u8]) -> Option<Box<RawValue>> {
     #[derive(Deserialize)]
     struct NamedFile {

@@ -1,7 +1,7 @@
-//! An answer for people: text as it comes, thoughts dimmed, calls with indented arguments, what it cost.
+//! A response for people: text as it comes, reasoning dimmed, calls with indented arguments, usage.
 //!
-//! A terminal only goes forward, and parallel calls grow side by side. So one block is *live* and shown as
-//! it grows; blocks that began after it wait, and are shown when it has ended.
+//! A terminal only goes forward, and parallel calls grow side by side. Therefore one block is *live* and shown as it
+//! grows; blocks that began after it wait, and are shown when it has ended.
 
 use std::collections::VecDeque;
 use std::fmt::Write as _;
@@ -36,13 +36,13 @@ const ERROR: usize = 400;
 /// Notices that are shown.
 const NOTICES: usize = 10;
 
-/// The view of an answer. See the [module](self).
+/// The view of a response. See the [module](self).
 #[derive(Default)]
 pub(crate) struct TerminalView {
     page: PrintedPage,
     live: Option<BlockView>,
     waiting: VecDeque<BlockView>,
-    /// What is told at the end: usage, finish, notices. It gets no content.
+    /// The facts reported at the end: usage, finish, notices. It gets no content.
     ledger: Accumulator,
     annotations: usize,
     has_header: bool,
@@ -54,11 +54,11 @@ struct BlockView {
     id: BlockId,
     choice: u32,
     kind: BlockKind<'static>,
-    /// What the wire calls it.
+    /// The wire's own name of the block.
     wire_type: String,
-    /// For a call its whole argument text, else only what is not shown yet.
+    /// For a call its complete argument text, else only the text that is not shown yet.
     text: String,
-    /// Whether any of a thought was shown.
+    /// Whether any reasoning of the block was shown.
     is_shown: bool,
     correction: Option<String>,
     completion: Option<BlockCompletion>,
@@ -172,7 +172,7 @@ impl TerminalView {
         }
     }
 
-    /// Who answers, above everything else.
+    /// Prints the model and the response's id above everything else.
     fn header(&mut self) {
         if std::mem::replace(&mut self.has_header, true) {
             return;
@@ -185,7 +185,7 @@ impl TerminalView {
         }
     }
 
-    /// Why it finished, what it cost, what was odd.
+    /// Prints the finish reason, the usage and the notices.
     fn footer(&mut self, message: &Message) {
         for choice in &message.choices {
             let Some(finish) = &choice.finish else { continue };
@@ -242,7 +242,7 @@ impl BlockView {
             page.line(DIM, "choice", &self.choice.to_string());
         }
         match &self.kind {
-            // A thought may stay hidden; its head waits for its text.
+            // Reasoning may stay hidden; its head waits for its text.
             BlockKind::Text | BlockKind::Reasoning(_) => {}
             BlockKind::Refusal => page.line(BAD, "refusal", ""),
             BlockKind::ToolCall { id, name, call, .. } => {
@@ -290,7 +290,7 @@ impl BlockView {
                 self.pretty.push(text, &mut page.out);
                 (page.is_line_empty, page.is_gap) = (false, false);
             }
-            // What comes whole is in the head.
+            // Content that comes complete is in the head.
             _ => {}
         }
     }
@@ -336,7 +336,7 @@ impl BlockView {
     }
 }
 
-/// What the arguments would be if they were repaired.
+/// Prints the arguments as a repair would make them.
 fn show_repaired(arguments: &str, page: &mut PrintedPage) {
     let repaired = repair(arguments);
     if repaired.verdict != RepairVerdict::Repaired {
@@ -353,7 +353,7 @@ fn show_repaired(arguments: &str, page: &mut PrintedPage) {
     page.end_line();
 }
 
-/// What is to be printed, and where on the page we are.
+/// The text to print, and the position on the page.
 struct PrintedPage {
     out: String,
     /// Whether the line above is empty, or there is none.
@@ -414,7 +414,7 @@ impl PrintedPage {
         self.line_ends = 0;
     }
 
-    /// An empty line between what was and what comes.
+    /// An empty line between the text before and after.
     fn gap(&mut self) {
         self.end_line();
         if !std::mem::replace(&mut self.is_gap, true) {

@@ -1,4 +1,4 @@
-//! Whether an answer is what it should be: the one place that decides about exit codes.
+//! Whether a response is as it should be: the one place that decides about exit codes.
 
 use callweave::dialect::Extraction;
 use callweave::event::{CallKind, FinishReason, Notice, NoticeCode};
@@ -9,16 +9,16 @@ use callweave::upstream::{ErrorClass, UpstreamError};
 
 use crate::report::line_of;
 
-/// What to try with what cannot be told.
+/// The advice for input that cannot be detected.
 pub(crate) const ADVICE: &str =
     "if it is a model's text, try callweave extract; if it is an answer, name its protocol with --protocol";
 
-/// What keeps an answer from being relied on as it is: an error of the upstream, the end missing, damage, a call
-/// that cannot be run. In words, the gravest first; nothing if all is well.
+/// Returns the reasons why a response cannot be relied on as it is: an error of the upstream, the end missing, damage,
+/// a call that cannot be run. In words, the gravest first; none if all is well.
 pub(crate) fn of_message(message: &Message, protocol: Option<&Protocol>) -> Option<String> {
     let errors = message.errors.iter().map(|error| of_error(error, protocol));
     let calls = message.choices.iter().flat_map(Choice::tool_calls);
-    // What the provider ran itself is no longer ours to run.
+    // Calls that the provider ran itself are not ours to run.
     let calls = calls.filter(|call| call.kind != CallKind::Builtin).filter_map(|call| {
         let invalid = call.invalid()?;
         let advice = match repair(call.arguments()).verdict {
@@ -28,7 +28,7 @@ pub(crate) fn of_message(message: &Message, protocol: Option<&Protocol>) -> Opti
         Some(format!("a call cannot be used: {}{advice}", invalid.detail))
     });
     let calls: Vec<_> = calls.collect();
-    // A damaged call that is there tells it of itself; the notice is for one that is not.
+    // A damaged call that is present reports it itself; the notice is for one that is absent.
     let is_told = |notice: &&Notice<'_>| {
         let codes = [NoticeCode::MalformedCall, NoticeCode::UnknownTool, NoticeCode::SchemaMismatch];
         !calls.is_empty() && codes.contains(&notice.code)
@@ -56,7 +56,7 @@ pub(crate) fn of_extraction(found: &Extraction) -> Option<String> {
 
 fn of_error(error: &UpstreamError<'_>, protocol: Option<&Protocol>) -> String {
     let text = line_of(&error.message);
-    // Words that stand there instead of an answer may be anything, unless a status says what they are.
+    // Text in the place of a response may be anything, unless a status says what it is.
     if protocol.is_none() && error.status.is_none() && error.raw.as_str().starts_with('"') {
         return format!("this is no answer in a known protocol, perhaps an error in words: {text}; {ADVICE}");
     }
@@ -70,13 +70,13 @@ fn of_error(error: &UpstreamError<'_>, protocol: Option<&Protocol>) -> String {
     }
 }
 
-/// An answer that says itself that it failed, or that a limit ended it.
+/// A response that says itself that it failed, or that a limit ended it.
 fn of_finish(message: &Message) -> Option<String> {
     match message.finish_reason() {
         Some(FinishReason::Error) if message.error().is_none() => {
             message.clone().into_result().err().map(|error| error.to_string())
         }
-        // An answer that the provider itself calls finished may be empty.
+        // A response that the provider itself calls finished may be empty.
         Some(FinishReason::Other)
             if message.notices.iter().any(|notice| notice.code == NoticeCode::Empty) =>
         {
@@ -89,7 +89,7 @@ fn of_finish(message: &Message) -> Option<String> {
     }
 }
 
-/// What is lost or damaged, each kind once.
+/// Returns the losses and damages, each kind once.
 fn of_notices(notices: &[&Notice<'_>]) -> impl Iterator<Item = String> {
     let kinds = [
         (NoticeCode::Truncated, "the answer was cut off"),

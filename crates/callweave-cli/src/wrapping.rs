@@ -1,8 +1,8 @@
-//! What an answer comes wrapped in: gzip, and the heads of HTTP responses as `curl -i` records them.
+//! The wrappings of a response: gzip, and the heads of HTTP responses as `curl -i` records them.
 //!
-//! A recording says little that can be trusted: `curl` undoes chunks and compression and leaves the headers
-//! that announce them. So the bytes decide, and a header only says what to look for. Nothing is read further
-//! than it takes to tell.
+//! A recording says little that can be trusted: `curl` undoes chunks and compression and leaves the headers that
+//! announce them. Therefore the bytes decide, and a header only says what to look for. Nothing is read further than the
+//! decision needs.
 
 use std::io::{self, BufRead, Read};
 
@@ -18,7 +18,7 @@ pub(crate) struct UnwrappedInput {
     pub(crate) layers: Vec<&'static str>,
 }
 
-/// What the head of an HTTP response says, as far as it matters here.
+/// The head of an HTTP response, as far as it matters here.
 #[derive(Default)]
 pub(crate) struct HttpHead {
     pub(crate) status: u16,
@@ -27,7 +27,7 @@ pub(crate) struct HttpHead {
     may_be_deflated: bool,
 }
 
-/// Which wrappings are looked for.
+/// The wrappings to look for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ExpectedWrapping {
     /// Compression alone.
@@ -44,7 +44,7 @@ const MAX_HEAD: usize = 256 << 10;
 const MAX_LENGTH_LINE: u64 = 4 << 10;
 
 const GZIP: &[u8] = b"\x1f\x8b";
-/// What we can tell and do not read, and what does.
+/// Formats that are detected but not read, and the command that reads each.
 const EXTRA: [(&[u8], &str, &str); 4] = [
     (b"\x28\xb5\x2f\xfd", "compressed with zstd", "zstd -dc"),
     (b"\xfd7zXZ\0", "compressed with xz", "xz -dc"),
@@ -87,11 +87,11 @@ pub(crate) fn unwrap(mut reader: PeekReader, expected: ExpectedWrapping) -> io::
 
 /// A reader whose next bytes can be looked at.
 pub(crate) struct PeekReader {
-    /// Where more come from; nowhere once that has ended.
+    /// The source of more bytes; none once it has ended.
     reader: Option<Box<dyn Read>>,
-    /// What was read, and after it room for more.
+    /// The bytes that were read, followed by room for more.
     bytes: Vec<u8>,
-    /// What of it is still ahead.
+    /// The start of the unread bytes.
     start: usize,
     end: usize,
 }
@@ -191,7 +191,7 @@ impl PeekReader {
 /// Hexadecimal digits of the length of a chunk.
 const MAX_DIGITS: usize = 15;
 
-/// Where the empty line ends that ends a head; what is before `looked` has none.
+/// The end of the empty line that ends a head; there is none before `looked`.
 fn end_of_head(bytes: &[u8], looked: usize) -> Option<usize> {
     let from = looked.saturating_sub(3);
     let after = |at: usize| match &bytes[at + 1..] {
@@ -381,7 +381,7 @@ mod tests {
         let twice = [gzip(&chunked[..40]), gzip(&chunked[40..])].concat();
         let layers = vec!["gzip", "http", "http", "http", "chunks", "gzip"];
         assert_eq!(read(&twice, ExpectedWrapping::Answer), (inside.clone(), Some(200), layers));
-        // What curl has undone already.
+        // Chunks and compression that curl has undone already.
         let plain = [head.as_bytes(), &inside].concat();
         assert_eq!(read(&plain, ExpectedWrapping::Answer), (inside.clone(), Some(200), vec!["http"; 3]));
         let deflated = [b"HTTP/1.1 200\ncontent-encoding: deflate\n\n".to_vec(), zlib(&inside)].concat();

@@ -1,4 +1,4 @@
-//! What is told of a request when it is over: in the log without a word of its content, and in the metrics.
+//! The final report of a request: a log line without any of its content, and the metrics.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -12,7 +12,7 @@ use crate::incoming::IncomingHttp;
 use crate::live::LiveResponse;
 use crate::routes::RouteTarget;
 
-/// Tells at a level that is only known when it happens.
+/// Logs at a level that is only known at run time.
 macro_rules! at_level {
     ($level:expr, $($told:tt)*) => {
         match $level == tracing::Level::WARN {
@@ -23,15 +23,15 @@ macro_rules! at_level {
 }
 pub(crate) use at_level;
 
-/// So many bytes of what a client wrote stand in the log.
+/// The maximum number of bytes of client text in the log.
 const LONGEST: usize = 200;
 
-/// What a client wrote, or its beginning.
+/// The client's text, truncated to the maximum for the log.
 pub(crate) fn bounded(text: &str) -> &str {
     beginning(text, LONGEST)
 }
 
-/// As much of a text as has at most so many bytes.
+/// The longest prefix of a text with at most `most` bytes.
 pub(crate) fn beginning(text: &str, most: usize) -> &str {
     let end = (0..=most.min(text.len())).rev().find(|end| text.is_char_boundary(*end));
     &text[..end.unwrap_or(0)]
@@ -50,7 +50,7 @@ pub(crate) struct RequestAccount {
     first: Option<Duration>,
     target: Option<RouteTarget>,
     tries: u32,
-    /// How often another was asked than before.
+    /// The number of times that another target was asked.
     fallbacks: u32,
     is_closed: bool,
     /// The room that the request takes.
@@ -77,7 +77,7 @@ impl RequestAccount {
         }
     }
 
-    /// Somebody is asked.
+    /// Records that a target is asked.
     pub(crate) fn ask(&mut self, target: &RouteTarget) {
         self.tries += 1;
         if self.tries > 1 {
@@ -105,12 +105,12 @@ impl RequestAccount {
         self.tell(failure.status().as_str(), Some(failure.error.class.name()));
     }
 
-    /// The client gets an error in the place of an answer that has begun.
+    /// The client gets an error in the place of a response that has begun.
     pub(crate) fn break_off(&mut self, failure: &RequestFailure) {
         self.tell("broken", Some(failure.error.class.name()));
     }
 
-    /// The answer is over.
+    /// The response is over.
     pub(crate) fn close(&mut self, live: &LiveResponse) {
         let usage = live.exchange.usage();
         let target = live.target();
@@ -156,8 +156,8 @@ impl RequestAccount {
         );
     }
 
-    /// What failed here or behind, and what only another could answer, is for whoever runs the gateway; so is a key that
-    /// an upstream refuses, if it is the gateway's own. What a client does wrong is not.
+    /// Warns about failures of the gateway or an upstream, requests that needed a fallback, and the gateway's own key
+    /// being refused by an upstream: these concern the operator of the gateway. Mistakes of a client do not.
     fn level(&self, status: &str) -> Level {
         let has_failed = status.starts_with('5') || status == "broken";
         let is_own_key = self.target.as_ref().is_some_and(|target| target.upstream.has_key());

@@ -50,16 +50,16 @@ pub(crate) async fn answer(
     }
 }
 
-/// An answer that has begun, or why there is none.
+/// A response that has begun, or the reason why there is none.
 type OpenResult = (Result<Box<LiveResponse>, RequestFailure>, RequestAccount);
 
-/// Asks until an answer begins, or there is no more time for it.
+/// Asks until a response begins, or there is no more time for it.
 async fn opened(gateway: Arc<Gateway>, asked: Arc<IncomingHttp>, mut account: RequestAccount) -> OpenResult {
     (open(&gateway, &asked, &mut account).await, account)
 }
 
-/// A stream that begins before its answer does: the client hears that it comes. What goes wrong after that can only be
-/// told in the stream.
+/// A stream that begins before its response does: the client gets keep-alives. Later failures can only be reported in
+/// the stream.
 fn late(
     mut opening: Pin<Box<impl Future<Output = OpenResult> + Send + 'static>>,
     asked: &Arc<IncomingHttp>,
@@ -76,7 +76,7 @@ fn late(
                 biased;
                 opened = &mut opening => break opened,
                 () = &mut closing => {
-                    // Who gives account of the request sees why it ends.
+                    // The account of the request sees why it ends.
                     drop(opening);
                     slot.put(asked.request.error_stream(*RequestFailure::shutting_down().error).into()).await;
                     return Ok(());
@@ -108,8 +108,8 @@ fn late(
     response
 }
 
-/// Asks those who can answer, in order, until one does. Nothing was sent to the client yet, so whatever fails can be
-/// tried again; but what an upstream has answered was paid, and is not asked for again unless it is configured so.
+/// Asks the targets in order, until one responds. Nothing was sent to the client yet, so every failure can be retried;
+/// but a response of an upstream was paid for, and is not asked for again unless that is configured.
 async fn open(
     gateway: &Arc<Gateway>,
     asked: &Arc<IncomingHttp>,
@@ -146,7 +146,7 @@ async fn open(
                 }
             }
         }
-        // What is wrong with the request is wrong with it everywhere.
+        // An invalid request is invalid at every upstream.
         if last.as_ref().is_some_and(|failure| failure.error.class == ErrorClass::InvalidRequest) {
             break;
         }
@@ -154,7 +154,7 @@ async fn open(
     Err(last.unwrap_or_else(|| RequestFailure::new(ErrorClass::Server, "nobody was asked")))
 }
 
-/// Asks one target, and waits until its answer shows something; or, if it is wanted as a whole, until it is over.
+/// Asks one target, and waits until its response shows something; or, if it is wanted complete, until it is over.
 async fn attempt_at(
     gateway: &Arc<Gateway>,
     asked: &Arc<IncomingHttp>,
@@ -210,7 +210,7 @@ async fn stream(
 ) -> std::io::Result<()> {
     live.begin();
     let mut has_begun = false;
-    // Whoever had nothing to show so far was silent for long.
+    // An exchange without bytes so far has been silent for long.
     let mut progress = if live.exchange.has_bytes() { LiveProgress::Heard } else { LiveProgress::Ping };
     loop {
         let bytes = live.exchange.take_bytes();

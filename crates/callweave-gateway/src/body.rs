@@ -10,7 +10,7 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use http_body::{Frame, SizeHint};
 
-/// The body of an answer to a client.
+/// The body of a response to a client.
 pub struct ResponseBody(BodyKind);
 
 enum BodyKind {
@@ -26,8 +26,8 @@ impl ResponseBody {
         Self(BodyKind::Whole(Some(bytes.into()).filter(|bytes| !bytes.is_empty())))
     }
 
-    /// A body that `make` puts into a slot, piece by piece. It runs while somebody reads, and no longer. If it fails, the
-    /// body breaks off without an end.
+    /// A body that `make` produces piece by piece. It runs only while the body is read. If it fails, the body breaks
+    /// off without an end.
     pub(crate) fn made<M: Future<Output = io::Result<()>> + Send + 'static>(
         make: impl FnOnce(PieceSlot) -> M,
     ) -> Self {
@@ -37,7 +37,7 @@ impl ResponseBody {
     }
 }
 
-/// Where the next piece of a body is put.
+/// The place for the next piece of a body.
 #[derive(Clone, Default)]
 pub(crate) struct PieceSlot(Arc<Mutex<Option<Bytes>>>);
 
@@ -48,7 +48,7 @@ impl PieceSlot {
             return;
         }
         *self.lock() = Some(bytes);
-        // Whoever takes the piece polls again for the next one: nobody needs to be woken.
+        // The taker of the piece polls again for the next one: nobody needs to be woken.
         poll_fn(|_| if self.lock().is_some() { Poll::Pending } else { Poll::Ready(()) }).await;
     }
 

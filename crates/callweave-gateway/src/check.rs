@@ -10,22 +10,22 @@ use crate::gateway::Gateway;
 use crate::upstream::Upstream;
 use crate::{demo, models};
 
-/// So long an upstream gets to answer.
+/// The time an upstream has to respond.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// What was found out about an upstream.
+/// The findings about an upstream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UpstreamProbe {
     /// The upstream.
     pub upstream: String,
-    /// How many models it has and how long it took to say so; else what is wrong.
+    /// The number of its models and the time it took to list them; else the problem.
     pub found: Result<(usize, Duration), String>,
     /// The provider whose model list it seems to have.
     pub provider: Option<&'static str>,
 }
 
 impl Gateway {
-    /// Says in words what is served, and what is done to answers.
+    /// Describes the configuration in words: the served models, and the treatment of responses.
     pub fn explain(&self) -> String {
         let config = &self.config;
         let mut text = String::new();

@@ -1,4 +1,4 @@
-//! What is served, and how: read from a file, from the environment, or from both.
+//! The configuration of the gateway: read from a file, from the environment, or from both.
 //!
 //! A file says only what differs from the defaults; a word that is not known is an error that names its line. Secrets
 //! stand in the environment: the file names the variable.
@@ -59,7 +59,7 @@ pub const DEMO: &str = "demo";
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct Config {
-    /// Where to listen.
+    /// The address to listen on.
     #[serde(deserialize_with = "address::deserialize")]
     pub listen: SocketAddr,
     /// Whether other machines may connect although no keys are asked of clients.
@@ -74,28 +74,28 @@ pub struct Config {
     pub allowed_origins: Vec<String>,
     /// Whether the scripted models are served, as the upstream `demo`.
     pub demo: bool,
-    /// Those who answer, by name.
+    /// The upstreams, by name.
     pub upstreams: BTreeMap<String, UpstreamConfig>,
     /// The names that clients use, in order; the first that fits counts.
     pub models: Vec<ModelConfig>,
-    /// Who answers for names that nothing else fits.
+    /// The upstream for names that nothing else matches.
     pub default_upstream: Option<String>,
-    /// How much is taken.
+    /// The limits on requests and responses.
     pub limits: LimitsConfig,
-    /// How long is waited.
+    /// The timeouts.
     pub timeouts: TimeoutsConfig,
-    /// What is kept of answers that clients may refer to.
+    /// Storage of responses that clients may refer to.
     pub store: StoreConfig,
-    /// Where the raw traffic is written, if it is.
+    /// The folder that the raw traffic is written to, if it is.
     pub record: Option<PathBuf>,
     /// Certificates of authorities that are trusted besides the usual ones, in PEM; else those of `SSL_CERT_FILE`.
     pub ca_file: Option<PathBuf>,
-    /// Where all this comes from.
+    /// The origin of the values.
     #[serde(skip)]
     origin: ConfigOrigin,
 }
 
-/// A name that clients use, and who answers to it.
+/// A name that clients use, and its upstream.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
@@ -105,16 +105,16 @@ pub struct ModelConfig {
     /// Other names for the same.
     #[serde(default)]
     pub aliases: Vec<String>,
-    /// Who answers.
+    /// The upstream that serves the model.
     pub upstream: String,
-    /// What the upstream calls the model; else as the client does.
+    /// The upstream's name of the model; the client's name if absent.
     pub model: Option<String>,
-    /// Names to try, in order, if this one cannot answer.
+    /// Names to try, in order, if this one fails.
     #[serde(default)]
     pub fallbacks: Vec<String>,
 }
 
-/// How much is taken.
+/// The limits on requests and responses.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
@@ -123,7 +123,7 @@ pub struct LimitsConfig {
     pub body: usize,
     /// Bytes of a request after it was decompressed.
     pub decompressed: usize,
-    /// Bytes of an answer that is read as a whole.
+    /// Bytes of a response that is read complete.
     pub answer: u64,
     /// Requests that are answered at the same time.
     pub concurrent: usize,
@@ -186,7 +186,7 @@ impl Default for LimitsConfig {
     }
 }
 
-/// How long is waited; in seconds in the file.
+/// The timeouts; in seconds in the file.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
@@ -194,22 +194,22 @@ pub struct TimeoutsConfig {
     /// For the connection to an upstream.
     #[serde(with = "seconds")]
     pub connect: Duration,
-    /// For the first byte of its answer.
+    /// For the first byte of its response.
     #[serde(with = "seconds")]
     pub first_byte: Duration,
     /// For the next bytes of a stream, and for a client to take them.
     #[serde(with = "seconds")]
     pub idle: Duration,
-    /// For an answer from its request to its end, with all that is tried for it.
+    /// For a response from its request to its end, with all its attempts.
     #[serde(with = "seconds")]
     pub answer: Duration,
-    /// For a whole request of a client, headers and body.
+    /// For a complete request of a client, headers and body.
     #[serde(with = "seconds")]
     pub request: Duration,
-    /// After so much silence the client is told that the answer still comes.
+    /// The silence after which the client gets a keep-alive.
     #[serde(with = "seconds")]
     pub keep_alive: Duration,
-    /// For answers under way when the gateway shuts down.
+    /// For responses under way when the gateway shuts down.
     #[serde(with = "seconds")]
     pub shutdown: Duration,
 }
@@ -228,17 +228,17 @@ impl Default for TimeoutsConfig {
     }
 }
 
-/// What is kept of answers that clients may refer to.
+/// Storage of responses that clients may refer to.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct StoreConfig {
-    /// How many answers.
+    /// The maximum number of responses.
     pub answers: usize,
-    /// How many bytes of them.
+    /// The maximum number of their bytes.
     pub bytes: usize,
-    /// How many bytes of provider seals: signatures and encrypted reasoning that clients of other protocols have no place
-    /// for.
+    /// The maximum number of bytes of provider seals: signatures and encrypted reasoning that clients of other
+    /// protocols have no place for.
     pub seal_bytes: usize,
     /// For how long; in seconds in the file.
     #[serde(with = "seconds")]
@@ -298,7 +298,7 @@ impl Config {
         config.check().map(|()| config)
     }
 
-    /// Reads a file. What it means is checked when a gateway is made of it: it may be changed before.
+    /// Reads a file. Its meaning is checked when a gateway is made of it: it may be changed before.
     pub fn open(path: &Path) -> Result<Self, ConfigProblem> {
         let text = std::fs::read_to_string(path)
             .map_err(|error| ConfigProblem::new(format!("{}: {error}", path.display())))?;
@@ -315,7 +315,7 @@ impl Config {
         })
     }
 
-    /// One upstream that answers to every name, as the command line names it.
+    /// One upstream for every name, as the command line names it.
     pub fn with_upstream(upstream: UpstreamConfig) -> Self {
         let mut config = Self::default();
         config.upstreams.insert("upstream".to_owned(), upstream);
@@ -323,7 +323,7 @@ impl Config {
         config
     }
 
-    /// Lets every name mean one model of the upstream that answers to every name.
+    /// Lets every name mean one model of the upstream for every name.
     pub fn route_all_to(&mut self, model: impl Into<String>) {
         let Some(upstream) = self.default_upstream.clone() else { return };
         let (name, model) = ("*".to_owned(), Some(model.into()));
@@ -336,18 +336,18 @@ impl Config {
         self.upstreams.entry(DEMO.to_owned()).or_insert_with(UpstreamConfig::demo);
     }
 
-    /// Whether all is as it should be: everything that is wrong is told at once, with its line.
+    /// Checks the configuration: all problems are reported at once, with their lines.
     pub fn check(&self) -> Result<(), ConfigProblem> {
         self.origin.problem(self.flaws())
     }
 
-    /// What is doubtful, though it can be served: keys that are not there, and what is not sent.
+    /// Returns doubts about a configuration that can be served: missing keys, and settings that are not sent.
     pub fn warnings(&self, environment: &Environment<'_>) -> Vec<String> {
         let doubtful = self.origin.problem(self.doubts(environment)).err();
         doubtful.iter().flat_map(ConfigProblem::lines).collect()
     }
 
-    /// For whom it listens, in words.
+    /// Describes the machines it listens for.
     pub fn reach(&self) -> String {
         let machines = if self.listen.ip().is_loopback() { "this machine only" } else { "every machine" };
         match self.client_keys.len() {
@@ -358,7 +358,7 @@ impl Config {
         }
     }
 
-    /// What is wrong with what a key of the file says, with its line.
+    /// Returns the problem with the value of a key in the file, with its line.
     pub(crate) fn problem(&self, path: &str, what: impl Into<String>) -> ConfigProblem {
         let problem = self.origin.problem(vec![problem::ConfigFlaw::new(path, what)]);
         problem.err().unwrap_or_else(|| ConfigProblem::new(path))

@@ -1,20 +1,21 @@
-//! A scripted model that needs no network: it answers with tool calls in a dialect, or with a fault.
+//! A scripted model that needs no network: it responds with tool calls in a dialect, or with a fault.
 //!
-//! In goes the body of a request in the model's protocol, out comes a [`DemoScript`]: the bytes of an answer in that
-//! protocol, in pieces of a few characters, with pauses and breaks where the model is known for them. There is no
-//! randomness and no clock, so the same request gives the same bytes.
+//! The input is the body of a request in the model's protocol, the output a [`DemoScript`]: the bytes of a response in
+//! that protocol, in pieces of a few characters, with pauses and breaks where the model is known for them. There is no
+//! randomness and no clock: the same request gives the same bytes.
 //!
-//! What it says:
+//! Its behaviour:
 //!
 //! - Given a tool that looks at the weather, such as `get_weather`, it calls that, with arguments made to fit the schema;
 //!   texts and numbers are taken from the last user message. It calls no other tool unless it is told to.
-//! - Given the results of calls, it answers with a text that holds them.
-//! - Given nothing of the kind, it repeats what it was told, or fills the schema of the answer that was asked for.
+//! - Given the results of calls, it responds with a text that holds them.
+//! - Given nothing of the kind, it repeats the user's text, or fills the schema of the response that was asked for.
 //!
 //! A model of a dialect understands tools that it is taught in words as well.
 //!
-//! It can be directed, whichever model it plays. Lines of the user's text that read `call NAME ARGUMENTS`, with a declared tool and its arguments
-//! as JSON, are the calls it makes, in this order, one in each turn; thereafter it answers with a text.
+//! It can be directed, whichever model it plays. Lines of the user's text that read `call NAME ARGUMENTS`, with a
+//! declared tool and its arguments as JSON, are the calls it makes, in this order, one in each turn; thereafter it
+//! responds with a text.
 //!
 //! ```text
 //! call write_file {"path": "notes.txt", "content": "hello"}
@@ -41,14 +42,14 @@ use callweave::protocol::{OLLAMA, OPENAI_CHAT, Protocol};
 use plan::DemoPlan;
 use table::DemoModel;
 
-/// What a model of the demonstration answers, as bytes of its protocol.
+/// The response of a model of the demonstration, as bytes of its protocol.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DemoScript {
-    /// The status of the answer.
+    /// The status of the response.
     pub status: u16,
     /// Its headers, `content-type` among them.
     pub headers: Vec<(&'static str, String)>,
-    /// What is done, in order.
+    /// The steps of the response, in order.
     pub steps: Vec<ScriptStep>,
 }
 
@@ -73,13 +74,13 @@ pub fn protocol(model: &str) -> Option<&'static Protocol> {
     Some(DemoModel::find(model)?.protocol)
 }
 
-/// What a model does, in a line for people.
+/// Describes a model in a line for people.
 pub fn describe(model: &str) -> Option<&'static str> {
     Some(DemoModel::find(model)?.about)
 }
 
-/// What the model answers to a request body of its protocol; none if there is no such model. A body that is no request
-/// is answered as providers do, with status 400.
+/// Returns the model's response to a request body of its protocol; none if there is no such model. A body that is no
+/// request gets status 400, as from providers.
 pub fn answer(model: &str, body: &[u8], is_streamed: bool) -> Option<DemoScript> {
     let row = DemoModel::find(model)?;
     if let Some((status, class, retry_after)) = row.refusal {
@@ -138,7 +139,7 @@ impl DemoScript {
     }
 }
 
-/// The same answer in another protocol, by the library's own encoder: each step becomes what it means there.
+/// Translates the response to another protocol by the library's own encoder, step by step.
 fn translate(row: &DemoModel, steps: Vec<ScriptStep>, is_streamed: bool) -> Vec<ScriptStep> {
     let options = EncodeOptions::normalized().model(row.name.as_str()).created(chat::CREATED);
     let mut decoder = Decoder::new(&OPENAI_CHAT);
@@ -146,7 +147,7 @@ fn translate(row: &DemoModel, steps: Vec<ScriptStep>, is_streamed: bool) -> Vec<
         let mut answer = Accumulator::new();
         for step in &steps {
             let ScriptStep::Send(bytes) = step else { continue };
-            // What this module wrote itself is chat.
+            // The bytes were written by this module and are chat.
             let _ = decoder.push(bytes, &mut answer);
         }
         let _ = decoder.finish(&mut answer);

@@ -1,4 +1,4 @@
-//! What clients are told when there is no answer: a neutral error, in the shape of their protocol.
+//! Errors for clients when there is no response: a neutral error, in the shape of their protocol.
 
 use std::borrow::Cow;
 
@@ -9,7 +9,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
 
 use crate::body::ResponseBody;
 
-/// Why there is no answer, and what the client should know besides.
+/// The reason why there is no response, and further facts for the client.
 #[derive(Clone, Debug)]
 pub(crate) struct RequestFailure {
     /// The error.
@@ -26,12 +26,12 @@ impl RequestFailure {
         Self::of(UpstreamError::new(class, message))
     }
 
-    /// The failure that is told by that error.
+    /// The failure that this error reports.
     pub(crate) fn of(error: UpstreamError<'static>) -> Self {
         Self { error: Box::new(error), headers: HeaderMap::new(), is_answered: false }
     }
 
-    /// What clients are told whose answer would keep the gateway from shutting down.
+    /// The error for clients whose responses would keep the gateway from shutting down.
     pub(crate) fn shutting_down() -> Self {
         Self::new(ErrorClass::Overloaded, "the gateway shuts down")
     }
@@ -42,7 +42,7 @@ impl RequestFailure {
         self.error.is_retryable() && self.error.status != Some(StatusCode::LOOP_DETECTED.as_u16())
     }
 
-    /// What a client did wrong.
+    /// The error for a client's mistake.
     pub(crate) fn invalid(message: impl Into<Cow<'static, str>>) -> Self {
         Self::new(ErrorClass::InvalidRequest, message)
     }
@@ -65,7 +65,7 @@ impl RequestFailure {
         StatusCode::from_u16(written).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
     }
 
-    /// The answer to a client of that protocol.
+    /// The response to a client of that protocol.
     pub(crate) fn response(&self, protocol: &Protocol) -> Response<ResponseBody> {
         let written = protocol.write_error(&self.error).or_else(|| OPENAI_CHAT.write_error(&self.error));
         let mut response = Response::new(ResponseBody::whole(Bytes::new()));
@@ -89,7 +89,7 @@ impl From<Box<UpstreamError<'static>>> for RequestFailure {
     }
 }
 
-/// Headers as HTTP has them. Those that it does not allow are left out.
+/// Headers as HTTP has them. Headers that it does not allow are left out.
 pub(crate) fn header_map<N: AsRef<str>>(headers: &[(N, Vec<u8>)]) -> HeaderMap {
     let header = |(name, value): &(N, Vec<u8>)| {
         Some((HeaderName::try_from(name.as_ref()).ok()?, HeaderValue::from_bytes(value).ok()?))

@@ -22,7 +22,7 @@ use crate::routes::RouteTable;
 use crate::store::MemoryStore;
 use crate::upstream::{HttpClient, authorities};
 
-/// A gateway that can answer.
+/// A gateway that can serve.
 pub struct Gateway {
     pub(crate) config: Config,
     pub(crate) routes: RouteTable,
@@ -35,7 +35,7 @@ pub struct Gateway {
     pub(crate) shared: Arc<SharedState>,
     pub(crate) recorder: ResponseRecorder,
     pub(crate) listed: ListedModels,
-    /// What is doubtful in the configuration.
+    /// Doubts about the configuration.
     pub(crate) warnings: Vec<String>,
     /// The bytes of all requests.
     pub(crate) in_flight: Arc<BytesInFlight>,
@@ -60,14 +60,14 @@ fn trusted(
     Ok(read.unwrap_or_default().unwrap_or_default())
 }
 
-/// How far a gateway has come with shutting down.
+/// The progress of a gateway's shutdown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum ShutdownStage {
     /// It serves.
     Serving,
     /// It takes nothing new.
     Draining,
-    /// What is still under way ends now.
+    /// Requests still under way end now.
     Closing,
 }
 
@@ -116,18 +116,18 @@ impl Gateway {
         }))
     }
 
-    /// How it is configured.
+    /// Returns the configuration.
     pub fn config(&self) -> &Config {
         &self.config
     }
 
-    /// Room for one more answer.
+    /// Room for one more response.
     pub(crate) fn room(&self) -> Result<OwnedSemaphorePermit, RequestFailure> {
         let room = Arc::clone(&self.room).try_acquire_owned();
         room.map_err(|_| crowded("too many answers are under way (limits.concurrent)"))
     }
 
-    /// What is doubtful in the configuration, though it can be served; a line each.
+    /// Returns doubts about a configuration that can be served; a line each.
     pub fn warnings(&self) -> &[String] {
         &self.warnings
     }
@@ -142,7 +142,7 @@ impl Gateway {
         let gateway = Arc::clone(self);
         async move {
             let mut stage = gateway.stage.subscribe();
-            // Who is gone without a word has nothing to close.
+            // A gateway that is gone has nothing to close.
             if stage.wait_for(|stage| *stage == ShutdownStage::Closing).await.is_err() {
                 std::future::pending().await
             }

@@ -26,7 +26,7 @@ use crate::router::ClientRoute;
 use crate::trace::{TraceContext, uuid};
 use crate::{attempts, heavy, intake, models, parse, relay, tokens};
 
-/// What is needed of a body that is read.
+/// The error type that bodies must convert to in order to be read.
 type UnfitBody = Box<dyn std::error::Error + Send + Sync>;
 
 impl Gateway {
@@ -44,7 +44,7 @@ impl Gateway {
         }
     }
 
-    /// Answers one request on a connection for which there is no room: only what tells how the gateway is.
+    /// Answers one request on a connection for which there is no room: only requests for the gateway's state.
     pub(crate) async fn turn_away<B>(self: &Arc<Self>, request: Request<B>) -> Response<ResponseBody>
     where
         B: http_body::Body<Data = Bytes>,
@@ -95,7 +95,7 @@ impl Gateway {
             }
             (_, Some(route)) => {
                 let protocol = route.protocol();
-                // Answers give an account of themselves.
+                // Responses log themselves.
                 let is_told = matches!(
                     route,
                     ClientRoute::Relay(..) | ClientRoute::CountTokens(..) | ClientRoute::Embed(..)
@@ -150,7 +150,7 @@ impl Gateway {
         response
     }
 
-    /// Tells of a request that no model was asked to answer: what was refused, and what was passed through.
+    /// Logs a request that no model was asked for: refused ones, and relayed ones.
     fn tell(&self, parts: &request::Parts, id: &str, protocol: &protocol::Protocol, status: StatusCode) {
         let trace = TraceContext::of(&parts.headers);
         self.metrics.request(protocol.name, "none", status.as_str());
@@ -219,7 +219,7 @@ impl Gateway {
         let limits = &self.config.limits;
         let read = intake::read(&parts.headers, body, limits, &self.config.timeouts, &self.in_flight);
         let (bytes, held) = read.await?;
-        // Whoever sends slowly takes nobody's place.
+        // Room is taken only now, so that a slow sender takes no other request's room.
         let room = self.room()?;
         let began = Instant::now();
         let headers = &parts.headers;
@@ -300,7 +300,7 @@ impl Gateway {
     }
 
     fn cancel(&self, scope: &KeyDigest, id: &str) -> Result<Response<ResponseBody>, RequestFailure> {
-        // What is kept is complete: responses are not made in the background.
+        // Stored responses are complete: none are made in the background.
         self.stored(scope, id)?;
         Err(RequestFailure::invalid(format!("Response with id '{id}' is complete and cannot be cancelled.")))
     }

@@ -3,10 +3,10 @@
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::task::block_in_place;
 
-/// From so many bytes on, reading or writing a body takes milliseconds.
+/// The number of bytes from which on reading or writing a body takes milliseconds.
 const HEAVY: usize = 128 << 10;
 
-/// Does the work on so many bytes. If they are many, whoever else waits for this thread gets another one.
+/// Does the work on `bytes` bytes. If they are many, other tasks of this thread move to another one.
 pub(crate) fn run<R>(bytes: usize, work: impl FnOnce() -> R) -> R {
     let has_others =
         || Handle::try_current().is_ok_and(|own| own.runtime_flavor() == RuntimeFlavor::MultiThread);

@@ -1,4 +1,5 @@
-//! Which gateways of this kind a request came through: one that comes back to where it was would go round for ever.
+//! The gateways of this kind that a request came through: a request that comes back to one of them would go round for
+//! ever.
 
 use callweave::upstream::ErrorClass;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
@@ -9,7 +10,7 @@ use crate::trace::made;
 /// The header that names them, each by a word that it made when it began.
 pub(crate) const VIA: HeaderName = HeaderName::from_static("x-callweave-via");
 
-/// So many may stand in a row.
+/// The maximum number of gateways in a row.
 const MAX: usize = 8;
 
 /// The word for this gateway.

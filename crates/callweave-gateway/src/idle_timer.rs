@@ -1,4 +1,4 @@
-//! How long nothing has come, and what is due because of that.
+//! The time without bytes, and the action due because of it.
 //!
 //! A stream sets its one timer rarely: bytes only note when they came, and a timer that rings too early is set anew.
 
@@ -9,32 +9,32 @@ use std::time::Duration;
 
 use tokio::time::{Instant, Sleep, sleep_until};
 
-/// What is due.
+/// The action that is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum DueAction {
-    /// The client should hear that the answer still comes.
+    /// The client should get a keep-alive.
     Ping,
     /// Nothing more is waited for.
     Idle,
     /// No other call is waited for.
     Grace,
-    /// The answer has taken all the time that there is for one.
+    /// The response has taken all the time that there is for one.
     Over,
 }
 
-/// The clock of one answer.
+/// The clock of one response.
 pub(crate) struct IdleTimer {
     timer: Pin<Box<Sleep>>,
-    /// Who is woken by the timer as it is set.
+    /// The waker that the timer is set for.
     waker: Option<Waker>,
-    /// How often the client gets a keep-alive, once it reads.
+    /// The interval of keep-alives, once the client reads.
     ping: Option<Duration>,
-    /// How long is waited for the next bytes.
+    /// The maximum wait for the next bytes.
     limit: Duration,
-    /// When the answer must be over.
+    /// The time by which the response must be over.
     end: Instant,
     heard: Instant,
-    /// When the client last got something.
+    /// The time at which the client last got something.
     told: Instant,
     grace: Option<Instant>,
 }
@@ -47,14 +47,14 @@ impl IdleTimer {
         Self { timer, waker: None, ping: None, limit, end, heard: now, told: now, grace: None }
     }
 
-    /// Waits anew, and for so long.
+    /// Starts a new wait, with this limit.
     pub(crate) fn wait_for(&mut self, limit: Duration) {
         self.limit = limit;
         let until = self.hear() + limit;
         self.ring_by(until);
     }
 
-    /// The client gets a keep-alive after so much silence, from now on.
+    /// Sets the silence after which the client gets a keep-alive, from now on.
     pub(crate) fn ping_every(&mut self, ping: Duration) {
         self.ping = Some(ping);
         self.told = Instant::now();
@@ -67,7 +67,7 @@ impl IdleTimer {
         self.heard
     }
 
-    /// Notes that the client gets something of what came last: only then it knows that somebody is there.
+    /// Notes that the client gets something of the last bytes: only then it knows that the gateway is there.
     pub(crate) fn tell(&mut self) {
         self.told = self.heard;
     }
@@ -153,7 +153,7 @@ mod tests {
         quiet
     }
 
-    /// Nobody is told anything before the client reads, and then the next bytes are waited for as long as they may take.
+    /// Nothing is due before the client reads, and then the next bytes have their full time.
     #[tokio::test(start_paused = true)]
     async fn waiting_begins_anew() {
         let mut quiet = IdleTimer::new(9 * SECOND, far());
@@ -197,7 +197,7 @@ mod tests {
         assert!(waited < 2 * SECOND, "{waited:?}");
     }
 
-    /// Bytes of which the client gets nothing keep the answer alive, and not the client.
+    /// Bytes of which the client gets nothing keep the response alive, and not the client.
     #[tokio::test(start_paused = true)]
     async fn what_the_client_does_not_see_puts_off_no_ping() {
         let mut quiet = clock(3, 5, far());

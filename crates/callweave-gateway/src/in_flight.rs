@@ -36,11 +36,11 @@ impl BytesInFlight {
     }
 }
 
-/// So many bytes of a body are counted ahead of those that came.
+/// The number of bytes of a body that are counted ahead of the bytes received.
 pub(crate) const STEP: usize = 64 << 10;
 
 impl HeldRequestBytes {
-    /// Counts so many bytes in all, if there is room for them.
+    /// Counts `bytes` bytes in all, if there is room for them.
     pub(crate) fn reach(&self, bytes: usize) -> Result<(), RequestFailure> {
         let more = bytes.saturating_sub(self.bytes.load(Ordering::Relaxed));
         if more == 0 {
@@ -54,7 +54,7 @@ impl HeldRequestBytes {
         Ok(())
     }
 
-    /// Counts no more than so many bytes.
+    /// Counts no more than `bytes` bytes.
     pub(crate) fn shrink_to(&self, bytes: usize) {
         let before = self.bytes.fetch_min(bytes, Ordering::Relaxed);
         self.of.used.fetch_sub(before.saturating_sub(bytes), Ordering::Relaxed);
@@ -67,7 +67,7 @@ impl Drop for HeldRequestBytes {
     }
 }
 
-/// What a client is told that finds no room.
+/// The error for a client that finds no room.
 pub(crate) fn crowded(what: &'static str) -> RequestFailure {
     let mut failure = RequestFailure::new(ErrorClass::Overloaded, what);
     failure.error.retry_after = Some(Duration::from_secs(1));

@@ -25,7 +25,7 @@ pub(crate) struct IncomingHttp {
     upstream_id: Option<String>,
     /// Its place in a trace.
     pub(crate) trace: TraceContext,
-    /// How long it took to read the request.
+    /// The time it took to read the request.
     pub(crate) read_for: Duration,
 }
 
@@ -42,7 +42,7 @@ pub(crate) struct RequestHead<'b> {
     pub(crate) held: HeldRequestBytes,
 }
 
-/// The bytes of a body, and the room that they take while somebody needs them.
+/// The bytes of a body, and the room that they take while they are needed.
 struct HeldBytes {
     bytes: Bytes,
     _held: Arc<HeldRequestBytes>,
@@ -89,7 +89,7 @@ impl IncomingHttp {
         Ok(Self { request, key, id: id.to_owned(), upstream_id, trace, read_for: began.elapsed() })
     }
 
-    /// The headers that tell an upstream which request this is.
+    /// The headers that identify the request to an upstream.
     pub(crate) fn upstream_headers(&self) -> HeaderMap {
         let mut headers = HeaderMap::new();
         self.trace.put(&mut headers);

@@ -85,10 +85,10 @@ where
     }
 }
 
-/// What is shorter is copied at next to no cost.
+/// The minimum length of a long body; shorter ones are copied at next to no cost.
 const LONG: usize = 8 << 10;
 
-/// How a request is compressed.
+/// The compression of a request.
 #[derive(Clone, Copy)]
 enum ContentCoding {
     Gzip,
@@ -96,11 +96,11 @@ enum ContentCoding {
     Zstd,
 }
 
-/// How requests may be compressed.
+/// The supported compressions of requests.
 const KNOWN: &str = "gzip, deflate, zstd";
 
 impl ContentCoding {
-    /// How the headers say that the body is compressed, if it is.
+    /// Returns the compression that the headers name, if any.
     fn of(headers: &HeaderMap) -> Result<Option<Self>, RequestFailure> {
         let encoding = headers.get(header::CONTENT_ENCODING).map_or(&b""[..], |value| value.as_bytes());
         match encoding.to_ascii_lowercase().as_slice() {
@@ -127,7 +127,7 @@ struct UnpackingBody<'l> {
     held: &'l HeldRequestBytes,
 }
 
-/// Up to so many bytes may be compressed as well as they can be.
+/// The maximum number of bytes for which any compression ratio is allowed.
 const ANY_RATIO: usize = 1 << 20;
 
 impl UnpackingBody<'_> {
@@ -250,7 +250,7 @@ mod tests {
         assert_eq!(status(Some("gzip"), packed(2 * ANY_RATIO), &ample).await, Ok(2 * ANY_RATIO));
         assert_eq!(status(Some("gzip"), packed(1).repeat(3), &limits).await, Ok(3));
         assert_eq!(status(Some("gzip"), packed(1).repeat(4), &limits).await, Err(413));
-        // What is decompressed counts as in flight.
+        // Decompressed bytes count as in flight.
         let ample = LimitsConfig { ratio: 5000, ..LimitsConfig::default() };
         assert_eq!(status(Some("gzip"), packed(11 << 20), &ample).await, Err(503));
     }

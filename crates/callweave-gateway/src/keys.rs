@@ -25,7 +25,7 @@ impl KeyDigest {
         StoreScope(self.0)
     }
 
-    /// How a client is called in the log: enough to tell a few keys apart, and no way back to one.
+    /// The client's name in the log: enough to tell a few keys apart, and no way back to one.
     pub(crate) fn short(&self) -> String {
         self.0[..4].iter().map(|byte| format!("{byte:02x}")).collect()
     }
@@ -36,7 +36,7 @@ impl KeyDigest {
     }
 }
 
-/// As it stands in a configuration.
+/// The form in a configuration.
 impl fmt::Display for KeyDigest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(PREFIX)?;
@@ -44,7 +44,7 @@ impl fmt::Display for KeyDigest {
     }
 }
 
-/// Who a digest is of is nobody's business.
+/// Hides the digest: nobody needs to know its key's owner.
 impl fmt::Debug for KeyDigest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Digest")
@@ -78,7 +78,7 @@ impl ClientKeys {
         self.0.is_empty()
     }
 
-    /// How a client with that key is called in the log: by the beginning of its digest, if it is one of these.
+    /// The name in the log of a client with that key: the beginning of its digest, if it is one of these.
     pub(crate) fn name(&self, key: &KeyDigest) -> Option<String> {
         (!self.is_open() && self.admits(Some(key))).then(|| key.short())
     }

@@ -5,9 +5,9 @@
 //! client ─▶ router ─▶ Asked ─▶ routes ─▶ upstream ─▶ answer (stages) ─▶ Output ─▶ client
 //! ```
 //!
-//! One flow serves every protocol, streamed or whole: [`config`] says who is asked for which model, a row of `wire` says
-//! how, and the stages of `answer` make calls of what comes back. An answer is made while the client reads it: nothing
-//! runs on its own, so a slow client slows its upstream down and one that leaves ends its request there.
+//! One flow serves every protocol, streamed or complete: [`config`] names the upstream of each model, a row of `wire`
+//! the way to ask it, and the stages of `answer` make calls of its response. A response is made while the client reads
+//! it: nothing runs on its own, so a slow client slows its upstream down and one that leaves ends its request there.
 
 mod account;
 mod attempts;

@@ -27,7 +27,7 @@ pub(crate) struct LiveResponse {
     upstream: UpstreamState,
     recording: Option<OpenRecording>,
     quiet: IdleTimer,
-    /// How long the gateway itself worked.
+    /// The time that the gateway itself worked.
     pub(crate) worked: Duration,
     /// Comes to its end when the gateway does.
     closing: Pin<Box<dyn Future<Output = ()> + Send>>,
@@ -48,7 +48,7 @@ enum UpstreamState {
 
 type BoxedFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
-/// What happened.
+/// The progress of a live exchange.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LiveProgress {
     /// Something came.
@@ -69,7 +69,7 @@ enum TimerTick {
     Closing,
 }
 
-/// How long the last bytes are waited for.
+/// The maximum wait for the last bytes.
 const LAST_BYTES: Duration = Duration::from_millis(50);
 
 impl LiveResponse {
@@ -95,7 +95,7 @@ impl LiveResponse {
         })
     }
 
-    /// Who answers.
+    /// Returns the target that responds.
     pub(crate) fn target(&self) -> &RouteTarget {
         &self.target
     }

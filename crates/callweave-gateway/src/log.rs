@@ -1,27 +1,27 @@
-//! The log's way out. It has a thread of its own, so no answer waits for a disk that is full, a pipe that nobody reads,
-//! or a terminal that was stopped: lines are lost instead, and counted. A line after a quiet time is written at once; the
-//! thread rests after each write, so the lines of a busy time are written together and wake nobody.
+//! The log's output. It has a thread of its own, so no response waits for a disk that is full, a pipe that nobody
+//! reads, or a terminal that was stopped: lines are lost instead, and counted. A line after a quiet time is written at
+//! once; the thread rests after each write, so the lines of a busy time are written together and wake nobody.
 
 use std::io::{self, ErrorKind, Write};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// So many bytes wait to be written, at most.
+/// The maximum number of bytes waiting to be written.
 const ROOM: usize = 1 << 20;
-/// So long whoever takes nothing just now is left alone.
+/// The pause before retrying an output that takes nothing just now.
 const PAUSE: Duration = Duration::from_millis(20);
 /// The time between two writes.
 const REST: Duration = Duration::from_millis(10);
 
 static LOST: AtomicU64 = AtomicU64::new(0);
 
-/// How many lines were lost since the program began.
+/// Returns the number of lines lost since the program began.
 pub fn lost() -> u64 {
     LOST.load(Relaxed)
 }
 
-/// Takes lines, and never waits: each is whole when it is written. Copies write to the same place.
+/// Takes lines, and never waits: each is complete when it is written. Copies write to the same output.
 ///
 /// ```
 /// use std::io::Write;
@@ -50,7 +50,7 @@ struct LogState {
     waiting: Vec<u8>,
     /// Whether the thread writes, or rests after that.
     is_writing: bool,
-    /// Whether somebody waits until all is written.
+    /// Whether a caller waits until all is written.
     is_awaited: bool,
 }
 
@@ -152,7 +152,7 @@ mod tests {
 
     const LONG: Duration = Duration::from_secs(20);
 
-    /// Waits before each write until somebody lets it, and tells what was written.
+    /// Waits before each write until a test permits it, and reports the written bytes.
     struct SlowWriter(Receiver<()>, Sender<Vec<u8>>);
 
     impl Write for SlowWriter {
@@ -167,7 +167,7 @@ mod tests {
         }
     }
 
-    /// Nobody is woken for lines that come while the thread rests, unless somebody waits for the last of them.
+    /// Lines that come while the thread rests wake nobody, unless a caller waits for the last of them.
     #[test]
     fn lines_of_a_busy_time_are_written_together() {
         let (go, wait) = channel();
@@ -200,7 +200,7 @@ mod tests {
         let dropped = lost() - before;
         assert!((5000 - 2 * 1024 - 1..5000).contains(&(dropped as usize)), "{dropped}");
         assert!(!log.finish(Duration::from_millis(1)));
-        // Somebody takes them again: what waited comes whole.
+        // The output takes bytes again: the waiting lines come complete.
         let mut bytes = Vec::new();
         while bytes.len() < (5000 - dropped as usize) * 1024 {
             go.send(()).expect("a thread");

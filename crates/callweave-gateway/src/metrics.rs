@@ -1,4 +1,4 @@
-//! What is counted, as Prometheus reads it.
+//! The metrics, as Prometheus reads them.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -18,9 +18,9 @@ pub(crate) struct GatewayMetrics {
     losses: LabelledCounts<1>,
     retries: AtomicU64,
     active: AtomicI64,
-    /// How long the gateway itself worked on a request, apart from waiting.
+    /// The time that the gateway itself worked on a request, apart from waiting.
     request: Histogram,
-    /// And on a chunk.
+    /// The time that it worked on a chunk.
     chunk: Histogram,
     first: Histogram,
 }
@@ -29,10 +29,10 @@ pub(crate) struct GatewayMetrics {
 #[derive(Default)]
 struct LabelledCounts<const N: usize>(Mutex<BTreeMap<[String; N], u64>>);
 
-/// So many sets of labels there are at most, however many names a configuration has.
+/// The maximum number of label sets, however many names a configuration has.
 const MAX: usize = 2000;
 
-/// So many bytes a label has at most.
+/// The maximum number of bytes in a label.
 const LONGEST: usize = 128;
 
 /// A label, or its beginning.
@@ -127,22 +127,22 @@ impl GatewayMetrics {
         self.retries.fetch_add(1, Relaxed);
     }
 
-    /// An answer began, or ended.
+    /// Counts a response that began, or ended.
     pub(crate) fn active(&self, change: i64) {
         self.active.fetch_add(change, Relaxed);
     }
 
-    /// So long the gateway itself worked on a request.
+    /// Records the time that the gateway itself worked on a request.
     pub(crate) fn added(&self, time: Duration) {
         self.request.add(time);
     }
 
-    /// And on a chunk.
+    /// Records the time that the gateway itself worked on a chunk.
     pub(crate) fn chunk(&self, time: Duration) {
         self.chunk.add(time);
     }
 
-    /// So long it took until the client got something.
+    /// Records the time until the client got something.
     pub(crate) fn first(&self, time: Duration) {
         self.first.add(time);
     }

@@ -24,11 +24,11 @@ pub(crate) enum ModelListShape {
     Ollama,
 }
 
-/// So long a list is good.
+/// The time a list stays valid.
 const GOOD_FOR: Duration = Duration::from_secs(60);
-/// So long an upstream is waited for.
+/// The maximum wait for an upstream.
 const PATIENCE: Duration = Duration::from_secs(3);
-/// When models were made of which nobody says.
+/// The creation date of models without a known one.
 const LONG_AGO: &str = "2025-01-01T00:00:00Z";
 /// The most that is read of a list.
 const LONGEST: usize = 4 << 20;
@@ -43,8 +43,8 @@ impl Gateway {
         names(self, &HeaderMap::new()).await
     }
 
-    /// Asks upstreams of which nothing tells whose servers they are for their model lists, which may tell. Requests need not
-    /// wait for it.
+    /// Asks upstreams of an unknown provider for their model lists, which may identify it. Requests need not wait for
+    /// it.
     pub async fn find_out_providers(self: Arc<Self>) {
         let mut asking = JoinSet::new();
         for upstream in self.routes.upstreams().filter(|upstream| upstream.is_unknown()) {
@@ -207,7 +207,7 @@ pub(crate) fn model(shape: ModelListShape, name: &str) -> Value {
     }
 }
 
-/// The models that Ollama's clients take for loaded: those of the configuration, as nobody else is asked.
+/// The models that Ollama's clients take for loaded: the models of the configuration, as no upstream is asked.
 pub(crate) fn running(names: &[String]) -> Value {
     let one = |name: &String| {
         let mut model = model(ModelListShape::Ollama, name);
@@ -233,7 +233,7 @@ pub(crate) fn loaded(name: &str, body: &Value) -> Value {
     ])
 }
 
-/// What Ollama's clients may ask of a model.
+/// The details of a model that Ollama's clients may request.
 pub(crate) fn show() -> Value {
     Value::object([
         ("license", "".into()),

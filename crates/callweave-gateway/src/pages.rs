@@ -1,7 +1,7 @@
-//! Who may ask from a browser: the hosts that the gateway is known by, and the pages whose scripts may read its answers.
+//! Access from browsers: the hosts that the gateway is known by, and the pages whose scripts may read its responses.
 //!
-//! A page that somebody looks at can send requests to this machine. Its browser says so in `Origin`; and a page whose own
-//! name was pointed at this machine is given away by `Host`. Without keys nothing else tells it from a client.
+//! A page in a browser can send requests to this machine. The browser says so in `Origin`; and a page whose own name
+//! was pointed at this machine is given away by `Host`. Without keys nothing else tells it from a client.
 
 use std::net::IpAddr;
 
@@ -34,7 +34,7 @@ impl AllowedPages {
         }
     }
 
-    /// Whether a request may be answered. If it comes from a page that may read the answer, the page's origin.
+    /// Whether a request may be served. If it comes from a page that may read the response, the page's origin.
     pub(crate) fn admit(&self, parts: &request::Parts) -> Result<Option<HeaderValue>, RequestFailure> {
         let text = |value: &HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
         if !self.has_keys {
@@ -81,7 +81,7 @@ impl AllowedPages {
         parts.method == Method::OPTIONS && is_asked
     }
 
-    /// The answer to that, for a page that was admitted: whoever needs a key shows it with the request itself.
+    /// The response to that, for a page that was admitted: a client that needs a key shows it with the request itself.
     pub(crate) fn preflight(asked: &HeaderMap) -> Response<ResponseBody> {
         let mut response = Response::new(ResponseBody::whole(""));
         *response.status_mut() = StatusCode::NO_CONTENT;
@@ -100,7 +100,7 @@ impl AllowedPages {
         response
     }
 
-    /// Lets a page read an answer. Where pages are let in at all, what stands between must not give one's answer to
+    /// Lets a page read a response. Where pages are let in at all, caches between must not give one page's response to
     /// another.
     pub(crate) fn dress(&self, headers: &mut HeaderMap, origin: Option<HeaderValue>) {
         if self.origins.is_empty() {
@@ -114,7 +114,7 @@ impl AllowedPages {
     }
 }
 
-/// What is wrong with a host that a configuration names.
+/// Returns the fault of a host that a configuration names.
 pub(crate) fn host_fault(text: &str) -> Option<String> {
     let name = text.split_once("://").map_or(text, |(_, rest)| rest).split('/').next().unwrap_or_default();
     let ending = text.strip_prefix('*').unwrap_or(text);
@@ -131,7 +131,7 @@ pub(crate) fn host_fault(text: &str) -> Option<String> {
     }
 }
 
-/// What is wrong with an origin that a configuration names.
+/// Returns the fault of an origin that a configuration names.
 pub(crate) fn origin_fault(text: &str) -> Option<String> {
     if matches!(text, "*" | "null") {
         return None;

@@ -1,4 +1,4 @@
-//! Text in, calls out: the parser alone, for whoever has asked the model already.
+//! The parser alone, from text to calls, for clients that have asked the model already.
 
 use callweave::arguments::ArgumentStage;
 use callweave::dialect::{DialectRegistry, ExtractOptions, Extraction, Extractor, Tools};
@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use crate::failure::RequestFailure;
 
-/// What is asked.
+/// The request body.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ParsedRequest {
@@ -20,8 +20,8 @@ struct ParsedRequest {
     tools: Option<callweave::Value>,
 }
 
-/// Reads the calls and thoughts in a text: `{"text", "dialect"?, "model"?, "tools"?}`. The schema of a tool may make so
-/// many steps of a call.
+/// Reads the calls and reasoning in a text: `{"text", "dialect"?, "model"?, "tools"?}`. The schema of a tool may make
+/// `steps` steps of a call.
 pub(crate) fn parse(body: &[u8], steps: u64) -> Result<String, RequestFailure> {
     let asked: ParsedRequest =
         serde_json::from_slice(body).map_err(|error| RequestFailure::invalid(error.to_string()))?;

@@ -1,5 +1,5 @@
-//! A connection whose peer must take what it is sent, and must be there: one that never reads would hold its answer, and
-//! the upstream of it, for ever; and one that has left would be waited for.
+//! A connection whose peer must read, and must be there: one that never reads would hold its response, and the upstream
+//! of it, for ever; and one that has left would be waited for.
 
 use std::io;
 use std::pin::Pin;
@@ -16,7 +16,7 @@ use tokio::time::{Instant, Sleep, sleep};
 pub(crate) struct PatientConnection {
     io: TokioIo<TcpStream>,
     patience: Duration,
-    /// Whether somebody has read since the last look at the peer.
+    /// Whether the stream was read since the last look at the peer.
     is_read: bool,
     /// Runs while a write waits.
     timer: Option<Pin<Box<Sleep>>>,
@@ -28,8 +28,8 @@ impl PatientConnection {
         Self { io: TokioIo::new(stream), patience, is_read: false, timer: None, is_waiting: false }
     }
 
-    /// Whether the peer has left. Whoever reads notices that; but while requests wait that were sent before their
-    /// turn, nobody reads. A peer that has sent more than was taken from it is seen to leave only later.
+    /// Whether the peer has left. A reader notices that; but while requests wait that were sent before their turn,
+    /// nobody reads. A peer that has sent more than was taken from it is seen to leave only later.
     fn has_left(&mut self, context: &mut Context<'_>) -> bool {
         if std::mem::replace(&mut self.is_read, false) {
             return false;
@@ -41,7 +41,7 @@ impl PatientConnection {
         )
     }
 
-    /// What a write has come to, or that it waits for too long.
+    /// Passes on the outcome of a write, or fails if the write waits for too long.
     fn within<R>(&mut self, context: &mut Context<'_>, written: Poll<io::Result<R>>) -> Poll<io::Result<R>> {
         if written.is_ready() {
             self.is_waiting = false;

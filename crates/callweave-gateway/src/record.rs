@@ -1,5 +1,5 @@
-//! The raw traffic of upstreams, written to files that `callweave decode` reads. Only where somebody asks for it: it is
-//! the whole content of conversations.
+//! The raw traffic of upstreams, written to files that `callweave decode` reads. It is only written on request: it is
+//! the complete content of conversations.
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
@@ -12,7 +12,7 @@ pub(crate) struct ResponseRecorder {
     next: AtomicU64,
 }
 
-/// The answer of an upstream while it is written.
+/// The response of an upstream while it is written.
 pub(crate) struct OpenRecording(File);
 
 impl ResponseRecorder {
@@ -28,7 +28,7 @@ impl ResponseRecorder {
         Ok(Self { folder, next: AtomicU64::new(1) })
     }
 
-    /// Writes a request, and opens a file for its answer: `0001-<id>.request.json` and `0001-<id>.answer`.
+    /// Writes a request, and opens a file for its response: `0001-<id>.request.json` and `0001-<id>.answer`.
     pub(crate) fn begin(&self, id: &str, request: &[u8]) -> Option<OpenRecording> {
         let folder = self.folder.as_ref()?;
         let plain: String =
@@ -37,7 +37,7 @@ impl ResponseRecorder {
         let open = |ending: &str| {
             let mut options = OpenOptions::new();
             options.write(true).create_new(true);
-            // A conversation is its owner's, whatever the folder is.
+            // A conversation is readable for its owner only, in any folder.
             #[cfg(unix)]
             std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
             options.open(folder.join(format!("{name}.{ending}")))
@@ -55,7 +55,7 @@ impl ResponseRecorder {
 
 impl OpenRecording {
     pub(crate) fn write(&mut self, bytes: &[u8]) {
-        // Whoever serves must not fail because a disk is full.
+        // Serving must not fail because a disk is full.
         let _ = self.0.write_all(bytes);
     }
 }

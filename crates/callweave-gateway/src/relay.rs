@@ -1,4 +1,4 @@
-//! What goes to an upstream and back as it is.
+//! Requests and responses that are passed through unchanged.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -65,7 +65,7 @@ fn able(
     })
 }
 
-/// Sends a body to the upstream of its model, under another name if need be, and its answer back.
+/// Sends a body to the upstream of its model, under another name if need be, and its response back.
 pub(crate) async fn relay(
     gateway: &Arc<Gateway>,
     what: RelayKind,
@@ -284,7 +284,7 @@ fn response(
     }
     let body = ResponseBody::made(move |slot| async move {
         let _room = room;
-        // All that can be told of a body that passes through is that it broke off.
+        // The only failure that a relayed body can report is that it broke off.
         tokio::select! {
             biased;
             passed = pass(reply, slot, idle) => passed,

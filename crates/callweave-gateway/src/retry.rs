@@ -1,4 +1,4 @@
-//! When a request is sent again: after how long a wait, and how often for all requests together.
+//! Retries: the wait before each, and the number for all requests together.
 
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::Duration;
@@ -10,8 +10,8 @@ const LONGEST_WAIT: Duration = Duration::from_secs(1);
 /// The wait before the first try that follows another, before chance shortens it.
 const FIRST_WAIT: Duration = Duration::from_millis(200);
 
-/// How long to wait before a try; nothing if that is longer than a client should wait here. Requests that failed
-/// together do not come back together, and an upstream that asks for no wait gets one all the same.
+/// Returns the wait before a try; none if that is longer than a client should wait here. Requests that failed together
+/// do not come back together, and an upstream that asks for no wait gets one all the same.
 pub(crate) fn wait(attempt: u32, asked_for: Option<Duration>) -> Option<Duration> {
     let most = FIRST_WAIT.saturating_mul(2_u32.saturating_pow(attempt.saturating_sub(1))).min(LONGEST_WAIT);
     // Between one half and all of it.
@@ -21,18 +21,18 @@ pub(crate) fn wait(attempt: u32, asked_for: Option<Duration>) -> Option<Duration
     (wait <= LONGEST_WAIT).then_some(wait)
 }
 
-/// How many requests may be sent again: a share of all, so that an upstream that is down is not asked many times as
-/// much as one that is up.
+/// The budget of retries: a share of all requests, so that an upstream that is down is not asked many times as much as
+/// one that is up.
 #[derive(Debug)]
 pub(crate) struct RetryBudget {
-    /// What each request adds, in thousandths of a try.
+    /// The share of a retry that each request adds, in thousandths.
     share: u32,
     left: AtomicU32,
 }
 
 /// A try, in thousandths.
 const TRY: u32 = 1000;
-/// So many tries are always saved up at the beginning, and at most later.
+/// The retries available at the beginning, and the maximum saved up later.
 const SAVED: u32 = 10 * TRY;
 
 impl RetryBudget {

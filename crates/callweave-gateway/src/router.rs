@@ -1,4 +1,4 @@
-//! From the path of a request to who answers it.
+//! Routes from the path of a request to its handler.
 
 use callweave::exchange::embedding::EmbeddingApi;
 use callweave::exchange::http::{ClientEndpoint, unescaped};
@@ -7,7 +7,7 @@ use http::{HeaderMap, Method};
 
 use crate::models::ModelListShape;
 
-/// What a client wants.
+/// The route of a client's request.
 #[derive(Debug, PartialEq)]
 pub(crate) enum ClientRoute {
     /// A response of a model.
@@ -30,9 +30,9 @@ pub(crate) enum ClientRoute {
     Model(ModelListShape, String),
     /// The models that Ollama's clients take for loaded.
     Running,
-    /// What Ollama's clients ask of a model.
+    /// Ollama's request for the details of a model.
     Show,
-    /// And of the server.
+    /// Ollama's request for the version of the server.
     Version,
     /// The calls in a text.
     Parse,
@@ -40,13 +40,13 @@ pub(crate) enum ClientRoute {
     Healthy,
     /// Whether it takes requests.
     Ready,
-    /// What it counted.
+    /// The gateway's metrics.
     Metrics,
-    /// Who it is.
+    /// The gateway's greeting.
     Greeting,
 }
 
-/// What is passed through.
+/// The kind of request that is passed through.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RelayKind {
     /// Completions of a prompt, which servers of Chat have.
@@ -55,7 +55,7 @@ pub(crate) enum RelayKind {
     Compaction,
 }
 
-/// Who a path is for, before anything else of it is read.
+/// Prefixes that name the clients a path is for, removed before the rest is read.
 const PREFIXES: &[&str] = &["/openai", "/anthropic", "/genai", "/gemini", "/ollama"];
 /// The versions that paths begin with, and whether they are Gemini's.
 const VERSIONS: &[(&str, bool)] =
@@ -186,7 +186,7 @@ static ROWS: &[RouteRow] = &[
     (Post, "/{model}:batchEmbedContents", |place| ClientRoute::Embed(EmbeddingApi::GeminiBatch, place.name)),
 ];
 
-/// Paths at which others answer, and what can be done here instead.
+/// Paths that other servers have, and their alternatives here.
 const ELSEWHERE: &[(&str, &str)] = &[
     ("/messages/batches", "batches are not served; send each request to /v1/messages"),
     ("/batches", "batches are not served; send each request by itself"),
@@ -268,7 +268,7 @@ fn without_project(path: &str) -> Option<&str> {
 }
 
 impl ClientRoute {
-    /// What a request is for; none if nobody answers there.
+    /// Returns the route of a request; none if nothing is served there.
     pub(crate) fn find(method: &Method, path: &str, headers: &HeaderMap) -> Option<Self> {
         let verb = match *method {
             Method::GET | Method::HEAD => Get,
@@ -283,7 +283,7 @@ impl ClientRoute {
             () if has(ANTHROPIC) => ModelListShape::Anthropic,
             () => ModelListShape::OpenAi,
         };
-        // Names may have colons in them; what is asked for behind one is no name.
+        // Names may have colons in them; a verb behind one is no name.
         let is_verb = |name: &str| {
             let last = name.rsplit_once(':').map(|(_, last)| last);
             verb == Get && last.is_some_and(|last| last.contains("Content") || last == "countTokens")
@@ -296,7 +296,7 @@ impl ClientRoute {
         }
     }
 
-    /// What can be done instead of asking at a path at which nobody answers.
+    /// Returns an alternative to a path at which nothing is served.
     pub(crate) fn hint(path: &str) -> Option<&'static str> {
         let is_there = |(part, _): &&(&str, &str)| {
             path.match_indices(part)
@@ -305,14 +305,14 @@ impl ClientRoute {
         ELSEWHERE.iter().find(is_there).map(|(_, hint)| *hint)
     }
 
-    /// The methods that somebody answers to at a path where nobody answers to this one.
+    /// The methods that a path supports where the requested one is not supported.
     pub(crate) fn allowed(path: &str, headers: &HeaderMap) -> String {
         let methods = [("GET, HEAD", Method::GET), ("POST", Method::POST), ("DELETE", Method::DELETE)];
         let is_known = |(_, method): &&(&str, Method)| Self::find(method, path, headers).is_some();
         methods.iter().filter(is_known).map(|(name, _)| *name).collect::<Vec<_>>().join(", ")
     }
 
-    /// The protocol of those who would ask at a path at which nobody answers.
+    /// The protocol of clients that would ask at a path that is not served.
     pub(crate) fn neighbour(path: &str) -> &'static Protocol {
         let begins = |start: &str| path.starts_with(start);
         match () {
@@ -375,7 +375,7 @@ mod tests {
             for code in cell.split('`').skip(1).step_by(2) {
                 let (method, path) = match code.split_once(' ') {
                     Some((method, path)) => (method.parse().expect("a method"), path.to_owned()),
-                    // As the one before, up to the colon or at another path.
+                    // The same as before, up to the colon or at another path.
                     None => {
                         let (method, before) = routes.last().cloned().expect("a route before");
                         let stem = before.rsplit_once(':').map_or("", |(stem, _)| stem);

@@ -1,4 +1,4 @@
-//! From the name that a client uses to those who can answer to it.
+//! Resolves the name that a client uses to the targets for it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::demo;
 use crate::failure::RequestFailure;
 use crate::upstream::Upstream;
 
-/// Who answers, and what it calls the model.
+/// The upstream of a request, and the upstream's name of the model.
 #[derive(Clone)]
 pub(crate) struct RouteTarget {
     pub(crate) upstream: Arc<Upstream>,
@@ -20,14 +20,14 @@ pub(crate) struct RouteTarget {
     label: ModelLabel,
 }
 
-/// How the model of a target is called in metrics: clients may invent any number of names.
+/// The name of a target's model in metrics: clients may invent any number of names.
 #[derive(Clone)]
 enum ModelLabel {
-    /// As the upstream calls it, since it stands in the configuration.
+    /// The upstream's name, since it stands in the configuration.
     Model,
-    /// As the row that it fits.
+    /// The name of the matching row.
     Row(Arc<str>),
-    /// As all others.
+    /// The name for all others.
     Other,
 }
 
@@ -45,7 +45,7 @@ impl RouteTarget {
         }
     }
 
-    /// What the model is called in metrics: a name of the configuration's, or `other`.
+    /// The model's name in metrics: a name of the configuration's, or `other`.
     pub(crate) fn label(&self) -> &str {
         match &self.label {
             ModelLabel::Model => &self.model,
@@ -61,10 +61,10 @@ pub(crate) struct RouteTable {
     names: NameTable,
 }
 
-/// So many bytes of a name are repeated to whoever asked for it.
+/// The maximum number of bytes of a requested name that are repeated to the client.
 const LONGEST: usize = 200;
 
-/// So many are tried for one request at most, however the names refer to each other.
+/// The maximum number of targets tried for one request, however the names refer to each other.
 const MAX: usize = 16;
 
 impl RouteTable {
@@ -81,7 +81,7 @@ impl RouteTable {
         Ok(Self { upstreams, names: NameTable::new(config) })
     }
 
-    /// Those who can answer, in the order in which they are asked.
+    /// Returns the targets for a name, in the order in which they are tried.
     pub(crate) fn find(&self, name: &str) -> Result<Vec<RouteTarget>, RequestFailure> {
         let mut found = Vec::new();
         let mut names = vec![name.to_owned()];
@@ -105,7 +105,7 @@ impl RouteTable {
         }
     }
 
-    /// Who is asked first.
+    /// Returns the first target for a name.
     pub(crate) fn first(&self, name: &str) -> Option<RouteTarget> {
         self.target(name).map(|(target, _)| target)
     }

@@ -1,4 +1,4 @@
-//! Listens, and shuts down without breaking anybody's answer.
+//! Listens, and shuts down without breaking any response.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -23,13 +23,13 @@ pub struct Server {
     listener: TcpListener,
 }
 
-/// So many connections beyond the limit are taken at the same time to tell their clients that there is no room, and
-/// whoever watches the gateway how it is. Others wait to be taken.
+/// The maximum number of connections beyond the limit that are accepted at the same time, to tell their clients that
+/// there is no room, and monitors how the gateway is. Others wait to be accepted.
 const BEYOND: usize = 64;
-/// So long each of those has.
+/// The time each of these connections has.
 const BRIEF: Duration = Duration::from_secs(5);
 
-/// So long a client gets to take the error that its answer ends with.
+/// The time a client has to take the error that its response ends with.
 const FAREWELL: Duration = Duration::from_secs(2);
 
 impl Server {
@@ -39,18 +39,18 @@ impl Server {
         Ok(Self { gateway, listener })
     }
 
-    /// Where it listens.
+    /// Returns the address it listens on.
     pub fn address(&self) -> io::Result<SocketAddr> {
         self.listener.local_addr()
     }
 
-    /// Serves until `stop` is over. Then nothing new is taken; answers under way have as long as the configuration says,
-    /// and end with an error after that.
+    /// Serves until `stop` is over. Then nothing new is taken; responses under way have the configured time, and end
+    /// with an error after that.
     pub async fn run(self, stop: impl Future<Output = ()>) {
         self.run_until(stop, std::future::pending()).await;
     }
 
-    /// The same; when `hurry` is over as well, nobody's answer is waited for any longer.
+    /// The same; when `hurry` is over as well, no response is waited for any longer.
     pub async fn run_until(self, stop: impl Future<Output = ()>, hurry: impl Future<Output = ()>) {
         let Self { gateway, listener } = self;
         let graceful = GracefulShutdown::new();
@@ -88,7 +88,7 @@ impl Server {
     }
 }
 
-/// The next connection. It is taken only if its client can be told something, be it that there is no room.
+/// The next connection. It is accepted only if its client can get a response, be it that there is no room.
 async fn accept(
     listener: &TcpListener,
     beyond: &Arc<Semaphore>,
@@ -110,7 +110,7 @@ fn serve(
         let gateway = Arc::clone(gateway);
         service_fn(move |request| {
             let gateway = Arc::clone(&gateway);
-            // The connection keeps the room for it while its answer streams: that of a pointer.
+            // The connection keeps the room for it while its response streams: that of a pointer.
             Box::pin(async move { Ok::<_, Infallible>(gateway.serve(request).await) })
         })
     };

@@ -1,7 +1,8 @@
-//! Answers that clients may refer to by id.
+//! Responses that clients may refer to by id.
 //!
-//! Everything is kept as JSON text, which is what it takes in memory, and every turn of a conversation once: an answer
-//! points to the turn before it. What is counted is what would be freed, so the store holds no more than it says.
+//! Everything is stored as JSON text, which is its size in memory, and every turn of a conversation once: a response
+//! points to the turn before it. The count is of the bytes that would be freed, so the store holds no more than it
+//! says.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,10 +14,11 @@ use tokio::time::Instant;
 
 use crate::config;
 
-/// A store in memory. The oldest answers make room for new ones.
+/// A store in memory. The oldest responses make room for new ones.
 ///
-/// An answer that is forgotten takes its turns with it, unless a later answer of the same conversation is still kept:
-/// that one can be followed as before. An answer whose conversation alone is larger than the store is not kept.
+/// A response that is forgotten takes its turns with it, unless a later response of the same conversation is still
+/// stored: that one can be followed as before. A response whose conversation alone is larger than the store is not
+/// stored.
 pub struct MemoryStore {
     limits: config::StoreConfig,
     state: Mutex<StoreState>,
@@ -30,14 +32,14 @@ struct StoreState {
     kept: HashMap<StoreKey, (u64, Arc<StoredResponse>)>,
     /// In the order in which they were kept: the number of each, and when that was.
     order: VecDeque<(u64, Instant, StoreKey)>,
-    /// By how many kept answers and turns each turn is held. A turn is known by where it stands: while it is held it
-    /// stays there.
+    /// The number of stored responses and turns that hold each turn. A turn is known by its address: while it is held
+    /// it stays there.
     turns: HashMap<usize, usize>,
     bytes: usize,
     next: u64,
 }
 impl MemoryStore {
-    /// A store that keeps so much at most.
+    /// A store with these limits.
     pub fn new(limits: config::StoreConfig) -> Self {
         Self { seals: TurnCache::new(limits.seal_bytes, MAX_SEALED_TURNS), limits, state: Mutex::default() }
     }
@@ -151,7 +153,7 @@ impl StoreState {
     }
 }
 
-/// How much memory an answer takes, without its conversation.
+/// The memory that a response takes, without its conversation.
 fn size_of_answer((_, id): &StoreKey, kept: &StoredResponse) -> usize {
     // Its key stands in two tables.
     kept.body.len()
@@ -163,7 +165,7 @@ fn size_of_answer((_, id): &StoreKey, kept: &StoredResponse) -> usize {
 mod tests {
     use super::*;
 
-    /// What an answer of nothing takes.
+    /// The size of an empty response.
     fn empty() -> usize {
         let kept = kept(0);
         size_of_answer(&(StoreScope::default(), "a".to_owned()), &kept) + kept.turn.size()
@@ -230,7 +232,7 @@ mod tests {
         );
     }
 
-    /// The first answer leaves, and what its successors need of it stays and is counted, once.
+    /// The first response leaves, and the turns that its successors need stay and are counted, once.
     #[tokio::test]
     async fn a_conversation_is_held_and_counted_as_long_as_one_of_its_answers_is_kept() {
         let (store, client) = (memory(2, 1 << 20), StoreScope([1; 32]));

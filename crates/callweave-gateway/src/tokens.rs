@@ -1,11 +1,11 @@
-//! How many tokens a request has, about: for clients that ask, where the upstream cannot tell.
+//! An estimate of the tokens of a request: for clients that ask, where the upstream cannot count.
 //!
 //! A quarter of the bytes of all keys and texts, which is what tokenizers make of English and of code, give or take a
 //! fifth; a long text without any white space is media, and counts as an image does.
 
 use callweave::Value;
 
-/// What an image is counted as.
+/// The token count of an image.
 const MEDIA: usize = 1200;
 /// From this length on a text without white space is media.
 const LONG_WORD: usize = 2048;
@@ -31,7 +31,7 @@ pub(crate) fn estimate(body: &Value) -> usize {
     of_text(bytes) + media * MEDIA
 }
 
-/// The estimate for so many bytes of text.
+/// The estimate for `bytes` bytes of text.
 pub(crate) fn of_text(bytes: usize) -> usize {
     bytes.div_ceil(4)
 }

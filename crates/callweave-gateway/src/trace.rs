@@ -8,7 +8,7 @@ use http::{HeaderMap, HeaderValue};
 
 use crate::hops::VIA;
 
-/// So many bytes in hexadecimal digits: never the same again, and nobody else's. They are no secrets.
+/// Returns `N` random bytes in hexadecimal digits: never the same again, and nobody else's. They are no secrets.
 pub(crate) fn made<const N: usize>() -> String {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     let mut text = String::with_capacity(2 * N);
@@ -41,14 +41,14 @@ pub(crate) fn is_uuid(id: &str) -> bool {
         })
 }
 
-/// Some number: never told before, and no secret.
+/// A random number: never used before, and no secret.
 pub(crate) fn random() -> u64 {
     static SEED: LazyLock<RandomState> = LazyLock::new(RandomState::new);
     static NEXT: AtomicU64 = AtomicU64::new(0);
     SEED.hash_one(NEXT.fetch_add(1, Relaxed))
 }
 
-/// Where a request stands in a trace.
+/// The position of a request in a trace.
 #[derive(Clone, Debug)]
 pub(crate) struct TraceContext {
     /// The trace.
@@ -70,7 +70,7 @@ impl TraceContext {
         Self { id, span: made::<8>(), flags, state, via: headers.get(VIA).cloned() }
     }
 
-    /// Tells the upstream.
+    /// Adds the trace to the headers for the upstream.
     pub(crate) fn put(&self, headers: &mut HeaderMap) {
         let parent = ["00", &self.id, &self.span, &self.flags].join("-");
         if let Ok(parent) = HeaderValue::try_from(parent) {

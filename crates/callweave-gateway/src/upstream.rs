@@ -34,13 +34,13 @@ pub(crate) struct Upstream {
     pub(crate) config: config::UpstreamConfig,
     /// The number of requests that may be sent to it again.
     pub(crate) budget: RetryBudget,
-    /// How it is asked, by its configuration.
+    /// The access by its configuration.
     configured: UpstreamAccess,
-    /// How it is asked since its model list told whose server it is.
+    /// The access since its model list identified its provider.
     found: OnceLock<UpstreamAccess>,
 }
 
-/// How an upstream is asked.
+/// The way to ask an upstream.
 struct UpstreamAccess {
     /// Its policy, ready.
     engine: Arc<ExchangeEngine>,
@@ -99,7 +99,7 @@ impl Upstream {
         !self.config.is_demo() && self.config.known_provider().is_none() && self.found.get().is_none()
     }
 
-    /// Keeps whose server it is, as its model list tells: from then on it is asked as if that were configured.
+    /// Keeps the provider that its model list identifies: from then on it is asked as if that were configured.
     pub(crate) fn find_out(&self, provider: &'static Provider) {
         if !self.is_unknown() || !provider.is_told_by_list {
             return;
@@ -259,7 +259,7 @@ impl UpstreamReply {
         }
     }
 
-    /// The rest of a body that is short: as far as a client needs to know it, and within so much time for all of it.
+    /// The rest of a body that is short: as far as a client needs to know it, and within `patience` for all of it.
     pub(crate) async fn rest(&mut self, limit: usize, patience: Duration) -> Result<Vec<u8>, UpstreamFault> {
         let all = async {
             let mut all = Vec::new();
@@ -277,7 +277,7 @@ impl UpstreamReply {
         read.unwrap_or_else(|_| Err(UpstreamFault::late("did not send the rest of its answer", patience)))
     }
 
-    /// A response with another status than success; its body is read now, within so much time.
+    /// A response with another status than success; its body is read now, within `patience`.
     pub(crate) async fn refusal(&mut self, patience: Duration) -> UpstreamRefusal {
         let mut refusal = UpstreamRefusal::new(self.status);
         // A redirect is not followed, and says nothing else.
@@ -302,7 +302,7 @@ impl UpstreamReply {
 /// The number of bytes that are read of an error.
 const MAX_ERROR_BODY: usize = 64 << 10;
 
-/// Where to ask.
+/// The address to ask.
 pub(crate) fn address(text: &str) -> Result<Uri, UpstreamFault> {
     text.parse().map_err(|error| UpstreamFault::unusable(format!("cannot be asked: {error}")))
 }

@@ -45,7 +45,7 @@ fn user(text: &str) -> serde_json::Value {
     json!({"messages": [{"role": "user", "content": text}]})
 }
 
-/// What a careful client reads.
+/// Reads a response as a careful client does.
 fn read(model: &str, script: &DemoScript, tools: &Value) -> Message {
     let dialect = ExtractOptions::new("auto").expect("auto is always there");
     let builder = Decoder::builder().protocol(demo::protocol(model).expect("a model"));
@@ -60,7 +60,7 @@ fn calls(message: &Message) -> Vec<(String, Value)> {
         .collect()
 }
 
-/// Models whose answers never come to an end.
+/// Models whose responses never come to an end.
 const BREAKING: [&str; 4] = ["error-mid-stream", "abrupt-end", "cut-call", "garbage"];
 
 const QUESTION: &str = "What is the weather in Paris for 3 days?";
@@ -193,7 +193,7 @@ fn directions_are_followed_one_in_a_turn() {
         ("write_file", json!({"path": "/tmp/it's", "content": "a \"b\"\n"})),
         ("read_file", json!({"path": "/tmp/it's"})),
     ];
-    // Those that spoil their calls are left out; think-tags, reasoning, silence and slow obey like others.
+    // Models that spoil their calls are left out; think-tags, reasoning, silence and slow obey like others.
     let spoils = |model: &&str| {
         model.starts_with("status-")
             || BREAKING.contains(model)
@@ -307,7 +307,7 @@ fn arguments_fit_any_schema() {
         );
         let (_, arguments) = calls(&message).remove(0);
         let problems = Schema::new(&schema).validate(&arguments).expect("a schema");
-        // What holds itself without end cannot be filled.
+        // A schema that requires itself without end cannot be filled.
         assert!(problems.is_empty() || at == 8, "{schema}: {arguments} {problems:?}");
     }
 }
@@ -358,7 +358,7 @@ fn what_is_taught_in_words_is_understood() {
             {"id": "a", "type": "function", "function": {"name": call.name, "arguments": call.arguments()}}]}));
         messages.push(json!({"role": "tool", "tool_call_id": "a", "content": "sunny"}));
         let told = ask(&body);
-        // Some dialects begin with a thought, whatever is said.
+        // Some dialects begin with reasoning, whatever is said.
         let said = format!("{}{}", told.reasoning(), told.text());
         assert!(said.contains("get_weather answered:") && said.trim().ends_with("sunny"), "{model}: {said}");
         count += 1;

@@ -26,10 +26,10 @@ use driver::{CLIENTS, Client, End, Got, Reply, Step, drive};
 use laws::cut_lists;
 use serde_json::json;
 
-/// What must come of it.
+/// The expected result.
 #[derive(Clone, Copy)]
 enum Expected {
-    /// So many calls, each right.
+    /// A number of calls, each right.
     Calls(usize),
     /// A call, and the reasoning before it.
     ReasoningAndCall,
@@ -108,7 +108,7 @@ fn engine() -> Arc<ExchangeEngine> {
     ExchangeEngine::new(policy).expect("a policy")
 }
 
-/// The script that a model plays for a request, and whatever is wrong with the request.
+/// The script that a model plays for a request, and the faults of the request.
 fn script(request: &HttpRequest) -> (DemoScript, Vec<String>) {
     let body: Value = std::str::from_utf8(request.body.as_ref()).expect("text").parse().expect("JSON");
     let mut faults = rules::refused(request.protocol.name, &body);
@@ -155,7 +155,7 @@ fn error_pointer(protocol: &Protocol) -> &'static str {
     if *protocol == OLLAMA { "/error" } else { "/error/message" }
 }
 
-/// What is wrong with the response; nothing if it is right.
+/// Returns the fault of the response; `Ok` if it is right.
 fn judge(client: &Client, got: &Got, expected: Expected) -> Result<(), String> {
     let (protocol, text) = (client.protocol(), got.text());
     let fail =
@@ -186,7 +186,7 @@ fn judge(client: &Client, got: &Got, expected: Expected) -> Result<(), String> {
     if got.status != 200 {
         return fail("no complete response");
     }
-    // That a truncated call is incomplete is what a client should notice.
+    // A client should notice that a truncated call is incomplete.
     let is_noticed = !message.notices.is_empty() && !matches!(expected, Expected::Truncated);
     if message.error().is_some() || is_noticed {
         return fail(&format!("{:?} {:?}", message.errors, message.notices));

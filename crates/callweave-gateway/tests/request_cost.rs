@@ -1,4 +1,4 @@
-//! What one request costs: the allocations of a complete response, and what an open stream holds.
+//! The cost of one request: the allocations of a complete response, and the memory that an open stream holds.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener};
@@ -28,8 +28,8 @@ const CHUNK: &str = concat!(
     "\n\n"
 );
 
-/// An upstream that answers at once, or begins a stream and says no more. It runs on threads of its own, whose memory is
-/// not counted.
+/// An upstream that responds at once, or begins a stream and says no more. It runs on threads of its own, whose memory
+/// is not counted.
 fn upstream() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = listener.local_addr().expect("an address");
@@ -132,7 +132,7 @@ fn an_open_stream_holds_little() {
             let body = runtime.block_on(async {
                 let mut body = gateway.handle(request).await.into_body();
                 body.frame().await.expect("a frame").expect("bytes");
-                // What is handed over at the first read is let go at the second.
+                // The piece handed over at the first read is released at the second.
                 let waiting = tokio::time::timeout(std::time::Duration::from_millis(1), body.frame()).await;
                 assert!(waiting.is_err(), "nothing more comes");
                 body

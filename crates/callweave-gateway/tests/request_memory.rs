@@ -1,5 +1,5 @@
-//! A request takes a small multiple of its bytes on its whole way through the gateway: its body, what was scanned and read
-//! of it, and what is sent on.
+//! A request takes a small multiple of its bytes on its way through the gateway: its body, its scanned and parsed form,
+//! and the request that is sent on.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener};
@@ -15,8 +15,8 @@ use http_body_util::{BodyExt, Full};
 
 const MIB: usize = 1 << 20;
 
-/// An upstream that reads whatever it is asked and says yes, in whatever protocol. It runs on threads of its own, whose
-/// memory is not counted.
+/// An upstream that reads any request and says yes, in any protocol. It runs on threads of its own, whose memory is not
+/// counted.
 fn upstream() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = listener.local_addr().expect("an address");

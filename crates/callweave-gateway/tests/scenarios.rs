@@ -1,5 +1,5 @@
-//! Upstreams that misbehave, as a strict client sees them through the gateway: every scenario on every endpoint, streamed
-//! and whole. The client repairs nothing and reads no dialect.
+//! Upstreams that misbehave, as a strict client sees them through the gateway: every scenario on every endpoint,
+//! streamed and complete. The client repairs nothing and reads no dialect.
 
 mod upstream;
 
@@ -20,7 +20,7 @@ struct Endpoint {
     protocol: &'static Protocol,
     path: &'static str,
     good_ends: &'static [&'static str],
-    /// What tells that the answer still comes.
+    /// The keep-alive of the protocol's streams.
     keep_alive: &'static str,
     error_key: &'static str,
 }
@@ -49,14 +49,14 @@ const ENDPOINTS: [Endpoint; 3] = [
     },
 ];
 
-/// What must come of it.
+/// The expected result.
 #[derive(Clone, Copy)]
 enum Outcome {
-    /// So many calls, each right.
+    /// A number of calls, each right.
     Calls(usize),
-    /// A call, and the thought before it.
+    /// A call, and the reasoning before it.
     ThoughtAndCall,
-    /// Thoughts apart from the text, and no call.
+    /// Reasoning apart from the text, and no call.
     Thought,
     /// No call that could be run, and the limit as the reason.
     Cut,
@@ -130,7 +130,7 @@ async fn ask(gateway: SocketAddr, endpoint: &Endpoint, model: &str, is_streamed:
     tokio::time::timeout(Duration::from_secs(30), asked).await.expect("an answer in time")
 }
 
-/// What is wrong with the answer; nothing if it is right.
+/// Returns the fault of the response; `Ok` if it is right.
 fn judge(endpoint: &Endpoint, reply: &Reply, outcome: Outcome, is_streamed: bool) -> Result<(), String> {
     let text = reply.text();
     let fail =
@@ -166,7 +166,7 @@ fn judge(endpoint: &Endpoint, reply: &Reply, outcome: Outcome, is_streamed: bool
         Ok(message) => message,
         Err(error) => return fail(&error.to_string()),
     };
-    // That a cut call is incomplete is what a client should notice.
+    // A client should notice that a truncated call is incomplete.
     let is_noticed = !message.notices.is_empty() && !matches!(outcome, Outcome::Cut);
     if message.error().is_some() || is_noticed {
         return fail(&format!("{:?} {:?}", message.errors, message.notices));
@@ -346,7 +346,7 @@ async fn every_scenario_is_right_on_every_endpoint() {
     assert!(failures.is_empty(), "{}", failures.join("\n\n"));
 }
 
-/// A conversation as agents have them: a thought, two calls at once, their results, and tools with more than plain
+/// A conversation as agents have them: reasoning, two calls at once, their results, and tools with more than plain
 /// schemas.
 fn conversation(endpoint: &Endpoint, model: &str, is_streamed: bool) -> Vec<u8> {
     let call = |id: &str, city: &str| {
@@ -381,7 +381,7 @@ fn conversation(endpoint: &Endpoint, model: &str, is_streamed: bool) -> Vec<u8> 
     written.body.to_string().into_bytes()
 }
 
-/// Upstreams: what their names are here, what they speak, what is configured besides, and the model that is asked.
+/// Upstreams: their names here, their protocols, further configuration, and the model that is asked.
 const UPSTREAMS: [(&str, &str, &str, &str); 11] = [
     ("chat", "openai-chat", "", "openai-chat"),
     ("mistral", "openai-chat", "provider = \"mistral\"", "openai-chat"),
@@ -392,7 +392,7 @@ const UPSTREAMS: [(&str, &str, &str, &str); 11] = [
     ("gemini", "gemini-generatecontent", "", "gemini"),
     ("ollama", "ollama", "", "ollama"),
     ("cohere", "cohere-v2", "", "cohere"),
-    // What the gateway adds of its own: a prompt that teaches, and a complaint.
+    // Additions of the gateway's own: a prompt that teaches, and a complaint.
     ("taught", "openai-chat", "tools = \"prompt\"\ndialect = \"hermes\"", "hermes"),
     ("again", "openai-chat", "invalid = \"ask_again\"\nparallel_tool_calls = false", "lacking-once"),
 ];

@@ -1,4 +1,4 @@
-//! The store takes as much memory as its configuration says, whatever is kept in it.
+//! The store takes as much memory as its configuration says, whatever its content.
 
 use std::sync::Arc;
 
@@ -15,7 +15,8 @@ fn kept(earlier: Option<Arc<StoredTurn>>, input: &str) -> StoredResponse {
     StoredResponse { turn: Arc::new(turn), body: format!(r#"{{"output":{output}}}"#).into_bytes().into() }
 }
 
-/// Keeps answers until old ones have left, and tells how much stays in memory, for each byte that the store may take.
+/// Stores responses until old ones have left, and returns the bytes that stay in memory for each byte that the store
+/// may take.
 fn filled(input: &str, next: impl Fn(Option<&StoredResponse>) -> StoredResponse) -> f64 {
     let config = Config::read(&format!("[store]\nbytes = {MAX}\nanswers = 1000000")).expect("valid");
     let (client, mut store) = (StoreScope([1; 32]), None);

@@ -18,7 +18,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     }]);
     println!("{}\n", augment_system_prompt(Some("Be brief."), &tools, &PromptOptions::new(&name)?.compact()));
 
-    // What the model would answer, and how the result goes into its next turn.
+    // A response of the model, and the form of the result in its next turn.
     let dialect = DialectRegistry::builtin().find(&name).ok_or("unknown dialect")?;
     let writer = CallWriter::new(dialect)?;
     let call = &native(&[json!({"name": "get_weather", "arguments": {"city": "Oslo"}})])[0].call;

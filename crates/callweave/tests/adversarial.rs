@@ -1,8 +1,9 @@
-//! Streams made to mislead, with known truth: what is decoded must be just that.
+//! Streams made to mislead, with known truth: the decoded response must be just that.
 //!
-//! A response with text, reasoning and calls is cut into pieces and told in one of the ways in which servers tell it:
-//! interleaved, announced first, without or with changing ids, arguments before names, everything twice; in six protocols
-//! and in every form of event streams. The same seed makes the same streams. Cut anywhere, none of them passes for complete.
+//! A response with text, reasoning and calls is split into pieces and written in one of the ways in which servers write
+//! it: interleaved, announced first, without or with changing ids, arguments before names, everything twice; in six
+//! protocols and in every form of event streams. The same seed makes the same streams. Truncated anywhere, none of them
+//! passes for complete.
 
 #[path = "adversarial/wires.rs"]
 mod wires;
@@ -152,7 +153,7 @@ const KINDS: [&str; 18] = [
     "usage and roles amid",
 ];
 
-/// A stream of chat chunks; every way to tell the same calls.
+/// A stream of chat chunks; every way to write the same calls.
 fn chat(truth: &Truth, kind: &str, dice: &mut Dice) -> String {
     let mut out = chunk(&json!({"role": "assistant", "content": ""}), None);
     let word = ["reasoning_content", "reasoning"][dice.below(2)];
@@ -232,7 +233,7 @@ fn chat(truth: &Truth, kind: &str, dice: &mut Dice) -> String {
                         let value: Value = arguments.parse().expect("JSON");
                         tell(&mut out, vec![whole(number, json!({"name": name, "arguments": value}))]);
                     }
-                    // Only one call can be told so.
+                    // Only one call can be written this way.
                     "function_call beside" if truth.calls.len() == 1 => {
                         for piece in &pieces {
                             let function = json!({"name": name, "arguments": piece});
@@ -336,7 +337,7 @@ fn six_thousand_streams_of_other_protocols_say_what_is_true() {
     }
 }
 
-/// A stream that was cut says so, tells nothing that is not true, and has no call that only looks complete.
+/// A truncated stream says so, emits nothing that is not true, and has no call that only looks complete.
 #[test]
 fn six_thousand_cut_streams_do_not_pass_for_complete() {
     let mut dice = Dice(29);
@@ -346,7 +347,7 @@ fn six_thousand_cut_streams_do_not_pass_for_complete() {
         let truth = Truth::new(&mut dice);
         let way = ways[round % ways.len()];
         let stream = told(&truth, way, &mut dice);
-        // Blank lines and the last event may be missing without harm; what stands before is told by then.
+        // Blank lines and the last event may be missing without harm; everything before is emitted by then.
         let last = stream.trim_end().len() - stream.trim_end().lines().last().map_or(0, str::len);
         let cut = &stream.as_bytes()[..1 + dice.below(last.max(2) - 1)];
         let message = decode(way.protocol, cut, &mut dice);
@@ -370,7 +371,8 @@ fn six_thousand_cut_streams_do_not_pass_for_complete() {
     }
 }
 
-/// What Gemini's first chunk would have said of its text is not known, and all there is is told as text.
+/// The channel that Gemini's missing first chunk would have given its text is unknown, and everything left is emitted
+/// as text.
 fn is_doubtful(way: &Way, message: &Message) -> bool {
     way.protocol == "gemini-generatecontent" && message.reasoning().is_empty()
 }

@@ -98,7 +98,7 @@ fn criterion_3_single_and_multi_forms() {
 #[test]
 fn criterion_4_multi_call_ordering() {
     let mut aggregator = Aggregator::new();
-    // The first has no arguments yet, the second is whole: their order is that of the list.
+    // The first has no arguments yet, the second is complete: their order is that of the list.
     aggregator.ingest_delta(
         &json!({"toolCalls": [
             {"index": 5, "function": {"name": "first"}},
@@ -234,7 +234,7 @@ fn criterion_7_a_delta_costs_what_it_brings() {
 
 #[test]
 fn criterion_8_purity() {
-    // The same payloads give the same answers, and looking changes nothing.
+    // The same payloads give the same results, and looking changes nothing.
     let run = || {
         let mut aggregator = Aggregator::new();
         let mut answers = Vec::new();

@@ -13,7 +13,7 @@ use callweave::message::{BlockContent, Message};
 use callweave::pipeline::Decoder;
 use streams::STREAMS;
 
-/// Unoptimised code is slow, and what it tells is the same with less input.
+/// Unoptimised code is slow, and the result is the same with less input.
 const STEPS: [usize; 3] =
     if cfg!(debug_assertions) { [200, 2_000, 20_000] } else { [1_000, 10_000, 100_000] };
 
@@ -63,8 +63,8 @@ fn allocations_grow_with_the_logarithm_and_memory_with_the_message() {
             (info, held(&message))
         });
         for ((small, _), (large, text)) in counted.iter().zip(&counted[1..]) {
-            // Ten times the text is between three and four doublings of the buffer that holds it; a longer
-            // frame may grow a scratch buffer. What cannot be learned is tried again after twice as many frames.
+            // Ten times the text is between three and four doublings of the buffer that holds it; a longer frame may
+            // grow a scratch buffer. A shape that cannot be learned is tried again after twice as many frames.
             let most = if matches!(reading, Reading::Learned) { 20 } else { 10 };
             let more = large.count_total.saturating_sub(small.count_total);
             let name = stream.name;
@@ -108,7 +108,7 @@ fn coerced_arguments_are_not_allocated_piece_by_piece() {
     assert!(counted[2] <= counted[1] + 10, "{counted:?}");
 }
 
-/// So much an open stream may hold beside its message.
+/// The maximum number of bytes an open stream holds beside its message.
 const MAX_BESIDE: usize = 4 << 10;
 
 #[test]
@@ -127,7 +127,7 @@ fn an_open_stream_holds_little_beside_its_message() {
             }
             decoder
         };
-        // What the thread keeps for all of its streams is there then.
+        // The first run makes the data that a thread keeps for all of its streams.
         read();
         let info = measure(|| open = Some(read()));
         let decoder = open.expect("was made");

@@ -39,7 +39,7 @@ fn arguments(piece: &str) -> Vec<u8> {
     frame(&json!({"index": 0, "function": {"arguments": piece}}))
 }
 
-/// What one frame brings: the names of calls that begin, and the arguments.
+/// The content of one frame: the names of calls that begin, and the arguments.
 type Brought = (Vec<String>, String);
 
 fn reads(decoder: &mut Decoder, frame: &[u8]) -> (Vec<Event<'static>>, Brought) {
@@ -136,7 +136,7 @@ fn live_items_show_what_has_come() {
     assert_eq!(seen, grown.map(|arguments| ("get_weather".to_owned(), arguments.to_owned())));
 }
 
-/// The wires on which a call is told whole.
+/// The wires on which a call comes complete.
 const WHOLE: [&str; 2] = ["gemini-generatecontent", "ollama"];
 
 /// For clients; the other mode writes what the same protocol said, in the frames in which it said it.

@@ -1,4 +1,4 @@
-//! Recorded calls with the recorded schemas of their tools: they flow, and what flows is what would be held.
+//! Recorded calls with the recorded schemas of their tools: they flow, and the streamed output equals the held one.
 
 #[path = "support/shared.rs"]
 mod shared;
@@ -94,7 +94,7 @@ fn recorded() -> Option<Vec<Recorded>> {
 #[derive(Default)]
 struct Due {
     due: Vec<usize>,
-    /// Where the token began that is open.
+    /// The start of the open token.
     begun: usize,
 }
 
@@ -106,7 +106,7 @@ impl Due {
         due.due
     }
 
-    /// What is not known yet up to `end` leaves with the byte at `by`.
+    /// Marks the bytes up to `end` that are not known yet as leaving with the byte at `by`.
     fn to(&mut self, end: usize, by: usize) {
         let from = self.due.len();
         self.due.extend((from..end).map(|_| by));

@@ -1,4 +1,4 @@
-//! Coercion of growing text: what flows is what would have been held, for generated schemas, texts and cuts, the shared
+//! Coercion of growing text: streamed output equals held output, for generated schemas, texts and splits, the shared
 //! vectors, and own cases.
 
 #[path = "support/dice.rs"]
@@ -13,8 +13,8 @@ use callweave::json::schema::{CoerceOptions, MissingMembers, Schema, StepBudget,
 use dice::Dice;
 use serde_json::json;
 
-/// What becomes of a text that comes in pieces: all that was given on, what was given on with each piece, and what was said
-/// of it.
+/// The result for a text that comes in pieces: everything passed on, the part passed on with each piece, and the
+/// notices.
 struct Told {
     text: String,
     pieces: Vec<String>,
@@ -45,7 +45,7 @@ fn told<'p>(
     told
 }
 
-/// Any cut gives the same.
+/// Any split gives the same.
 fn flows_as_held(schema: &Schema, options: CoerceOptions, budget: u64, text: &str, dice: &mut Dice) -> Told {
     let held = told(schema, options, budget, [text].into_iter());
     let by_characters = told(schema, options, budget, text.split_inclusive(|_| true));
@@ -61,7 +61,7 @@ fn flows_as_held(schema: &Schema, options: CoerceOptions, budget: u64, text: &st
     held
 }
 
-/// The text is fitted to what its value is; whether it was not too much work to see that.
+/// Asserts that the text is coerced as its value is; returns whether that stayed within the budget.
 fn agrees_with_values(schema: &Schema, options: CoerceOptions, text: &str, told: &Told) -> bool {
     let Ok(value) = text.parse::<callweave::json::Value>() else { return true };
     let Ok(fit) = schema.coerce_within(&value, options, &mut StepBudget::default()) else { return false };
@@ -132,7 +132,7 @@ fn shared_vectors() {
     }
 }
 
-/// What is given on with each piece.
+/// Returns the part passed on with each piece.
 fn pieces(schema: serde_json::Value, text: &[&str]) -> Vec<String> {
     let schema = Schema::new(&schema);
     let mut told = told(&schema, CoerceOptions::default(), StepBudget::STEPS, text.iter().copied());
@@ -147,7 +147,7 @@ fn strings_flow_in_pieces() {
     let text = [r#"{"path": "a"#, r#".rs","#, r#" "contents""#, r#": "fn "#, r#"main\"#, r#"n"#, r#"" }"#];
     let expected = [r#"{"path": "a"#, r#".rs""#, "", r#", "contents": "fn "#, r#"main\"#, "n", r#"" }"#];
     assert_eq!(pieces(schema.clone(), &text), expected);
-    // Whatever alternatives there are beside it, and where the schema says nothing.
+    // The same holds with any alternatives beside it, and where the schema says nothing.
     for schema in [
         json!({}),
         json!({"properties": {"contents": {"anyOf": [{"type": "string"}, {"type": "null"}]}}}),
@@ -245,7 +245,7 @@ fn members_that_all_alternatives_treat_alike_flow() {
     let text = [r#"{"it": {"path": "a"#, r#"b", "line": "3", "#, r#""text": "x"#, r#"y"}"#, "}"];
     let expected = [r#"{"it": {"path": "a"#, r#"b", "line": 3"#, r#", "text": "x"#, r#"y"}"#, "}"];
     assert_eq!(pieces(schema.clone(), &text), expected);
-    // What they make something else of waits for the end of the object, unless something decides.
+    // A member that the alternatives treat differently waits for the end of the object, unless something decides.
     let text = [r#"{"it": {"path": "a", "rows": "[1"#, r#"]", "z": "zz"#, r#""}"#, "}"];
     let expected = [r#"{"it": {"path": "a""#, "", r#", "rows": [1], "z": "zz"}"#, "}"];
     let without =
@@ -263,14 +263,14 @@ fn alternatives_at_the_root_and_beside_members_flow() {
     assert_eq!(pieces(schema.clone(), &text), expected);
     schema["properties"] = json!({"body": {"type": "string"}, "n": {}});
     assert_eq!(pieces(schema, &text), expected);
-    // Demands alone tell nothing apart.
+    // Required members alone decide nothing.
     let schema = json!({"properties": {"n": {"type": "integer"}, "body": {"type": "string"}},
         "anyOf": [{"required": ["n"]}, {"required": ["body"]}]});
     let text = [r#"{"n": "1", "body": "x"#, r#"y"#, r#""}"#];
     assert_eq!(pieces(schema, &text), [r#"{"n": 1, "body": "x"#, "y", r#""}"#]);
 }
 
-/// What nothing decides is what costs least in the end; then what waited comes.
+/// An object that nothing decides is read in the cheapest way at its end; then the held text comes.
 #[test]
 fn an_object_that_nothing_decides_waits_for_its_end() {
     let schema = one_of(json!([
@@ -280,7 +280,7 @@ fn an_object_that_nothing_decides_waits_for_its_end() {
     let text = [r#"{"it": { "a": [1,"#, r#" "2"], "c": "x"#, r#"", "b": 3 }"#, "}"];
     let expected = [r#"{"it": {"#, "", r#" "a": ["1", "2"], "c": "x", "b": 3 }"#, "}"];
     assert_eq!(pieces(schema.clone(), &text), expected);
-    // One that is cut off, or is no value, comes as it was written.
+    // One that is truncated, or is no value, comes as it was written.
     let schema = Schema::new(&schema);
     for text in [r#"{"it": { "a": [1, "2"], "c"#, r#"{"it": { "a": [1], "c": "\ud800" }, "d": 1}"#] {
         let told = told(&schema, CoerceOptions::default(), StepBudget::STEPS, text.split_inclusive(|_| true));

@@ -1,7 +1,8 @@
-//! Contents are never calls: whatever stands in a value, writing the call and reading it gives that call and no other.
+//! Contents are never calls: for any text in a value, writing the call and reading it gives that call and no other.
 //!
-//! Values are made of pieces: all markers, closers, openers and whole examples of all dialects. One piece and two are
-//! tried in every dialect against its own and all others, three at random; with `CONTENTS=full` every pair of any two, and more at random.
+//! Values are made of pieces: all markers, closers, openers and complete examples of all dialects. One piece and two
+//! are tried in every dialect against its own and all others, three at random; with `CONTENTS=full` every pair of any
+//! two, and more at random.
 
 #[path = "dialects/laws.rs"]
 #[allow(dead_code, reason = "other tests use the rest")]
@@ -40,13 +41,12 @@ struct Subject {
     own: Vec<String>,
 }
 
-/// What came of many values: how many were tried, and those that no reader can tell, by
-/// reason and dialect.
+/// The results for many values: how many were tried, and the values that no reader can tell, by reason and dialect.
 #[derive(Default)]
 struct Tried {
     all: usize,
     untold: BTreeMap<(Untold, String), Vec<String>>,
-    /// What is read as something else.
+    /// The values that are misread.
     faults: Vec<String>,
 }
 
@@ -78,7 +78,7 @@ impl Subject {
         }
         let name = &self.template.name;
         match self.template.untold(value) {
-            // What looks like the end of the call is one.
+            // A value that looks like the end of the call is one.
             Some(why) if valid.len() <= 1 || why == Untold::End => {
                 return tried.untold.entry((why, name.clone())).or_default().push(value.to_owned());
             }
@@ -206,7 +206,8 @@ fn handed_on(text: &str, options: &ExtractOptions) -> Vec<(String, BlockCompleti
     calls.into_values().collect()
 }
 
-/// Many clients run what they can parse, so a call that must not be run is handed on as what no tool takes.
+/// Many clients run everything they can parse, so a call that must not be run is handed on in a form that no tool
+/// takes.
 #[test]
 fn a_call_after_damage_is_handed_on_so_that_nobody_can_run_it() {
     let text = "<tool_call>{\"name\": \"get_weather\", \"arguments\": {\"city\": \"Oslo}}</tool_call>\n\

@@ -14,19 +14,19 @@ mod nesting;
 #[path = "depth/protocols.rs"]
 mod protocols;
 
-/// What a thread gets by default is 2 MiB. Unoptimised code, which these tests are, needs the most: values in
-/// memory are walked by recursion, by us and by `serde_json`, and are never deeper than 128 levels.
+/// The stack of the tests; a thread has 2 MiB by default. Unoptimised code, which these tests are, needs the most:
+/// values in memory are walked by recursion, by us and by `serde_json`, and are never deeper than 128 levels.
 const STACK: usize = 512 << 10;
 
 /// Decoders make no values in memory.
 const STACK_OF_A_DECODER: usize = 64 << 10;
 
-/// How many levels of `opener` an input has: so many that a level which costs any stack is too much.
+/// The number of levels of `opener` in an input: enough that a level which costs any stack is too much.
 fn levels(opener: &str) -> usize {
     (20_000 / opener.len()).clamp(600, 5_000)
 }
 
-/// What stands innermost and must not be lost.
+/// The innermost text, which must not be lost.
 const NEEDLE: &str = "needle-in-the-deep";
 
 /// Runs `test` where little stack is left. An overflow ends the process, which no test survives.

@@ -1,5 +1,5 @@
-//! What stands before an answer, what is missing at its end, and what is named wrongly: nothing of it may pass
-//! for a good answer, and nothing of a good answer may be lost by it.
+//! Prefaces before a response, missing ends, and wrong protocol names: none of these may pass for a good response, and
+//! nothing of a good response may be lost by them.
 
 #[path = "support/cores.rs"]
 mod cores;
@@ -14,7 +14,7 @@ use callweave::protocol::{Protocol, TABLE};
 use cores::each;
 use laws::{Decoded, data, decode_truncated, folders, name};
 
-/// What proxies and servers send before an answer, or between two pieces of it.
+/// Texts that proxies and servers send before a response, or between two pieces of it.
 const PREFACES: &[&str] = &[
     r#"{"type":"ping"}"#,
     r#"{"type":"keepalive","sequence_number":1}"#,
@@ -52,9 +52,9 @@ fn cases(endings: &[&str]) -> Vec<(&'static Protocol, String, Vec<u8>)> {
     cases
 }
 
-/// What must not change: the content and why it finished.
+/// Returns the parts that must not change: the content and the finish reason.
 fn content(decoded: &Decoded) -> Vec<(Vec<BlockContent>, Option<FinishReason>)> {
-    // What the provider wrote as JSON is the same with other blanks.
+    // JSON of the provider is the same with other blanks.
     let compact = |value: &JsonText<'_>| JsonText::from_value(&value.to_value());
     let plain = |block: &Block| match block.content.clone() {
         BlockContent::Opaque(value) => BlockContent::Opaque(compact(&value)),
@@ -149,11 +149,11 @@ fn a_body_cut_anywhere_is_read_as_far_as_it_came() {
             let is_marked = cut.error.is_some()
                 || !message.errors.is_empty()
                 || message.notices.iter().any(|notice| notice.code == NoticeCode::Truncated);
-            // An array may be whole but for its bracket.
+            // An array may be complete but for its bracket.
             assert!(is_marked || bytes.starts_with(b"["), "{title}: {message:?}");
             let is_stopped = message.finish_reason() == Some(FinishReason::Stop);
             assert!(cut.error.is_some() || !is_stopped || bytes.starts_with(b"["), "{title}");
-            // A character may be cut, too; and what says that a text is a thought may stand after it.
+            // A character may be truncated, too; and the mark that a text is reasoning may stand after it.
             let (told, thought) = (message.text(), message.reasoning());
             let [told, thought] = [&told, &thought].map(|text| text.trim_end_matches('\u{fffd}'));
             assert!(text.starts_with(told) || thoughts.starts_with(told), "{title}: {told}");
@@ -201,7 +201,7 @@ fn a_damaged_line_costs_that_line_alone() {
     }
 }
 
-/// A recording may hold answers of several protocols: each is found out by itself.
+/// A recording may hold responses of several protocols: each is detected by itself.
 #[test]
 fn answers_of_several_protocols_are_several_answers() {
     let mut bodies: Vec<(&'static Protocol, String, Vec<u8>)> = Vec::new();

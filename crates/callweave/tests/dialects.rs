@@ -137,8 +137,8 @@ fn rows_with_thoughts() {
     compare("reasoning");
 }
 
-/// Rows of sources that nobody here had used: whether the calls are right, in the dialect of the row and in
-/// none. What the sources themselves dispute is left out.
+/// Rows of sources that nobody here had used: whether the calls are right, in the dialect of the row and in none. Rows
+/// that the sources themselves dispute are left out.
 fn compare_calls(set: &str, options: fn(&rows::Row) -> ExtractOptions) -> f64 {
     let Some(rows) = rows::load("fresh_dialects.jsonl") else { return 1.0 };
     let (mut record, mut board) = (Record::open(set), rows::Board::default());
@@ -264,7 +264,7 @@ fn the_laws_hold_where_names_are_too_long_and_texts_are_mangled() {
     }
 }
 
-/// Pieces of markup, prose and Markdown in any order: no cut changes what comes of them.
+/// Pieces of markup, prose and Markdown in any order: no split changes their result.
 #[test]
 fn the_laws_hold_for_any_mixture() {
     let call = "{\"name\": \"get_weather\", \"arguments\": {\"city\": \"Oslo\"}}";
@@ -408,7 +408,7 @@ fn models_speak_their_dialects() {
     let registry = DialectRegistry::builtin();
     for (model, name) in [
         ("Qwen/Qwen3-Coder-480B-A35B-Instruct", "qwen3_coder"),
-        // Those of the third generation that do not code keep the JSON of the second; from 3.5 on all write tags.
+        // Models of the third generation that do not code keep the JSON of the second; from 3.5 on all write tags.
         ("Qwen/Qwen3-235B-A22B-Thinking-2507", "hermes"),
         ("qwen3:8b", "hermes"),
         ("qwen3-coder:30b", "qwen3_coder"),
@@ -598,7 +598,7 @@ fn the_stage_stops_reading_once_the_protocol_calls() {
     assert_eq!(calls, 1);
 }
 
-/// An answer that a limit cuts does not end with what it shows; nor does one that goes on in the protocol.
+/// A response that a limit truncates does not end with the text it shows; nor does one that goes on in the protocol.
 #[test]
 fn the_stage_knows_how_an_answer_ends() {
     let example = "So:\n```\n<tool_call>{\"name\": \"look\", \"arguments\": {}}</tool_call>\n```\n";
@@ -622,7 +622,7 @@ fn the_stage_knows_how_an_answer_ends() {
     assert_eq!(calls(events), 0);
 }
 
-/// What the protocol calls a thought is one, unless nothing else is said.
+/// Native reasoning stays reasoning, unless the response has nothing else.
 #[test]
 fn a_call_in_native_thoughts_is_meant_where_the_answer_ends_there() {
     let thought = |text: &'static str| {
@@ -649,7 +649,7 @@ fn a_call_in_native_thoughts_is_meant_where_the_answer_ends_there() {
     assert_eq!(message_of(events).tool_calls().count(), 0);
 }
 
-/// What is doubted is held, but not without end.
+/// Doubtful text is held, but only up to a limit.
 #[test]
 fn what_is_doubted_too_long_is_text() {
     let long = "q".repeat(300_000);
@@ -709,14 +709,14 @@ fn a_corrected_text_is_read_anew() {
     let call = "so <tool_call>{\"name\": \"look\", \"arguments\": {}}</tool_call>";
     let message = corrected("the draft <tool_", call);
     assert_eq!((message.text().as_ref(), message.tool_calls().count()), ("so ", 1));
-    // What has been called cannot be taken back, but nothing is lost silently.
+    // A call that was emitted cannot be taken back, but nothing is lost silently.
     let message = corrected(call, "nothing to call");
     assert_eq!(message.tool_calls().count(), 1);
     let text = message.notices.iter().find_map(|notice| notice.text.as_deref());
     assert_eq!(text, Some("nothing to call"));
 }
 
-/// What a provider says of a block is still said of it, or where its text became something else, of the choice.
+/// A provider's extra fields of a block stay with it, or where its text became something else, with the choice.
 #[test]
 fn the_stage_keeps_what_is_said_of_blocks() {
     let start = |block, kind| Event::new(0, EventKind::block_start(BlockId(block), kind));

@@ -8,7 +8,7 @@ use callweave::event::{
 use callweave::pipeline::Decoder;
 use callweave::protocol::{Protocol, TABLE};
 
-/// A stream of one long text, as a protocol tells it: before, one delta, how many of them.
+/// A stream of one long text, as a protocol writes it: before, one delta, how many of them.
 const STREAMS: &[(&str, &str, &str)] = &[
     (
         "openai-responses",
@@ -95,7 +95,7 @@ fn blocks() -> [(BlockKind<'static>, DeltaKind); 5] {
     ]
 }
 
-/// What a provider may say with every delta.
+/// The additional content of every delta.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Beside {
     Nothing,

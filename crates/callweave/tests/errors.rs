@@ -24,7 +24,7 @@ fn read(protocol: &Protocol, written: &WrittenError) -> UpstreamError<'static> {
     protocol.read_error(Some(written.status), written.headers.clone(), &written.body)
 }
 
-/// What must survive.
+/// Returns the facts that must survive.
 fn facts(error: &UpstreamError<'_>) -> (ErrorClass, Option<u16>, String, Option<Duration>, Option<String>) {
     let id = error.request_id.as_ref().map(ToString::to_string);
     (error.class, error.status, error.message.to_string(), error.retry_after, id)
@@ -97,7 +97,7 @@ fn errors_survive_every_protocol_and_the_way_back() {
             }
             assert_eq!(told.message, error.message, "{}", from.name);
             assert_eq!(told.status.filter(|_| error.status.is_some()), error.status, "{}", from.name);
-            // How long to wait may stand in the words.
+            // The wait may stand in the words.
             let wait = told.retry_after.filter(|_| error.retry_after.is_some());
             assert_eq!((wait, &told.request_id), (error.retry_after, &error.request_id), "{}", from.name);
             for to in written() {
@@ -145,7 +145,7 @@ fn a_wait_until_a_date_counts_from_the_answers_own_date() {
     assert_eq!(wait("yesterday"), None);
 }
 
-/// What a stream of the protocol says of the error.
+/// Returns the error in a stream of the protocol.
 fn in_stream(
     protocol: &'static Protocol,
     error: &UpstreamError<'static>,
@@ -176,7 +176,7 @@ fn errors_survive_in_mid_stream() {
     let mut decoder = Decoder::detect();
     decoder.push(text, &mut opening).expect("a stream");
     assert!(!opening.is_empty());
-    // Of a page, a stream of sentences tells the title.
+    // A stream of sentences has the title of a page.
     let is_page = |error: &UpstreamError<'_>| error.message.starts_with('<');
     let speaks_else = |error: &UpstreamError<'_>| is_vague(error) && NASTY.contains(&&*error.message);
     let is_tried = |error: &&UpstreamError<'_>| is_told(error) && !is_page(error) && !speaks_else(error);
@@ -184,7 +184,7 @@ fn errors_survive_in_mid_stream() {
         for from in written() {
             let told = read(from, &from.write_error(error).expect("it is written"));
             for to in written() {
-                // In an answer, or instead of one.
+                // In a response, or instead of one.
                 let is_first = told.status == Some(400);
                 let found = in_stream(to, &told, if is_first { &[] } else { &opening });
                 assert_eq!(
@@ -199,7 +199,7 @@ fn errors_survive_in_mid_stream() {
     }
 }
 
-/// What other gateways expect.
+/// The expectations of other gateways.
 #[test]
 fn errors_are_translated_as_others_expect() {
     let Some(path) = shared::find("vectors/translation.jsonl") else { return };
@@ -241,7 +241,7 @@ fn is_subset(expected: &Value, found: &Value) -> bool {
     }
 }
 
-/// What is answered in each protocol for each class. `clients/errors.py` plays it to the official clients.
+/// The written errors of each protocol for each class. `clients/errors.py` plays them to the official clients.
 #[test]
 fn written_errors_are_as_recorded() {
     let mut lines = String::new();
@@ -291,7 +291,7 @@ fn a_lost_connection_is_no_timeout() {
     }
 }
 
-/// Agents shorten their history when they are told this code, and give up without it.
+/// Agents shorten their history when they get this code, and give up without it.
 #[test]
 fn a_known_class_has_the_code_that_clients_look_for_in_its_own_protocol() {
     let flat = r#"{"object":"error","message":"This model's maximum context length is 4096 tokens.","type":"BadRequestError","param":null,"code":400}"#;

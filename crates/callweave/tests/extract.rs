@@ -1,4 +1,4 @@
-//! Calls of finished replies: what the cascade chooses, and what it does with damage.
+//! Calls of finished replies: the choice of the cascade, and its treatment of damage.
 
 use callweave::compat::ex_athena::{
     ParsedCall, ProviderCapabilities, TextParser, extract, markup, native, raw_json, text_tagged,
@@ -288,7 +288,7 @@ fn equal_calls_with_ids_of_their_own_are_two() {
         native(calls).into_iter().map(|found| found.call.id).collect::<Vec<_>>()
     };
     assert_eq!(ids(&[roll(json!("a")), roll(json!("b"))]), ["a", "b"]);
-    // Told again, or without a sign that it was made twice, it is one.
+    // Repeated, or without a sign that it was made twice, it is one.
     assert_eq!(ids(&[roll(json!("a")), roll(json!("b")), roll(json!("a"))]), ["a", "b"]);
     assert_eq!(ids(&[roll(json!("a")), roll(json!(null))]), ["a"]);
     assert_eq!(ids(&[roll(json!(null)), roll(json!("a"))]), ["tool_0_0"]);

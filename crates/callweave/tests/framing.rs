@@ -117,8 +117,8 @@ impl Random {
     }
 }
 
-/// Split: every single cut, byte by byte and random cuts give what the whole input gives.
-/// Prefix: what a stream has emitted up to any byte, it has emitted for good, and its end is orderly.
+/// Split: every single split, byte by byte and random splits give the result of the complete input. Prefix: everything
+/// a stream has emitted up to any byte, it has emitted for good, and its end is orderly.
 fn hold_laws(name: &str, bytes: &[u8], framer: impl Fn() -> Framer) -> Outcome {
     let whole = run(framer(), [bytes]);
     assert_eq!(run(framer(), bytes.chunks(1)), whole, "{name}: byte by byte");
@@ -268,7 +268,7 @@ fn name_of(path: &Path) -> String {
     path.file_name().expect("has a name").to_string_lossy().into_owned()
 }
 
-/// Every recorded answer: the framing is found, cuts change nothing, and the frames are as many as the
+/// Every recorded response: the framing is detected, splits change nothing, and the frames are as many as the
 /// recording's index says.
 #[test]
 fn corpus() {
@@ -304,7 +304,7 @@ fn corpus() {
     }
 }
 
-/// What the index's words mean for these bytes.
+/// Returns the framing that the index's words mean for these bytes.
 fn recorded_framing(words: &str, bytes: &[u8]) -> Framing {
     match words {
         "sse" => Framing::Sse,
@@ -316,7 +316,7 @@ fn recorded_framing(words: &str, bytes: &[u8]) -> Framing {
     }
 }
 
-/// Pushes the same bytes `count` times and tells how many frames came and how it ended.
+/// Pushes the same bytes `count` times and returns how many frames came and how it ended.
 fn push_repeatedly(mut framer: Framer, bytes: &[u8], count: usize) -> (usize, callweave::Result<()>) {
     let mut frames = 0;
     let mut sink = |_: Frame<'_>| frames += 1;

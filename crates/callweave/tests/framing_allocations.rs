@@ -1,5 +1,5 @@
-//! Framing in steady state allocates nothing: frames that lie whole in a push are borrowed from it, and
-//! those cut by its end are kept in buffers that are reused.
+//! Framing in steady state allocates nothing: frames that lie complete in a push are borrowed from it, and frames that
+//! its end splits are kept in buffers that are reused.
 
 #[path = "support/aws.rs"]
 mod aws;
@@ -57,7 +57,7 @@ fn steady_state_allocates_nothing() {
     }
 }
 
-/// Where the data of a frame lies is where it was pushed.
+/// The data of a frame lies where it was pushed.
 #[test]
 fn whole_frames_are_borrowed_from_the_push() {
     let message = aws_message(b"{}");
@@ -77,7 +77,8 @@ fn whole_frames_are_borrowed_from_the_push() {
     }
 }
 
-/// A body that comes whole is read where it stands; while it waits, because its line may go on, only its text is held.
+/// A body that comes complete is read where it stands; while it waits, because its line may go on, only its text is
+/// held.
 #[test]
 fn a_whole_body_is_held_once_at_most() {
     let numbers = "1,".repeat(300_000);

@@ -50,7 +50,7 @@ fn text_and_reasoning_are_told_apart_from_calls() {
     assert_eq!(extract("", &tools()).tool_calls().count(), 0);
 }
 
-/// A call that is cut off, calls another tool or does not fit the schema is there, and says why it cannot be run.
+/// A call that is truncated, calls another tool or does not fit the schema is there, and says why it cannot be run.
 #[test]
 fn a_call_that_cannot_be_run_says_why() {
     let reason = |text: &str| {
@@ -58,7 +58,7 @@ fn a_call_that_cannot_be_run_says_why() {
         let call = message.tool_calls().next().expect("a call");
         let invalid = call.invalid().expect("it cannot be run");
         assert!(call.error_result().is_some_and(|result| result.contains(&invalid.to_string())), "{text}");
-        // What was written down is read back.
+        // A serialized message is read back.
         let json = serde_json::to_string(&message).expect("JSON");
         assert!(json.contains(&format!("\"invalid\":{{\"reason\":\"{}\"", invalid.reason)), "{json}");
         assert_eq!(serde_json::from_str::<Message>(&json).expect("a message"), message);

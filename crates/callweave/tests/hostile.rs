@@ -17,10 +17,10 @@ use callweave::message::{BlockContent, Message};
 use callweave::pipeline::Decoder;
 use many::{MANY, Many, chat, events};
 
-/// Unoptimised code is slow, and what it tells is the same with less input.
+/// Unoptimised code is slow, and the result is the same with less input.
 const SCALE: usize = if cfg!(debug_assertions) { 10 } else { 1 };
 
-/// Decodes what a server may have sent; the grammar holds whatever it is.
+/// Decodes bytes that a server may have sent; the grammar holds for any.
 fn decode(bytes: &[u8]) -> (Message, Option<callweave::Error>) {
     decode_with(Decoder::detect(), bytes)
 }
@@ -281,7 +281,7 @@ fn very_many_of_one_thing() {
         let mut message = Message::default();
         let used = measure(|| message = decode_body(&bytes));
         check(count, &message);
-        // What is held is the message, what has been seen of it, and the way to find its parts.
+        // The memory held is the message, the record of the bytes seen, and the index of its parts.
         let bound = (1 << 20) + 60 * bytes.len() as u64;
         assert!(used.bytes_max < bound, "{name}: {} bytes at once for {}", used.bytes_max, bytes.len());
         if let Some(BlockContent::ToolCall(call)) =

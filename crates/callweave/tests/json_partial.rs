@@ -1,6 +1,6 @@
 //! Partial values: the cases in `data/json/partial`, and the laws that hold for every document.
 //!
-//! A case is `input.txt`; `expected.txt` is what must be told of it, and is written anew by `BLESS=1`.
+//! A case is `input.txt`; `expected.txt` holds the expected events, and is written anew by `BLESS=1`.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -14,7 +14,7 @@ use serde_json::json;
 const POLICIES: [UnfinishedValues; 3] =
     [UnfinishedValues::Hidden, UnfinishedValues::Strings, UnfinishedValues::StringsAndNumbers];
 
-/// What is told of a text that comes in pieces, a line each, adjacent growth merged; and the end.
+/// Returns the events of a text that comes in pieces, a line each, adjacent growth merged; and the end.
 fn told<'t>(pieces: impl Iterator<Item = &'t str>) -> String {
     let mut lines: Vec<(String, &str, String)> = Vec::new();
     let mut partial = PartialValue::new(UnfinishedValues::Strings);

@@ -1,7 +1,7 @@
 //! Fitting to a schema: the cases in `data/json/schema`, laws, and the shared vectors.
 //!
-//! A case is `schema.json` with `input.json` (a value) or `input.txt` (an answer); `expected.json` is what
-//! must become of it, and is written anew by `BLESS=1`.
+//! A case is `schema.json` with `input.json` (a value) or `input.txt` (a response); `expected.json` is the expected
+//! result, and is written anew by `BLESS=1`.
 
 #[path = "support/record.rs"]
 mod record;
@@ -130,7 +130,7 @@ fn any_schema() -> impl Strategy<Value = Value> {
 }
 
 proptest! {
-    /// A fitted value fits: nothing is left to change.
+    /// A coerced value fits: nothing is left to change.
     #[test]
     fn fitting_twice_is_fitting_once(schema in any_schema(), value in any_value()) {
         let schema = Schema::new(&schema);
@@ -153,7 +153,7 @@ proptest! {
 
 #[cfg(feature = "schema")]
 proptest! {
-    /// What is valid as written is not touched.
+    /// A value that is valid as written is not touched.
     #[test]
     fn the_valid_stays(schema in any_schema(), value in any_value()) {
         let schema = Schema::new(&schema);
@@ -164,7 +164,7 @@ proptest! {
         }
     }
 
-    /// What fitting leaves without problems is valid.
+    /// A coerced value without problems is valid.
     #[test]
     fn the_fitted_is_valid(schema in any_schema(), value in any_value()) {
         let schema = Schema::new(&schema);
@@ -192,7 +192,7 @@ fn nested_alternatives_end() {
     assert!(!schema.coerce(&value).problems.is_empty());
 }
 
-/// Hostile answers are read with work that is bounded by their length, and without deep recursion.
+/// Hostile responses are read with work that is bounded by their length, and without deep recursion.
 #[test]
 fn hostile_answers_end() {
     let schema = Schema::new(&json!({

@@ -1,4 +1,4 @@
-//! What there is to follow while an answer comes.
+//! The live view of a response while it comes.
 
 use callweave::dialect::ExtractOptions;
 use callweave::event::FinishReason;
@@ -8,7 +8,7 @@ use callweave::read::ItemReader;
 
 const TEXT: &str = "<think>Rain?</think>Let me look. <tool_call>{\"name\": \"look\", \"arguments\": {\"at\": \"the sky\"}}</tool_call>";
 
-/// A stream that tells the text in pieces of so many characters.
+/// A stream with the text in pieces of `size` characters.
 fn stream(size: usize) -> String {
     let pieces: Vec<char> = TEXT.chars().collect();
     let chunk = |piece: &[char]| {
@@ -25,7 +25,7 @@ fn decoder() -> Decoder {
     Decoder::builder().dialect(ExtractOptions::new("hermes").expect("a dialect")).repair().build()
 }
 
-/// What the items amount to, one line each, texts joined.
+/// The sum of the items, one line each, texts joined.
 #[derive(Default, PartialEq, Debug)]
 struct Followed {
     text: String,

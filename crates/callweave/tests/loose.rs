@@ -29,7 +29,7 @@ mod nous {
         }
         let fragments = [piece(json!(null), json!("f"), "{\"a\":"), piece(json!(null), json!("f"), "1}")];
         assert_eq!(calls(&fragments), whole);
-        // Two whole calls stay two.
+        // Two complete calls stay two.
         let fragments = [piece(json!(null), json!("f"), "{\"a\":1}"), piece(json!(null), json!("g"), "{}")];
         assert_eq!(fed(&fragments).finalize().len(), 2);
     }

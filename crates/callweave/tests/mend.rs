@@ -1,4 +1,4 @@
-//! Arguments that are repaired, fitted and checked while they stream.
+//! Arguments that are repaired, coerced and checked while they stream.
 
 #[path = "support/dice.rs"]
 mod dice;
@@ -113,7 +113,7 @@ fn any_cut_gives_what_repair_gives() {
             whole,
             "{written:?} by characters"
         );
-        // What was cut off stays as it is.
+        // Truncated arguments stay as they are.
         let cut = told(&mended(&mend, "f", &[written], BlockCompletion::Truncated));
         assert_eq!((cut.0.as_str(), cut.1), (written, false), "{written}");
     }
@@ -153,7 +153,7 @@ fn arguments_are_fitted_and_checked() {
     let coerce = ArgumentStage::new().tools(tools()).coerce();
     let fitted = events(&coerce, "look", r#"{"days": "3", "at": "{\"x\": 1}"}"#);
     assert_eq!(fitted, (r#"{"days": 3, "at": {"x":1}}"#.to_owned(), false, vec![NoticeCode::Repaired]));
-    // What fits is as it was written.
+    // Arguments that fit stay as written.
     let written = r#"{ "days" : 3 }"#;
     assert_eq!(events(&coerce, "look", written), (written.to_owned(), false, vec![]));
     let both = events(&coerce.clone().repair(), "look", "{days: '3',}");
@@ -170,14 +170,15 @@ fn arguments_are_fitted_and_checked() {
     }
 }
 
-/// What is noticed in full, with what is told.
+/// Returns the notices in full, with the emitted text.
 fn noticed(events: &[Event<'_>]) -> (String, bool, String) {
     let (text, is_corrected, _) = told(events);
     let notices = events.iter().filter(|event| matches!(event.body, EventKind::Notice(_)));
     (text, is_corrected, format!("{:?}", notices.collect::<Vec<_>>()))
 }
 
-/// Whatever is done to a call, it comes to the same in pieces. Tells whether something was taken back.
+/// The result for a call is the same in pieces, whatever the argument stage does. Returns whether something was taken
+/// back.
 fn any_cut_is_mended_alike(mend: &ArgumentStage, written: &str, at: usize) -> bool {
     let mut is_taken_back = false;
     for completion in [BlockCompletion::Complete, BlockCompletion::Truncated] {
@@ -226,7 +227,7 @@ fn what_flows_is_what_would_be_held() {
     }
 }
 
-/// The deltas of a call whose arguments come in these pieces: what is told with each of them.
+/// The deltas of a call whose arguments come in these pieces: the text emitted with each of them.
 fn deltas(mend: &ArgumentStage, pieces: &[&str]) -> Vec<String> {
     let (block, mut mend, mut told) = (BlockId(0), mend.clone(), Vec::new());
     let kind =
@@ -308,7 +309,7 @@ fn a_declared_tool_is_called_by_its_name() {
     let repaired = [NoticeCode::Repaired; 2].to_vec();
     assert_eq!(name(&fitted, "Look"), ("look".into(), (r#"{"days": 3}"#.into(), false, repaired)));
     assert_eq!(name(&fitted, "look").1.2, [NoticeCode::Repaired]);
-    // Where nothing is to be fitted, and where nobody is meant, the name stays.
+    // The name stays where nothing is to be coerced, and where no tool is meant.
     assert_eq!(name(&ArgumentStage::new().tools(tools()), "Look").0, "Look");
     assert_eq!(
         name(&fitted, "lookup"),

@@ -1,8 +1,8 @@
-//! Streams damaged on purpose: frames dropped, doubled, swapped and cut, numbers and ids missing, names split.
-//! What is lost or changed is marked, or cannot be seen by anybody who reads the stream.
+//! Streams damaged on purpose: frames dropped, doubled, swapped and truncated, numbers and ids missing, names split.
+//! Every loss or change is marked, or cannot be seen by any reader of the stream.
 //!
-//! The streams are our own cases, so that a new case is damaged too. Whether a change can be seen at all is
-//! told by rules about what the damaged frames say ([`unseen`]), never case by case.
+//! The streams are our own cases, so that a new case is damaged too. Whether a change can be seen at all is decided by
+//! rules about the damaged frames ([`unseen`]), never case by case.
 
 mod laws;
 
@@ -63,11 +63,11 @@ fn decode(protocol: &'static Protocol, frames: &[Framed]) -> Option<Message> {
 struct Mutant {
     what: &'static str,
     frames: Vec<Framed>,
-    /// The frames of the sound stream that were lost, told again, moved or changed.
+    /// The frames of the sound stream that were lost, repeated, moved or changed.
     touched: Vec<Framed>,
 }
 
-/// A provider's habit: what it leaves out of every frame.
+/// A provider's habit: the members it leaves out of every frame.
 type Habit = fn(&str, &Value) -> Option<Value>;
 
 const HABITS: [(&str, Habit); 2] = [
@@ -143,12 +143,12 @@ fn members(value: &Value, change: impl Fn(&str, &Value) -> Option<Value> + Copy)
     }
 }
 
-/// What an answer says, as far as a caller uses it, by choice. Ids are not content.
+/// The content of a response, as far as a caller uses it, by choice. Ids are not content.
 #[derive(PartialEq, Debug)]
 struct Said {
     texts: BTreeMap<u32, String>,
     calls: BTreeMap<u32, Vec<Called>>,
-    /// How many choices there are.
+    /// The number of choices.
     choices: usize,
 }
 
@@ -181,14 +181,14 @@ impl Said {
         self.calls().into_iter().map(|(name, ..)| name).collect()
     }
 
-    /// All calls, whatever their order.
+    /// All calls, in a canonical order.
     fn sorted(&self) -> Vec<Called> {
         let mut calls = self.calls();
         calls.sort_by(|one, other| (&one.0, &one.1).cmp(&(&other.0, &other.1)));
         calls
     }
 
-    /// All letters, whatever their order.
+    /// All letters, in a canonical order.
     fn letters(&self) -> Vec<char> {
         let mut letters: Vec<char> = self.texts.values().flat_map(|text| text.chars()).collect();
         letters.sort_unstable();
@@ -217,25 +217,25 @@ fn marks(message: &Message) -> BTreeMap<String, usize> {
     marks
 }
 
-/// Whether there is a mark that the sound stream has not. A stream that was not whole to begin with has to
-/// bear some mark.
+/// Whether there is a mark that the sound stream has not. A stream that was incomplete to begin with has to bear some
+/// mark.
 fn is_marked(marks: &BTreeMap<String, usize>, known: &BTreeMap<String, usize>) -> bool {
     let is_new = |(mark, count): (&String, &usize)| known.get(mark).is_none_or(|known| count > known);
     marks.iter().any(is_new) || !known.is_empty() && !marks.is_empty()
 }
 
-/// What frames say, by the protocol's own reading.
+/// The content of frames, by the protocol's own reading.
 #[derive(Default)]
 struct Saying {
     /// The texts that grow.
     texts: Vec<(u32, TextChannel)>,
-    /// The texts that are told whole, with their places.
+    /// The texts that come complete, with their block keys.
     restated: Vec<(u32, TextChannel, Option<BlockKey>, String)>,
     calls: Vec<Telling>,
     is_finished: bool,
 }
 
-/// What a frame says of a call.
+/// The content of a frame about a call.
 struct Telling {
     choice: u32,
     place: Option<BlockKey>,
@@ -243,7 +243,7 @@ struct Telling {
     is_named: bool,
     /// Argument text that is appended, or a leaf.
     is_piece: bool,
-    /// Whether these arguments are whole by themselves.
+    /// Whether these arguments are complete by themselves.
     is_complete: bool,
 }
 
@@ -286,7 +286,7 @@ fn saying<'f>(protocol: &Protocol, frames: impl IntoIterator<Item = &'f Framed>)
     saying
 }
 
-/// Why nobody who reads the damaged stream can see the damage, if that is so.
+/// The reason why no reader of the damaged stream can see the damage, if there is one.
 fn unseen(protocol: &Protocol, mutant: &Mutant, sound: &Said, told: &Said) -> Option<&'static str> {
     let (touched, left) = (saying(protocol, &mutant.touched), saying(protocol, &mutant.frames));
     if mutant.what == "ended before" {

@@ -1,5 +1,5 @@
-//! Naming a dialect only adds: what is found where the text decides is found where its dialect is named; and a named
-//! dialect streams as well.
+//! Naming a dialect only adds: calls found automatically are found where their dialect is named; and a named dialect
+//! streams as well.
 
 #[path = "dialects/rows.rs"]
 #[allow(dead_code, reason = "other tests use the rest")]
@@ -21,7 +21,7 @@ fn calls(text: &str, options: &ExtractOptions) -> Vec<(String, Value)> {
     valid.map(|call| (call.name, serde_json::from_str(&call.arguments).unwrap_or_default())).collect()
 }
 
-/// What the text decides for itself and naming its dialect loses.
+/// Returns the calls that are found automatically and lost by naming the dialect.
 fn lost(text: &str, named: &ExtractOptions, auto: &ExtractOptions) -> Vec<(String, Value)> {
     let mut found = calls(text, named);
     let is_lost = |call: &(String, Value)| match found.iter().position(|other| other == call) {
@@ -47,7 +47,7 @@ fn our_own_cases() {
             let text = read(&case.join("input.txt")).expect("an input");
             let tools = tools(case.join("tools.json")).unwrap_or_else(|| default.clone());
             let of = |name: &str| ExtractOptions::new(name).expect("a dialect").tools(tools.clone());
-            // What a thought holds that the prompt opened is another question.
+            // The content of reasoning that the prompt opened is another question.
             if case.join("starting_in.txt").exists() {
                 continue;
             }
@@ -59,7 +59,7 @@ fn our_own_cases() {
     assert!(all > 200, "{all} cases");
 }
 
-/// Where a row expects calls, naming its dialect loses none that are found without.
+/// Naming the dialect of a row that expects calls loses none that are found without.
 #[test]
 fn rows_of_others() {
     for set in ["dialects.jsonl", "fresh_dialects.jsonl"] {
@@ -73,7 +73,7 @@ fn rows_of_others() {
     }
 }
 
-/// An answer that is JSON is text as soon as a key says so, in every dialect, in a fence or not.
+/// A response that is JSON is text as soon as a key says so, in every dialect, in a fence or not.
 #[test]
 fn an_answer_in_json_flows_from_the_first_key_that_decides() {
     const LONG: usize = 8192;

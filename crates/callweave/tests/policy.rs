@@ -1,4 +1,4 @@
-//! The page that says what is a call: every block in it is what it says.
+//! The page that defines a call: every block in it is as it says.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! The processing door: every provider, every rule, streamed and whole.
+//! The processing entry point: every provider, every rule, streamed and complete.
 
 #[path = "support/shared.rs"]
 mod shared;
@@ -686,11 +686,11 @@ mod recorded {
         (message.text().into_owned(), calls)
     }
 
-    /// The text as it came: what a provider corrects afterwards cannot be taken back.
+    /// The text as it came: later corrections of a provider cannot be taken back.
     fn written(bytes: &[u8]) -> String {
         let (mut text, mut blocks, mut is_over) = (String::new(), HashSet::new(), false);
         let mut sink = |event: Event<'_>| match event.body {
-            // What follows is another answer.
+            // The following events belong to another response.
             _ if is_over => {}
             EventKind::End => is_over = true,
             EventKind::BlockStart { block, kind: BlockKind::Text, .. } => {
@@ -794,7 +794,7 @@ mod recorded {
     }
 }
 
-/// Whatever a provider sends: no panic, and a stream gives up nothing that it gave.
+/// Any input from a provider: no panic, and a stream takes back nothing that it emitted.
 mod anything {
     use proptest::collection::vec;
     use proptest::prelude::*;
@@ -904,7 +904,7 @@ mod anything {
     }
 }
 
-/// The label is missing where callers pass on a part of what an SDK gives them; the members tell the API.
+/// The label is missing where callers pass on a part of an SDK's object; the members identify the API.
 #[test]
 fn bodies_without_a_label_are_read_by_their_members() {
     let openai = PromptAgent::new("openai");

@@ -1,4 +1,4 @@
-//! What a prompt teaches, and that calls which are written back are read as the same calls.
+//! The teaching prompt, and the law that calls which are written back are read as the same calls.
 
 use callweave::compat::teach::{CallWriter, PromptOptions, augment_system_prompt};
 use callweave::dialect::{
@@ -183,12 +183,12 @@ fn every_dialect_is_explained_by_a_call_of_its_own() {
     for (dialect, writer) in writable() {
         let options = PromptOptions::of(dialect).expect("it can be written");
         let prompt = augment_system_prompt(None, &tools, &options);
-        // Where little else tells that it is a call, one of a tool of that name is none.
+        // Where little else marks it as a call, one of a tool of that name is none.
         let mut sample = call("look_up", &json!({}));
         (sample.id, sample.raw_arguments) = ("0".to_owned(), r#"{"parameter": "value"}"#.to_owned());
         let sample = writer.render_call(&sample).expect("a simple call").replace("look_up", "tool_name");
         assert!(sample.lines().all(|line| prompt.contains(line)), "{}\n{prompt}", dialect.name);
-        // Nothing in the explanation is a call of a real tool; what models are shown of tools may look like one.
+        // Nothing in the explanation is a call of a real tool; the description of tools may look like one.
         let (explained, _) = prompt.split_once("## Tools").expect("a list of tools");
         let found = read(explained, dialect, Tools::default());
         assert!(found.iter().all(|(name, _)| name != "look"), "{}", dialect.name);

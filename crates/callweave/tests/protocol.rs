@@ -16,7 +16,7 @@ use callweave::upstream::ErrorClass;
 use cores::each;
 use laws::{check_laws, comparable, data, expect, folders, name};
 
-/// The one file of a case that is called `input`, whatever its ending.
+/// The one file of a case that is called `input`, with any ending.
 fn input(case: &std::path::Path) -> Vec<u8> {
     let path = fs::read_dir(case)
         .expect("a readable case")
@@ -59,7 +59,7 @@ fn own_cases_hold_all_laws() {
     });
 }
 
-/// `stream-x` and `whole-x` are the same answer, streamed and whole.
+/// `stream-x` and `whole-x` are the same response, streamed and complete.
 #[test]
 fn streamed_and_whole_give_the_same_message() {
     let mut count = 0;
@@ -107,7 +107,7 @@ fn recorded(corpus: &std::path::Path) {
         {
             complaints.push(format!("{file}: {error}"));
         }
-        // A whole Invoke body is the model vendor's own body, without any envelope.
+        // A complete Invoke body is the model vendor's own body, without any envelope.
         let is_bare = expected == "bedrock-invoke" && file.ends_with(".json");
         if !is_error
             && !is_bare
@@ -139,7 +139,7 @@ fn recorded(corpus: &std::path::Path) {
                 || choice.attachments(AttachmentKind::Signature).next().is_some()
                 || format!("{:?}", choice.blocks).to_lowercase().contains("signature")
         });
-        // The app-server tells of reasoning items that hold nothing at all.
+        // The app-server emits reasoning items that hold nothing at all.
         let may_be_empty = expected == "codex-appserver-v2";
         if row["has_reasoning"].as_bool() == Some(true) && !has_reasoning && !may_be_empty {
             complaints.push(format!("{file}: no reasoning"));
@@ -149,7 +149,7 @@ fn recorded(corpus: &std::path::Path) {
     assert!(complaints.is_empty(), "{}", complaints.join("\n"));
 }
 
-/// Recorded beside answers of another protocol, whose name it was given.
+/// Recorded beside responses of another protocol, whose name it was given.
 fn is_mislabelled(file: &str) -> bool {
     const STARTS: [&str; 3] = [
         "ollama/prism-structured-with-multiple-tools-structured-mode-",
@@ -159,12 +159,12 @@ fn is_mislabelled(file: &str) -> bool {
     STARTS.iter().any(|start| file.starts_with(start))
 }
 
-/// Recorded with its last frame cut in the middle.
+/// Recorded with its last frame truncated in the middle.
 fn is_cut_short(file: &str) -> bool {
     file.ends_with("bedrock-bedrock-broken.eventstream")
 }
 
-/// The bodies of failed requests: each has words, and a class that the body tells without the status, too.
+/// The bodies of failed requests: each has words, and a class that the body shows without the status, too.
 #[test]
 fn recorded_error_bodies_have_a_class() {
     let Some(corpus) = shared::find("corpus") else { return };

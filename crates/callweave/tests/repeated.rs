@@ -1,4 +1,4 @@
-//! A delta that is told by the bytes around the one before is told as if it were written in full.
+//! A delta that is read by the bytes around the one before gives the same events as a full reading.
 //!
 //! Every own case and, where it is at hand, every recording is written twice in each protocol and mode: as it is, and with
 //! an event after every delta that no wire has a word for, so that the next one is written in full.
@@ -19,9 +19,9 @@ use cores::each;
 use laws::decode_truncated;
 use samples::samples;
 
-/// How much of a recording is written.
+/// The maximum part of a recording that is written.
 const MAX: usize = if cfg!(debug_assertions) { 200 } else { 2_000 };
-/// How many pieces a delta is cut into.
+/// The number of pieces that a delta is split into.
 const PIECES: usize = 4;
 
 /// The same events with deltas in pieces, and token counts between two of them if they are wanted.

@@ -1,12 +1,12 @@
-//! A request costs a small multiple of its bytes, whatever stands in it: to read it, to translate it to any protocol, and
-//! to write that.
+//! A request costs a small multiple of its bytes, whatever its content: to read it, to translate it to any protocol,
+//! and to write that.
 
 use allocation_counter::measure;
 use callweave::json::Tape;
 use callweave::protocol::{Protocol, TABLE};
 use callweave::request::RequestOptions;
 
-/// How many elements the lists have.
+/// The number of elements in the lists.
 const COUNT: usize = 2000;
 
 /// Bytes that a request may take for each of its JSON values.
@@ -94,8 +94,7 @@ fn bodies([messages_word, parts_word]: [&str; 2]) -> Vec<(String, String)> {
     bodies
 }
 
-/// The most that is held at a time, besides the body: as a gateway does it, which keeps the body in case that it must ask
-/// somebody else.
+/// The peak memory besides the body: as in a gateway, which keeps the body in case that it must ask another upstream.
 fn peak(source: &Protocol, target: &Protocol, text: &str) -> usize {
     let counted = measure(|| {
         let request = {

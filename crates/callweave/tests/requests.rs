@@ -1,8 +1,8 @@
-//! Requests: what a client sends can be read and written back, and comes to every other provider in a form it accepts.
+//! Requests: a client's request can be read and written back, and comes to every other provider in a form it accepts.
 //!
 //! - Law: a body that is read and written in its own protocol is the same body, unknown members included.
 //! - Law: a body can be written in every protocol, without a panic, and what is written can be read again.
-//! - Vectors: what other gateways expect of a translation, each by its own way of comparing.
+//! - Vectors: the expectations of other gateways for a translation, each by its own way of comparing.
 
 #[path = "requests/answers.rs"]
 mod answers;
@@ -96,12 +96,12 @@ fn cases(protocol: &Protocol) -> Vec<PathBuf> {
     cases
 }
 
-/// What is written for a protocol: there is always something.
+/// Writes a request for a protocol: there is always a body.
 fn written(target: &Protocol, request: &Request, options: &RequestOptions) -> WrittenRequest {
     target.write_request(request, options).expect("a body")
 }
 
-/// What becomes of an own body in every other protocol, with what is lost and what must be undone in the answer.
+/// The form of an own body in every other protocol, with its losses and the changes to undo in the response.
 #[test]
 fn own_bodies_go_out_as_recorded() {
     for &protocol in TABLE.iter().filter(|protocol| protocol.has_requests()) {
@@ -134,7 +134,7 @@ fn own_bodies_go_out_as_recorded() {
     }
 }
 
-/// Whatever stands where something else belongs comes back as well, and panics nowhere.
+/// A body with wrong values anywhere comes back as well, and panics nowhere.
 #[test]
 fn malformed_bodies_come_back_too() {
     let odd: Vec<Value> = [
@@ -387,7 +387,7 @@ fn a_body_goes_out_in_every_protocol() {
     }
 }
 
-/// What is written for every provider, one line each, for the providers' own clients to look at:
+/// Writes the requests for every provider, one line each, for the providers' own clients to look at:
 /// `clients/request_types.py`.
 #[test]
 #[ignore = "writes a file that `cargo xtask check --clients` reads"]

@@ -1,8 +1,8 @@
-//! Law 7: what was read can be written back, and nothing is lost on the way.
+//! Law 7: a decoded response can be written back, and nothing is lost on the way.
 //!
-//! Every own case and, where it is at hand, every recording of a protocol that is written goes through decode →
-//! encode → decode: streamed as a stream and as a whole body, whole as both. The events (or, where one form cannot say
-//! what the other can, the messages) are the same, and every JSON leaf of the input stands again in the output, so that
+//! Every own case and, where it is at hand, every recording of a protocol that is written goes through decode → encode
+//! → decode: streams as a stream and as a complete body, complete bodies as both. The events (or, where one form cannot
+//! express the other's facts, the messages) are the same, and every JSON leaf of the input stands again in the output;
 //! a reader that drops something cannot pass.
 
 mod laws;
@@ -24,7 +24,8 @@ use callweave::protocol::Protocol;
 use laws::{Decoded, comparable, decode_truncated, merge};
 use samples::{Sample, all_samples};
 
-/// What a protocol's answers may lose, by the key of the leaf, and why a provider's engineer would not mind.
+/// The fields that a protocol's responses may lose, by the key of the leaf, and why a provider's engineer would not
+/// mind.
 const EXCEPTIONS: &[(&str, &[(&str, &str)])] = &[
     (
         "openai-chat",
@@ -50,7 +51,7 @@ const EXCEPTIONS: &[(&str, &[(&str, &str)])] = &[
     ("gemini-generatecontent", &[("role", "always the same, and said where there are parts")]),
 ];
 
-/// Inputs that cannot come back whole, or not in the way named after them, and why.
+/// Inputs that cannot come back complete, or not in the way named after them, and why.
 const ASIDE: &[(&str, &str)] = &[
     ("openai-chat/end-marker-alone", "nothing was said, so nothing can be written"),
     (
@@ -234,7 +235,7 @@ fn essence(events: &[Event<'static>]) -> Vec<String> {
             _ => merge(&mut told, event.clone()),
         }
     }
-    // When the end of a block is told depends on what came in the same frame.
+    // The position of a block's end depends on the other content of its frame.
     let mut ends = Vec::new();
     told.retain(|event| {
         let is_end = matches!(event.body, EventKind::BlockEnd { .. });
@@ -273,7 +274,7 @@ fn essence(events: &[Event<'static>]) -> Vec<String> {
     lines.into_iter().map(|(_, line)| line).collect()
 }
 
-/// Where two lists of lines part.
+/// The index at which two lists of lines part.
 fn parting(one: &[String], other: &[String]) -> usize {
     one.iter().zip(other).position(|(one, other)| one != other).unwrap_or(one.len().min(other.len()))
 }
@@ -287,7 +288,7 @@ fn encode_stream(protocol: &'static Protocol, decoded: &Decoded, options: &Encod
     out
 }
 
-/// What stands under a key.
+/// The values under a key.
 #[derive(Default)]
 struct Leaves {
     values: BTreeSet<String>,
@@ -389,7 +390,7 @@ fn check(protocol: &'static Protocol, sample: &Sample, complaints: &mut Vec<Stri
         || serde_json::from_slice::<serde_json::Value>(bytes).is_ok();
     let stream = encode_stream(protocol, &decoded, &EncodeOptions::lossless());
     let again = decode_truncated(Some(protocol), &stream, &[]);
-    // A body has no word for being cut off.
+    // A body has no word for being truncated.
     let is_truncated =
         |message: &Message| message.notices.iter().any(|notice| notice.code == NoticeCode::Truncated);
     let is_truncated = decoded.messages.iter().any(is_truncated);
@@ -431,7 +432,7 @@ fn check(protocol: &'static Protocol, sample: &Sample, complaints: &mut Vec<Stri
     }
 }
 
-/// Protocols whose whole body does not say in which order text, thoughts and calls came.
+/// Protocols whose complete body does not say in which order text, reasoning and calls came.
 const ORDERLESS: &[&str] = &["openai-chat", "ollama", "cohere-v2"];
 
 fn messages(protocol: &Protocol, decoded: &Decoded) -> Vec<serde_json::Value> {

@@ -7,7 +7,7 @@ use callweave::exchange::{
 };
 use callweave::protocol::CODEX_APP_SERVER;
 
-/// An app-server that answers what a session asks, and plays a turn.
+/// An app-server that responds to a session, and plays a turn.
 struct Server {
     /// The lines of the turn; `THREAD` and `TURN` stand for the ids.
     turn: Vec<String>,
@@ -73,7 +73,7 @@ impl Server {
     }
 }
 
-/// Drives an exchange to its end. What the server says comes in pieces of so many bytes.
+/// Drives an exchange to its end. The server's output comes in pieces of `piece` bytes.
 fn drive(exchange: &mut Exchange, server: &mut Server, piece: usize) -> Vec<u8> {
     let (mut client, mut coming) = (Vec::new(), Vec::new());
     for _ in 0..100_000 {

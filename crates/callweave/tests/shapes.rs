@@ -20,7 +20,7 @@ use laws::{data, folders, name};
 use serde_json::Value;
 use streams::STREAMS;
 
-/// The pieces of an input: of that size, or (0) cut right behind the data of each event, before its end.
+/// The pieces of an input: of that size, or (0) split right behind the data of each event, before its end.
 fn pieces(bytes: &[u8], size: usize) -> Vec<&[u8]> {
     if size > 0 {
         return bytes.chunks(size).collect();
@@ -52,7 +52,7 @@ fn events_within(
     (events, format!("{:?}", result.and(finished)), decoder.known_frames())
 }
 
-/// How many frames were known.
+/// Returns the number of known frames.
 fn compare(name: &str, bytes: &[u8], sizes: &[usize]) -> u64 {
     let mut most = 0;
     for &size in sizes {
@@ -153,7 +153,7 @@ fn whatever_the_framing_writes_around_it() {
     }
 }
 
-/// What begins as a known frame does, and goes on otherwise.
+/// A frame that begins as a known one does, and goes on otherwise.
 #[test]
 fn a_frame_is_known_when_its_end_is() {
     let frames = chat("data: ", "\n\n");
@@ -187,7 +187,7 @@ fn a_limit_is_met_at_the_same_byte() {
     assert!(known > 20_000, "only {known} frames were known");
 }
 
-/// An answer of many blocks, whose numbers are written so, of a text or (every third) a call.
+/// A response of many blocks, whose numbers are written so, of a text or (every third) a call.
 fn blocks(numbers: &[String]) -> Vec<u8> {
     let mut stream = String::new();
     let mut event = |name: &str, rest: &str| {
@@ -235,7 +235,8 @@ fn another_number_is_another_place() {
     ];
     let bytes = blocks(&plain);
     let known = compare("blocks", &bytes, &[bytes.len(), 997, 61, 0]);
-    // What begins and ends blocks is read in full, and of what grows them the first three frames of each kind.
+    // The frames that begin and end blocks are read in full, and of the frames that grow them the first three of each
+    // kind.
     assert!(known >= 64, "only {known} frames were known");
     let bytes = blocks(&odd.map(str::to_owned));
     compare("odd numbers", &bytes, &[bytes.len(), 997, 61, 0]);
@@ -286,8 +287,8 @@ fn items_of_phases() -> String {
     [start.to_owned()].into_iter().chain((0..75).map(frame)).collect()
 }
 
-/// A frame is brought by a read that ends inside its line end, and the next read brings one without data, by another name:
-/// what is written around that one says nothing of the first.
+/// A frame is brought by a read that ends inside its line end, and the next read brings one without data, by another
+/// name: the text around that one says nothing of the first.
 #[test]
 fn what_is_written_around_another_frame_is_not_its_own() {
     let frame = |name: &str, text: &str| {
@@ -319,7 +320,7 @@ fn what_is_written_around_another_frame_is_not_its_own() {
     assert_eq!(events(Decoder::builder()), events(Decoder::builder().read_all()));
 }
 
-/// Some give every chunk another id, longer or shorter than the one before: each is told as it is, known or not.
+/// Some give every chunk another id, longer or shorter than the one before: each is emitted as it is, known or not.
 #[test]
 fn an_id_that_changes_with_every_chunk_is_told_each_time() {
     let ids: Vec<String> = (0..12_usize).map(|at| format!("id-{}{at}", "x".repeat(at * 5 % 31))).collect();
@@ -377,7 +378,7 @@ fn what_stands_beside_or_between_does_not_keep_shapes_from_being_known() {
     }
 }
 
-/// All but the first three are known, whoever's turn it is.
+/// All but the first three are known, in any order of turns.
 #[test]
 fn places_may_take_turns() {
     let items = ("items in turns".to_owned(), items_in_turns().into_bytes());
@@ -389,7 +390,7 @@ fn places_may_take_turns() {
     }
 }
 
-/// A text that is told again takes over a place that another one had, which then is the last that was spoken of.
+/// A text that is repeated takes over a block key that another one had, which then is the last one used.
 fn told_again() -> String {
     let event = |name: &str, number: usize, index: u8, rest: &str| {
         format!(
@@ -462,7 +463,7 @@ fn of_the_block() -> String {
 }
 
 /// Seconds are counted beside the text: most stay for some frames, some come again, and one has a digit more. Between
-/// them stands a thought, with a second of its own.
+/// them stands reasoning, with a second of its own.
 fn counted() -> String {
     let seconds =
         [1, 1, 2, 2, 2, 3, 3, 3, 2, 2, 2, 3, 3, 3, 2, 2, 2, 3, 3, 2, 2, 9, 9, 9, 10, 10, 9, 9, 9, 10, 4];
@@ -515,7 +516,7 @@ fn late() -> String {
     [starts[0].as_str(), "data: [DONE]\n"].into_iter().chain(starts.iter().map(String::as_str)).collect()
 }
 
-/// Thoughts that are told under two names, and are the same in every second frame.
+/// Reasoning that comes under two names, and is the same in every second frame.
 fn told_twice() -> String {
     let frame = |(at, thought): (usize, &str)| {
         format!(
@@ -614,7 +615,7 @@ fn frames(bytes: &[u8]) -> Vec<(Option<String>, String)> {
     frames
 }
 
-/// What may stand where a string stood.
+/// The replacements of a string.
 const STRINGS: &[&str] = &[
     r#""Hello""#,
     r#"" world""#,
@@ -640,7 +641,7 @@ const STRINGS: &[&str] = &[
     r#""last""#,
 ];
 
-/// What may stand where a number stood.
+/// The replacements of a number.
 const NUMBERS: &[&str] =
     &["1", "2", "-5", "1.5", "1e3", "99999999999999999999", "0", "01", "-", "3", "\"4\"", "null", "5", "6"];
 

@@ -26,7 +26,7 @@ fn quoted(text: &str) -> String {
     Value::from(text).to_string()
 }
 
-/// An answer of Anthropic's that has the value as a call's input and as a member that only Anthropic knows.
+/// A response of Anthropic's that has the value as a call's input and as an extra field.
 fn answer() -> String {
     format!(
         r#"{{"id":"m","type":"message","role":"assistant","model":"x","stop_reason":"tool_use","odd":{WRITTEN},"content":[{{"type":"tool_use","id":"t","name":"f","input":{WRITTEN}}}],"usage":{{"input_tokens":1,"output_tokens":2,"zone":{WRITTEN}}}}}"#
@@ -109,7 +109,7 @@ fn coercion() {
     assert_eq!(untouched.value.to_string(), WRITTEN);
 }
 
-/// What is judged stays as it was; problems come in the order of the schema.
+/// A validated value stays as it was; problems come in the order of the schema.
 #[cfg(feature = "schema")]
 #[test]
 fn validation() {

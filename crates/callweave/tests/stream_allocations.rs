@@ -1,4 +1,4 @@
-//! An answer that comes over a `futures::Stream` allocates only the buffers that hold it, read and written again.
+//! A response that comes over a `futures::Stream` allocates only the buffers that hold it, read and written again.
 
 #![cfg(feature = "async")]
 
@@ -14,7 +14,7 @@ use streams::STREAMS;
 /// Some pieces end in the middle of a frame.
 const PIECE: usize = 1000;
 
-/// How often it is allocated for so many deltas, read in pieces.
+/// The number of allocations for `deltas` deltas, read in pieces.
 fn count(stream: &streams::Stream, deltas: usize, read: impl Fn(&mut Vec<&[u8]>)) -> u64 {
     let bytes = stream.bytes(deltas);
     let mut pieces: Vec<_> = bytes.chunks(PIECE).collect();

@@ -1,4 +1,4 @@
-//! Requests for models without native tools: what is taught and written into the history is read back.
+//! Requests for models without native tools: the calls taught and written into the history are read back.
 
 use callweave::Value;
 use callweave::compat::teach::{CallWriter, PromptOptions, TaughtRequest, teach};
@@ -175,7 +175,7 @@ fn past_calls_are_read_back() {
     assert!(lost * 50 < all, "{lost} of {all}");
 }
 
-/// What a model answers in the taught dialect is read as the calls it meant.
+/// A model's response in the taught dialect is read as the calls it meant.
 #[test]
 fn answers_are_read_as_the_calls_that_were_meant() {
     for dialect in dialects() {
@@ -249,7 +249,7 @@ fn nothing_native_is_left() {
     }
 }
 
-/// A result that is told late, out of order, wrong, or with an image; a tool that takes free text; one in a group.
+/// A result that comes late, out of order, wrong, or with an image; a tool that takes free text; one in a group.
 #[test]
 fn what_text_can_carry_is_carried_and_the_rest_is_named() {
     let responses = Protocol::named("openai-responses").expect("a protocol");
@@ -448,7 +448,7 @@ fn native(body: &Value) -> Option<String> {
     None
 }
 
-/// Calls that a protocol tells one by one are one turn, and where a dialect counts calls, it goes on counting.
+/// Calls that a protocol sends one by one are one turn, and where a dialect counts calls, it goes on counting.
 #[test]
 fn calls_are_grouped_and_counted_as_the_model_would() {
     let responses = Protocol::named("openai-responses").expect("a protocol");

@@ -23,7 +23,7 @@ fn names(spans: &[SpanData]) -> Vec<&str> {
     spans.iter().map(|span| span.name.as_ref()).collect()
 }
 
-/// An answer full of words that may be told only when content is captured.
+/// A response full of words that may be exported only when content is captured.
 fn answer() -> Value {
     json!({"id": "chatcmpl-1", "object": "chat.completion", "model": "gpt-5-2026", "system_fingerprint": "hidden",
         "choices": [{"index": 0, "finish_reason": "tool_calls", "message": {"role": "assistant", "content": "hidden text",
@@ -38,7 +38,7 @@ fn agent() -> PromptAgent {
     PromptAgent::new("azure").named("helper").model("gpt-5")
 }
 
-/// What a future gives that never waits. (The exporter waits by an executor, which must not be nested.)
+/// Returns the output of a future that never waits. (The exporter waits by an executor, which must not be nested.)
 fn now<T>(future: impl Future<Output = T>) -> T {
     let mut context = std::task::Context::from_waker(std::task::Waker::noop());
     match std::pin::pin!(future).poll(&mut context) {

@@ -16,7 +16,7 @@ fn many_calls_in_one_piece_are_linear() {
     });
 }
 
-/// Openers that open nothing, brackets, quotes, white space: whatever may be held back or looked at again.
+/// Openers that open nothing, brackets, quotes, white space: everything that may be held back or looked at again.
 #[test]
 #[ignore = "counts work: cargo xtask growth"]
 fn nasty_texts_of_every_other_dialect_are_linear() {

@@ -1,4 +1,4 @@
-//! The work grows with the input, whatever the input.
+//! The work grows with the input, for any input.
 
 mod coercion;
 mod decoder;

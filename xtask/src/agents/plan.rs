@@ -1,4 +1,5 @@
-//! The task: what a model does in thirteen turns, in words that every agent has tools for, and what is on disk afterwards.
+//! The task: a model's actions in thirteen turns, in words that every agent has tools for, and the files on disk
+//! afterwards.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -63,7 +64,7 @@ pub(crate) fn turns() -> Vec<Vec<Deed>> {
     ]
 }
 
-/// What is on disk in the end.
+/// Returns the files on disk in the end.
 pub(crate) fn files() -> BTreeMap<&'static str, String> {
     let mut files = BTreeMap::from([("quoted.txt", "a \"b\" $c <|call|>\n".to_owned())]);
     for deed in turns().into_iter().flatten() {
@@ -124,7 +125,7 @@ HTML = "<a href=\"x?a=1&amp;b=2\">&lt;b&gt; &quot;</a><!-- c --><![CDATA[x]]>"
         if text.len() > 50_000 {
             break;
         }
-        // Which line comes next is as good as random, and the same each time.
+        // The choice of the next line is as good as random, and the same each time.
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         let line = LINES[(state >> 33) as usize % LINES.len()];
         text += &format!("# {number}\n{line}\n\n");
@@ -132,13 +133,13 @@ HTML = "<a href=\"x?a=1&amp;b=2\">&lt;b&gt; &quot;</a><!-- c --><![CDATA[x]]>"
     text + "\n"
 }
 
-/// What agents call their tools, in the order in which they are looked for.
+/// The agents' names of tools, in the order in which they are looked for.
 const WRITERS: &[&str] = &["Write", "write", "write_file"];
 const EDITORS: &[&str] = &["Edit", "edit", "replace"];
 const READERS: &[&str] = &["Read", "read", "read_file"];
 const RUNNERS: &[&str] = &["Bash", "bash", "run_shell_command", "exec_command", "shell", "shell_command"];
 
-/// What they call parameters.
+/// The agents' names of parameters.
 const PATHS: &[&str] = &["file_path", "filePath", "filepath", "absolute_path", "path"];
 const OLD: &[&str] = &["old_string", "oldString"];
 const NEW: &[&str] = &["new_string", "newString"];
@@ -180,8 +181,8 @@ fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', "'\\''"))
 }
 
-/// The call of the first of these tools that is declared, with values under the names that it has for them, and something
-/// for whatever else it demands.
+/// The call of the first of these tools that is declared, with values under its own names of parameters, and a value
+/// for every other required one.
 fn fill(tools: &[Tool], names: &[&str], values: &[(&[&str], Value)]) -> Option<Call> {
     let tool = names.iter().find_map(|name| tools.iter().find(|tool| tool.name == *name && !tool.is_free))?;
     let properties = tool.schema.get("properties")?.as_object()?;

@@ -1,4 +1,5 @@
-//! What providers refuse: a request is read as strictly as its provider reads it, and becomes a conversation.
+//! The requests that providers refuse: a request is read as strictly as its provider reads it, and becomes a
+//! conversation.
 //!
 //! Each protocol has one function. A refusal is a sentence, as the provider would say it.
 
@@ -17,15 +18,15 @@ pub(crate) struct Conversation {
     /// Whether the model reasons before it calls.
     pub(crate) reasons: bool,
     pub(crate) model: String,
-    /// Which of the turns with calls came back without the provider's seal.
+    /// The turns with calls that came back without the provider's seal.
     pub(crate) unsealed: Vec<usize>,
 }
 
 /// A turn of it.
 pub(crate) enum Turn {
-    /// What the user or the system says.
+    /// A text of the user or the system.
     Said(String),
-    /// What the model said without calling.
+    /// A response of the model without calls.
     Answered,
     Called(Vec<Call>),
     /// Results of calls, in any order.
@@ -35,7 +36,7 @@ pub(crate) enum Turn {
 /// Reads a request or refuses it.
 pub(crate) type Reader = fn(&Value) -> Result<Conversation, String>;
 
-/// The seal of a thought: a provider takes back only what it wrote itself.
+/// The seal of reasoning: a provider takes back only its own.
 pub(crate) fn seal(text: &str) -> String {
     let mut hasher = DefaultHasher::new();
     text.hash(&mut hasher);
@@ -51,7 +52,7 @@ const CHAT: &str = "model messages tools tool_choice parallel_tool_calls stream 
      max_tokens n stop seed logprobs top_logprobs response_format user presence_penalty \
      frequency_penalty logit_bias reasoning_effort";
 
-/// Models whose templates take system messages anywhere; those of others take one, at the beginning.
+/// Models whose templates take system messages anywhere; the templates of others take one, at the beginning.
 const SYSTEM_ANYWHERE: &[&str] = &["kimi", "deepseek", "mistral"];
 
 /// Chat completions as strict servers of open models read them.
@@ -282,7 +283,7 @@ const GEMINI_SCHEMA: &str = "type format title description nullable enum maxItem
      maxProperties minLength maxLength pattern example anyOf propertyOrdering default items minimum \
      maximum";
 
-/// What stands for the signature of a call that this provider did not make, or not so.
+/// The placeholder for the signature of a call that this provider did not make, or made differently.
 const UNSEALED: &str = "c2tpcF90aG91Z2h0X3NpZ25hdHVyZV92YWxpZGF0b3I=";
 
 /// Gemini's generateContent, as models of the third generation read it: calls come back with their signatures.
@@ -462,7 +463,7 @@ pub(crate) fn responses(body: &Value) -> Result<Conversation, String> {
                 let is_free = kind == "custom_tool_call";
                 begins(if is_free { "ctc" } else { "fc" })?;
                 only(item, "type id call_id name arguments input status namespace", &here)?;
-                // A call of this model's own is not taken without the thought before it.
+                // A call of this model's own is not taken without the reasoning before it.
                 if let Some(own) = id.and_then(|id| id.strip_prefix("fc_own_"))
                     && !reasoned.iter().any(|id| id.strip_prefix("rs_own_") == own.split('_').next())
                 {
@@ -721,7 +722,7 @@ mod tests {
         }
     }
 
-    /// Each rule alone: what is put where in a sound request, and what is said of it.
+    /// Each rule alone: the change to a sound request, and the resulting refusal.
     #[test]
     fn what_providers_refuse_is_refused() {
         let (chat, anthropic, gemini, responses) = (0, 1, 2, 3);

@@ -1,4 +1,4 @@
-//! What the scripted model says, on the wire: calls as text in a dialect, or as each protocol has them.
+//! The scripted model's output on the wire: calls as text in a dialect, or in each protocol's own form.
 
 use serde_json::{Map, Value, json};
 
@@ -23,7 +23,7 @@ pub(crate) struct Body {
 /// Writes what the model says, for one conversation.
 pub(crate) type Writer = fn(&Conversation, &Speech) -> Body;
 
-/// How a model writes calls into its text.
+/// The function that writes calls into a model's text.
 type Dialect = fn(&[Call]) -> String;
 
 /// Dialects by the names of models that have them. Models of other names call as the protocol has it.

@@ -1,4 +1,4 @@
-//! An upstream that is as strict as providers are, and plays the task of the plan in whatever protocol it is asked.
+//! An upstream that is as strict as providers are, and plays the task of the plan in any protocol.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -13,9 +13,9 @@ use super::plan::{self, Call, Deed};
 use super::rules::{self, Conversation, Reader, Turn};
 use super::speech::{self, Body, Speech, Writer};
 
-/// What the user's message holds if it is the task.
+/// The text that the user's message holds if it is the task.
 pub(crate) const TASK: &str = "the task of thirteen turns";
-/// What the model says in the end.
+/// The model's last text.
 pub(crate) const DONE: &str = "All thirteen turns are done.";
 
 /// A protocol that it speaks, under a path of its own: nobody finds another there than was meant.
@@ -24,7 +24,7 @@ pub(crate) struct Wire {
     pub(crate) protocol: &'static str,
     /// The path of its base URL.
     pub(crate) base: &'static str,
-    /// How its paths end.
+    /// The endings of its paths.
     ends: &'static [&'static str],
     read: Reader,
     write: Writer,
@@ -74,21 +74,21 @@ pub(crate) struct Upstream {
 
 /// The model, and what became of its task.
 struct Script {
-    /// Where the agent works.
+    /// The folder in which the agent works.
     folder: PathBuf,
-    /// Where requests are written.
+    /// The folder to which requests are written.
     requests: PathBuf,
     count: AtomicUsize,
     report: Mutex<Report>,
     is_over: AtomicBool,
 }
 
-/// What was seen.
+/// The observations of the upstream.
 #[derive(Clone, Default)]
 pub(crate) struct Report {
     /// Turns of the task that were asked for.
     pub(crate) turns: usize,
-    /// What a provider would have refused, and what came back otherwise than the model said it.
+    /// The requests that a provider would have refused, and the calls that came back changed.
     pub(crate) faults: Vec<String>,
 }
 
@@ -208,7 +208,7 @@ impl Script {
         }
     }
 
-    /// What the model says next: the turn of the task that follows on those that were called.
+    /// Returns the model's next output: the turn of the task that follows the turns already called.
     fn next(&self, conversation: &Conversation, number: usize) -> Result<Speech, String> {
         let say = |text: &str, calls| Speech {
             reasoning: format!("Request {number}: <b>which</b> tool, {{if any}}?"),
@@ -220,7 +220,7 @@ impl Script {
         let Some(begin) =
             conversation.turns.iter().position(is_task).filter(|_| !conversation.tools.is_empty())
         else {
-            // Titles, summaries and whatever else agents ask for beside their work.
+            // Titles, summaries and other requests of agents beside their work.
             return Ok(say("Noted.", Vec::new()));
         };
         let plan = plan::turns();

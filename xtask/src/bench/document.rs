@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::{aim, best_peer, figure, word};
 
-/// What is wanted, by the number that rows name.
+/// The targets, by the number that rows name.
 const TARGETS: [(u64, &str); 7] = [
     (
         1,
@@ -67,7 +67,7 @@ pub(super) fn page(rows: &[Value]) -> String {
     page
 }
 
-/// Where targets are missed, what stands in the way; read off profiles.
+/// The obstacles where targets are missed; read off profiles.
 const FLOORS: &str = "
 ### What stands in the way of those that are missed
 
@@ -138,7 +138,7 @@ fn machine() -> String {
     format!("{cores} cores of {}, {compiler}.", model.unwrap_or("an unnamed processor").trim())
 }
 
-/// How far a row is above what is wanted of it, as a factor.
+/// The factor by which a row is above its aim.
 fn margin(row: &Value) -> f64 {
     let Some((kind, wanted)) = row["aim"].as_object().and_then(|aim| aim.iter().next()) else {
         return f64::MAX;
@@ -181,7 +181,7 @@ fn line(row: &Value) -> String {
     });
     let mut name = word(row, "name").to_owned();
     for note in row["notes"].as_array().into_iter().flatten().filter_map(Value::as_str) {
-        // Who is not raced is told without all that it made.
+        // A peer that is not raced is named without the list of its results.
         let note = note.split_once(": the ").map_or(note, |(who, _)| who);
         let _ = write!(name, "<br><small>{note}</small>");
     }

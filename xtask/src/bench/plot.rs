@@ -1,4 +1,4 @@
-//! The picture: what a piece costs by the size of its stream, ours and the peers', and the ratios beside the targets.
+//! The picture: the cost of a piece by the size of its stream, ours and the peers', and the ratios beside the targets.
 
 use std::fmt::Write as _;
 
@@ -10,10 +10,10 @@ const WIDTH: f64 = 1040.0;
 const HEIGHT: f64 = 720.0;
 /// Labels closer than this are pushed apart.
 const APART: f64 = 15.0;
-/// The ratio at which bars end: what is far beyond all targets would make the others small.
+/// The ratio at which bars end: one far beyond all targets would make the others small.
 const LONGEST: f64 = 20.0;
 
-/// Readable in light and dark, whatever is around it.
+/// Readable in light and dark surroundings.
 const STYLE: &str = "
   .ground { fill: #ffffff; } text { fill: #24292f; font-family: system-ui, -apple-system, 'Segoe UI', sans-serif; font-size: 12px; }
   .title { font-size: 15px; font-weight: 600; } .quiet, .tick { fill: #6e7781; } .tick { font-size: 11px; }
@@ -98,7 +98,7 @@ fn lines(rows: &[Value], pattern: &str, sizes: &[(f64, &str)]) -> Vec<Line> {
     lines
 }
 
-/// Both axes are logarithms: what grows with the input is level, what grows with its square rises.
+/// Both axes are logarithms: linear costs are level, quadratic ones rise.
 fn panel(
     out: &mut String,
     (left, top): (f64, f64),
@@ -206,7 +206,7 @@ fn labels(out: &mut String, lines: &[Line], right: f64, end: impl Fn(&Line) -> (
     }
 }
 
-/// What a peer is called where there is little room.
+/// Returns the short name of a peer, where there is little room.
 fn short(name: &str) -> String {
     name.replace("eventsource-stream", "eventsource")
 }
@@ -219,7 +219,7 @@ fn duration(nanoseconds: f64) -> String {
     }
 }
 
-/// How many times as long the best peer takes, and what is wanted.
+/// The ratios of the best peer's time to ours, and the aims.
 fn bars(out: &mut String, (left, top): (f64, f64), rows: &[Value]) {
     const SHOWN: [(&str, &str); 7] = [
         ("chat 100k, an event per read", "chat, 100k chunks"),

@@ -14,7 +14,7 @@ const AT_ONCE: usize = 2;
 /// A script takes a minute; one that hangs must not take the rest of the run with it.
 const TIME_LIMIT: Duration = Duration::from_secs(10 * 60);
 
-/// What a script said in the lines that are for us.
+/// The lines of a script's output that are for us.
 struct Played {
     number: usize,
     rows: Vec<String>,
@@ -22,7 +22,7 @@ struct Played {
     failure: Option<String>,
 }
 
-/// Plays all scripts, whatever becomes of the others, and prints the matrix of their rows and why what was skipped was.
+/// Plays all scripts, even if some fail, and prints the matrix of their rows and the reasons for skipped ones.
 pub(crate) fn play_all(scripts: &[Script]) -> Result<(), String> {
     let next = AtomicUsize::new(0);
     let work = || {
@@ -103,7 +103,7 @@ fn output_of(script: &mut Command) -> std::io::Result<Output> {
 
 fn read_all(stream: Option<impl Read>) -> Vec<u8> {
     let mut bytes = Vec::new();
-    // What was read until an error is still worth printing.
+    // The bytes before an error are still worth printing.
     let _ = stream.map(|mut stream| stream.read_to_end(&mut bytes));
     bytes
 }

@@ -1,10 +1,10 @@
-//! What becomes of every JSON path that was ever seen in recorded traffic.
+//! The fate of every JSON path that was ever seen in recorded traffic.
 //!
 //! The list of paths and the recordings lie outside the repository. For each path a frame that has it is
-//! found, the value there is changed, and the answer is decoded again: if anything but a foreign value
-//! changes, the path is *read*; if only foreign values do, it is *kept*; if nothing does, it is *volatile*
-//! (its protocol says so), *explained* (see [`reasons`]) or *dropped*, which is a fault. Nulls and empty
-//! values say nothing, so nothing of them can be lost.
+//! found, the value there is changed, and the response is decoded again: if anything but an extra field
+//! changes, the path is *read*; if only extra fields do, it is *kept*; if nothing does, it is *volatile* (its
+//! protocol says so), *explained* (see [`reasons`]) or *dropped*, which is a fault. Nulls and empty values say
+//! nothing, so nothing of them can be lost.
 
 mod path;
 mod probe;
@@ -22,7 +22,7 @@ use reasons::Reason;
 use recorded::Recordings;
 use rows::Row;
 
-/// What becomes of a path.
+/// The fate of a path.
 #[derive(Clone, Copy)]
 enum Verdict {
     Read,
@@ -65,7 +65,7 @@ pub(crate) struct Report {
     rows: Vec<(Row, Verdict, Probe)>,
 }
 
-/// Where the recorded material lies unless told otherwise: beside the repository.
+/// The default folder of the recorded material: beside the repository.
 pub(crate) fn default_shared() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared")
 }

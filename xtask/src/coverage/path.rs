@@ -58,7 +58,7 @@ impl<'p> Path<'p> {
         }
     }
 
-    /// How many steps there are in `root`.
+    /// The number of steps in `root`.
     pub(crate) fn depth_in(&self, root: &Value) -> usize {
         let mut at = root;
         for (depth, step) in self.0.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Changes what stands at a path and looks at what becomes of the answer.
+//! Changes the value at a path and compares the decoded responses.
 
 use callweave::event::{Event, EventKind};
 use callweave::json::Value;
@@ -7,14 +7,14 @@ use super::path::Path;
 use super::recorded::{Content, RecordedFrame, Recording, Recordings, decode};
 use super::rows::{Row, What};
 
-/// What a change at the path does.
+/// The effect of a change at the path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Effect {
     /// Nothing was ever there that could be lost.
     Silent,
     /// None at all.
     None,
-    /// Only foreign values change.
+    /// Only extra fields change.
     Kept,
     /// Something else changes.
     Read,
@@ -29,8 +29,8 @@ pub(crate) struct Probe {
     pub(crate) place: String,
 }
 
-/// So many occurrences of a path are tried before it counts as lost, or as not read; only a few of them in
-/// one recording, since they are much alike there.
+/// The maximum number of occurrences of a path that are tried before it counts as lost, or as not read; only a few of
+/// them in one recording, since they are much alike there.
 const TRIES: usize = 24;
 const TRIES_WHEN_KEPT: usize = 4;
 const TRIES_IN_ONE: usize = 3;
@@ -63,7 +63,7 @@ pub(crate) fn probe(row: &Row, recordings: &Recordings) -> Probe {
     if tries == 0 { made(row, recordings).unwrap_or(best) } else { best }
 }
 
-/// Where a recording has what a row speaks of.
+/// An occurrence of a row's subject in a recording.
 struct Occurrence<'r> {
     recording: &'r Recording,
     at: usize,
@@ -71,7 +71,7 @@ struct Occurrence<'r> {
 }
 
 enum Spot<'r> {
-    /// The whole frame.
+    /// The complete frame.
     Frame,
     /// The frame, which is no JSON.
     Text,
@@ -121,7 +121,7 @@ fn without(recording: &Recording, left_out: usize) -> Effect {
     compare(&recording.events, &decode(&recording.protocol, frames.map(|(_, frame)| frame)))
 }
 
-/// The effect of a frame that is no JSON, right after the first frame: whatever it ends has not ended yet.
+/// The effect of a frame that is no JSON, right after the first frame: the response it ends has not ended yet.
 fn ending(recording: &Recording, frame: &RecordedFrame) -> Effect {
     let first = || recording.frames.iter().take(1);
     let [with, without] = [true, false].map(|is_there| {
@@ -165,7 +165,7 @@ fn made(row: &Row, recordings: &Recordings) -> Option<Probe> {
     Some(Probe { effect, is_made: true, place: format!("made from {} frame {at}", recording.file) })
 }
 
-/// What changed between two decodings of nearly the same answer.
+/// Returns the difference between two decodings of nearly the same response.
 fn compare(before: &[Event<'static>], after: &[Event<'static>]) -> Effect {
     let told = |events: &'_ [Event<'static>]| -> Vec<Event<'static>> {
         events.iter().filter(|event| !matches!(event.body, EventKind::Extra { .. })).cloned().collect()

@@ -1,4 +1,4 @@
-//! Why some paths may be dropped.
+//! The reasons why some paths may be dropped.
 
 use super::rows::Row;
 
@@ -6,7 +6,7 @@ use super::rows::Row;
 pub(crate) struct Reason {
     /// Patterns of `protocol  path`; `*` stands for anything.
     pub(crate) paths: &'static [&'static str],
-    /// What makes the loss harmless.
+    /// The reason why the loss is harmless.
     pub(crate) why: &'static str,
 }
 

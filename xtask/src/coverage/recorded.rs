@@ -1,4 +1,4 @@
-//! Recorded answers as frames whose JSON can be changed.
+//! Recorded responses as frames whose JSON can be changed.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -16,7 +16,7 @@ use super::rows::{Row, What, kind_of};
 /// All recordings.
 pub(crate) struct Recordings(Vec<Recording>);
 
-/// One recorded answer.
+/// One recorded response.
 pub(crate) struct Recording {
     pub(crate) file: String,
     pub(crate) protocol: String,
@@ -31,7 +31,7 @@ pub(crate) struct RecordedFrame {
     text: String,
 }
 
-/// What a frame holds.
+/// The content of a frame.
 #[derive(Clone)]
 pub(crate) enum Content {
     Json(Value),
@@ -87,7 +87,7 @@ impl Recordings {
     }
 }
 
-/// Tells every path below `value`, in the words of the list.
+/// Reports every path below `value`, in the words of the list.
 fn walk(path: &str, value: &Value, tell: &mut dyn FnMut(String)) {
     tell(format!("{path}:{}", kind_of(value)));
     match value {
@@ -104,7 +104,7 @@ impl Recording {
         let mut frames = Vec::new();
         let mut framer = Framer::detect(StreamLimits::default());
         let mut sink = |frame: Frame<'_>| frames.push(RecordedFrame::new(&frame));
-        // A recording that was cut in the middle of a frame still has the frames before.
+        // A recording that was truncated in the middle of a frame still has the frames before.
         let _ = framer.push(bytes, &mut sink);
         let _ = framer.finish(&mut sink);
         let mut recording = Self { file, protocol, frames, events: Vec::new() };

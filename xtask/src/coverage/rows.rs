@@ -15,7 +15,7 @@ pub(crate) struct Row {
     pub(crate) example: String,
 }
 
-/// What was seen.
+/// The thing that was seen.
 pub(crate) enum What {
     /// A value of some kind at a path that begins with a frame's name.
     Value { path: String, kind: String },
@@ -49,7 +49,7 @@ impl Row {
         Protocol::named(&self.protocol)
     }
 
-    /// Whether its protocol says that it says nothing about the answer.
+    /// Whether its protocol says that it says nothing about the response.
     pub(crate) fn is_volatile(&self) -> bool {
         let (What::Value { path, .. } | What::Word { path, .. }) = &self.what else { return false };
         let name = path.rsplit('.').next().unwrap_or(path);

@@ -1,5 +1,5 @@
-//! The hot paths cost what they were recorded to cost, or less: `counts.tsv` has what a piece costs in each row, and
-//! the compiler that made it so. A tenth more is a regression.
+//! The hot paths cost no more than recorded: `counts.tsv` has the cost of a piece in each row, and the compiler that
+//! produced it. A tenth more is a regression.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -10,7 +10,7 @@ use super::{ROWS, Row, count};
 use crate::check::{Outcome, cargo, is_there, succeed, told};
 use crate::root;
 
-/// How far a count may be from what was recorded.
+/// The maximum deviation of a count from the recorded one.
 const SLACK: f64 = 0.1;
 
 /// `cargo xtask instructions --guard`
@@ -48,7 +48,7 @@ pub(super) fn record() -> Result<(), String> {
     std::fs::write(path(), text).map_err(told(&path()))
 }
 
-/// What users run is what counts; what only feeds it need not be made as fast, which takes the compiler longer.
+/// Runs the build that users run; code that only feeds it need not be made as fast, which takes the compiler longer.
 fn anew(flag: &str) -> Result<(), String> {
     let words = ["run", "--release", "--quiet", "--package", "xtask"];
     let config = ["--config", "profile.release.package.xtask.opt-level=1"];
@@ -67,10 +67,10 @@ fn compiler() -> Result<String, String> {
     Ok(format!("{} for {}", String::from_utf8_lossy(&output.stdout).trim(), std::env::consts::ARCH))
 }
 
-/// What the file says.
+/// The content of the file.
 struct Recorded<'t> {
     compiler: &'t str,
-    /// What is done, of what, and what a piece of it costs.
+    /// The work, its subject, and the cost of a piece.
     rows: Vec<(&'t str, &'t str, f64)>,
 }
 
@@ -123,8 +123,8 @@ fn judge(recorded: &[(&str, &str, f64)], counted: &[(Row, f64)]) -> Verdict {
     verdict
 }
 
-/// What a piece costs in each row: what twice the pieces cost more than once, so that no beginning is in it. Counting
-/// does not mind what else runs, so that all cores count.
+/// Returns the cost of a piece in each row: the difference between twice the pieces and once, so that no beginning is
+/// in it. Other processes do not affect the counts, so that all cores count.
 fn counts() -> Result<Vec<(Row, f64)>, String> {
     let rows: Vec<Row> = ROWS.iter().flat_map(Row::all).collect();
     let (next, counted) = (AtomicUsize::new(0), Mutex::new(Vec::new()));

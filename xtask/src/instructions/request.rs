@@ -8,7 +8,7 @@ use callweave::request::RequestOptions;
 
 /// Turns that make about 200 kB.
 pub(super) const TURNS: usize = 60;
-/// Translating costs at most this many times what parsing and writing by `serde_json` does.
+/// The maximum cost of translating, as a multiple of parsing and writing by `serde_json`.
 pub(super) const MAX: f64 = 3.0;
 
 /// A request of Claude Code's shape: long instructions, tools with schemas, calls and results in turns.

@@ -1,4 +1,4 @@
-//! How the dialects do on recorded rows of other parsers' tests, format by format.
+//! The scores of the dialects on recorded rows of other parsers' tests, format by format.
 
 #[path = "../../../crates/callweave/tests/support/record.rs"]
 mod record;

@@ -1,4 +1,4 @@
-//! How callweave does on the test data of others.
+//! The scores of callweave on the test data of others.
 
 pub(crate) mod dialects;
 pub(crate) mod repair;

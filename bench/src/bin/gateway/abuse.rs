@@ -1,4 +1,5 @@
-//! What a gateway must bear: many slow streams, clients that leave or never come to the point, upstreams that die.
+//! The loads that a gateway must bear: many slow streams, clients that leave or never come to the point, upstreams that
+//! die.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -25,7 +26,7 @@ async fn open(address: SocketAddr, model: &str) -> TcpStream {
     stream
 }
 
-/// What many open streams hold, and what is left of it when they are gone.
+/// Measures the memory of many open streams, and the rest of it when they are gone.
 pub(crate) fn slow_streams(gateway: &Process, count: usize) {
     let (before, files) = (gateway.resident(), gateway.files());
     let during = runtime().block_on(async {
@@ -41,7 +42,7 @@ pub(crate) fn slow_streams(gateway: &Process, count: usize) {
     settle("  after they left", gateway, files);
 }
 
-/// Clients that leave in mid-answer.
+/// Clients that leave in mid-response.
 pub(crate) fn disconnects(gateway: &Process, count: usize) {
     let files = gateway.files();
     let before = gateway.resident();
@@ -73,7 +74,7 @@ pub(crate) fn slow_clients(gateway: &Process, count: usize) {
                 let _ = stream.write_all(b"b").await;
             }
         }
-        // Somebody else is served meanwhile.
+        // Another client is served meanwhile.
         let start = Instant::now();
         drop(open(gateway.address, "up/burst").await);
         println!(
@@ -140,7 +141,7 @@ async fn to_the_end(address: SocketAddr, model: String) -> String {
     String::from_utf8_lossy(&answer).into_owned()
 }
 
-/// Waits until the connections are gone, and tells what is left.
+/// Waits until the connections are gone, and prints the remaining resources.
 fn settle(title: &str, gateway: &Process, files: usize) {
     let start = Instant::now();
     while gateway.files() > files + 4 && start.elapsed() < Duration::from_secs(10) {

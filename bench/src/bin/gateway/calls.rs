@@ -1,5 +1,5 @@
-//! Whether calls flow, counted in frames: the upstream sends the next frame only when it is told to, so what has come by
-//! then came with the frame before.
+//! Whether calls flow, counted in frames: the upstream sends the next frame only on command, so everything that has
+//! come by then came with the frame before.
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -9,7 +9,7 @@ use crate::load::request;
 use crate::servers::{ARGUMENTS, piece};
 use crate::{Target, rest};
 
-/// What does not come within this time did not leave with its frame.
+/// The time after which a piece did not leave with its frame.
 const LONGEST: Duration = Duration::from_secs(1);
 
 /// Prints for each target with which frames the name and the pieces of the arguments of a call leave.
@@ -69,7 +69,7 @@ impl Client {
         false
     }
 
-    /// How many pieces of arguments came.
+    /// The number of pieces of arguments that came.
     fn pieces(&self) -> usize {
         let frames = self.got.lines().filter(|line| line.starts_with("data:"));
         let has_piece = |frame: &&str| {
@@ -80,7 +80,7 @@ impl Client {
     }
 }
 
-/// Tells the upstream to send one more frame.
+/// Makes the upstream send one more frame.
 fn go(upstream: SocketAddr) {
     let mut stream = TcpStream::connect(upstream).expect("somebody listens");
     stream.write_all(&request("/v1/chat/completions", "go", false)).expect("a request is taken");

@@ -8,10 +8,10 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::TcpStream;
 
-/// What is asked for.
+/// The kind of request.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// A whole answer.
+    /// A complete response.
     Json,
     /// 32 chunks as fast as they come.
     Burst,
@@ -31,7 +31,7 @@ impl Kind {
 pub(crate) struct Load {
     pub(crate) address: SocketAddr,
     pub(crate) path: &'static str,
-    /// What stands before the model's name.
+    /// The prefix of the model's name.
     pub(crate) model: &'static str,
     pub(crate) kind: Kind,
     pub(crate) connections: usize,
@@ -39,9 +39,9 @@ pub(crate) struct Load {
 }
 
 pub(crate) struct Result {
-    /// Answers in a second.
+    /// Responses in a second.
     pub(crate) rate: f64,
-    /// Microseconds: of a whole answer, or of a chunk from its sender to here.
+    /// Microseconds: of a complete response, or of a chunk from its sender to here.
     pub(crate) p50: f64,
     pub(crate) p99: f64,
     /// Microseconds of processor time for each.
@@ -118,7 +118,7 @@ async fn work(address: SocketAddr, request: Arc<Vec<u8>>, left: Arc<AtomicUsize>
     times
 }
 
-/// Reads an answer to its end; of paced ones, how long its chunks were under way.
+/// Reads a response to its end; of paced ones, how long its chunks were under way.
 async fn read(stream: &mut BufReader<TcpStream>, times: &mut Vec<f64>, kind: Kind) -> usize {
     let (mut length, mut line) = (None, String::new());
     loop {

@@ -1,11 +1,12 @@
-//! What the gateway costs, beside a plain relay of the same bytes and beside no relay at all, on loopback.
+//! The cost of the gateway, beside a plain relay of the same bytes and beside no relay at all, on loopback.
 //!
 //! usage: gateway CALLWEAVE [--quick] [--beside CALLWEAVE]
 //!
 //! The upstream, the relay and the gateway are processes of their own, so that the processor time of each can be read
-//! from the system; the load comes from this one. Rounds are interleaved, and the median of the rounds is told: the
-//! machine is never quiet. The gateway parses, repairs, fits to the schema, checks and, on `/v1/messages`, translates.
-//! Another build of it is measured beside it, in the same rounds, where one is named: so a change shows its cost.
+//! from the system; the load comes from this one. Rounds are interleaved, and the median of the rounds is reported: the
+//! machine is never quiet. The gateway parses, repairs, coerces to the schema, checks and, on `/v1/messages`,
+//! translates. Another build of it is measured beside it, in the same rounds, where one is named, which shows the cost
+//! of a change.
 
 mod abuse;
 mod calls;
@@ -19,12 +20,12 @@ use std::time::Duration;
 use load::{Kind, Load};
 use process::Process;
 
-/// Who is measured.
+/// The target of a measurement.
 struct Target {
     name: &'static str,
     address: SocketAddr,
     path: &'static str,
-    /// What stands before the names of models.
+    /// The prefix of models' names.
     prefix: &'static str,
     process: Option<usize>,
 }

@@ -15,14 +15,14 @@ use tokio::sync::Semaphore;
 
 use crate::load::now;
 
-/// How many pieces the arguments of a call come in.
+/// The number of pieces that the arguments of a call come in.
 pub(crate) const ARGUMENTS: usize = 40;
 
-/// How many frames may be sent to those who ask for `step`.
+/// The number of frames that may be sent to clients of `step`.
 static STEPS: Semaphore = Semaphore::const_new(0);
 
-/// Answers by the model that is asked for: `json`, `burst`, `paced`, `call`, `step`, `slow`, `stall`, `garbage`, `half`; `go`
-/// lets a frame of `step` go.
+/// Responds by the model that is asked for: `json`, `burst`, `paced`, `call`, `step`, `slow`, `stall`, `garbage`,
+/// `half`; `go` lets a frame of `step` go.
 #[tokio::main(flavor = "current_thread")]
 pub(crate) async fn upstream(port: u16) {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await.expect("a free port");
@@ -83,7 +83,7 @@ async fn answer(mut stream: TcpStream) -> Option<()> {
             if pause > 0 && at > 0 {
                 next += Duration::from_millis(pause);
                 tokio::select! {
-                    // Whoever leaves is not written to.
+                    // A client that leaves is not written to.
                     read = stream.readable() => {
                         read.ok()?;
                         if stream.try_read(&mut [0]).is_ok() {

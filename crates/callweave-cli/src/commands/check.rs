@@ -1,4 +1,4 @@
-//! `callweave check`: what a configuration of the gateway means, and whether its upstreams answer.
+//! `callweave check`: explains a configuration of the gateway, and checks whether its upstreams respond.
 
 use std::io::Write;
 

@@ -1,5 +1,5 @@
-//! `callweave convert`: an answer in any protocol → the same answer in another, or the same one mended. With `--request`
-//! a request, see [`requests`](super::requests).
+//! `callweave convert`: a response in any protocol → the same response in another, or the same one normalized. With
+//! `--request` a request, see [`requests`](super::requests).
 
 use std::cell::RefCell;
 use std::hash::{BuildHasher, RandomState};
@@ -72,7 +72,7 @@ pub(crate) struct ConvertArgs {
     /// Convert requests, not answers; with --dialect, the tools are taught in words (auto: by the model's name)
     #[arg(long, conflicts_with_all = ["stream", "whole"])]
     request: bool,
-    /// Whose rules a request must keep, where many speak the protocol, such as mistral
+    /// The provider whose rules a request must keep, where many speak the protocol, such as mistral
     #[arg(long, value_name = "NAME", requires = "request")]
     provider: Option<String>,
     /// Write a stream
@@ -106,12 +106,12 @@ fn written_parser() -> impl TypedValueParser<Value = &'static Protocol> {
     PossibleValuesParser::new(names).map(|name| Protocol::named(&name).expect("a protocol of the table"))
 }
 
-/// The protocols that answers are written in.
+/// The protocols that responses are written in.
 fn written() -> impl Iterator<Item = &'static Protocol> {
     TABLE.iter().copied().filter(|row| row.is_written())
 }
 
-/// What is to be written.
+/// The output that is asked for.
 #[derive(Clone, Copy)]
 struct ConvertPlan {
     to: &'static Protocol,
@@ -233,10 +233,10 @@ fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
-/// What is written, and where to.
+/// The output, and its destination.
 struct ConvertOutput<'w> {
     wish: ConvertPlan,
-    /// What is done to calls, whatever the protocol.
+    /// The argument stage, whatever the protocol.
     mend: &'w ArgumentStage,
     /// The stage that does it, and the encoder, once the protocol is known.
     stages: Option<(ArgumentStage, Encoder)>,
@@ -310,13 +310,13 @@ impl<'w> ConvertOutput<'w> {
     }
 }
 
-/// A request to convert one answer. Members it does not know are the caller's own.
+/// A request to convert one response. Unknown members are the caller's own.
 #[derive(Deserialize)]
 struct ConvertRow {
     id: Option<Box<RawValue>>,
     from: Option<String>,
     to: Option<String>,
-    /// The answer as text, or a JSON body as it is.
+    /// The response as text, or a JSON body as it is.
     data: Option<Box<RawValue>>,
     data_base64: Option<String>,
     file: Option<PathBuf>,

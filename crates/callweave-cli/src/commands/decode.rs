@@ -1,4 +1,4 @@
-//! `callweave decode`: the bytes of an answer → events, text or a message.
+//! `callweave decode`: the bytes of a response → events, text or a message.
 
 use std::path::PathBuf;
 
@@ -49,7 +49,7 @@ pub(crate) struct DecodeArgs {
     wording: TextReading,
     #[command(flatten)]
     mending: RepairFlags,
-    /// What to print
+    /// The form of the output
     #[arg(long = "as", value_name = "FORM", conflicts_with = "jsonl")]
     form: Option<OutputForm>,
     /// Read one JSON request per line ({"data" | "data_base64" | "file", "protocol"?, "dialect"?, "tools"?, "id"?}), print one message per line
@@ -118,7 +118,7 @@ impl DecodeArgs {
         rows::each_file(&self.files, |turn| {
             let mut results = FileResults { turn, form, printed: String::new(), concluded: Ok(()) };
             if let Err(error) = self.decode(turn, form, reading, &mut results) {
-                // Nothing is wrong with the answers if nobody wants to see them.
+                // Nothing is wrong with the responses if nobody wants to see them.
                 results.concluded = Ok(());
                 results.take(Err(error.into()));
             }
@@ -156,13 +156,13 @@ impl DecodeArgs {
     }
 }
 
-/// What became of the answers of a file.
+/// The results of a file's responses.
 struct FileResults<'t> {
     turn: FileTurn<'t>,
     form: OutputForm,
-    /// What is to be printed.
+    /// The text to print.
     printed: String,
-    /// What is wrong with the first that is not as it should be.
+    /// The fault of the first faulty response.
     concluded: Result<()>,
 }
 
@@ -183,12 +183,12 @@ impl FileResults<'_> {
     }
 }
 
-/// A request to decode one answer. Members it does not know are the caller's own.
+/// A request to decode one response. Unknown members are the caller's own.
 #[derive(Deserialize)]
 struct DecodeRow {
     id: Option<Box<RawValue>>,
     protocol: Option<String>,
-    /// The answer as text, or a JSON body as it is.
+    /// The response as text, or a JSON body as it is.
     data: Option<Box<RawValue>>,
     data_base64: Option<String>,
     file: Option<PathBuf>,

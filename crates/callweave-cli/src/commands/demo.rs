@@ -13,10 +13,10 @@ use clap::Args;
 
 use crate::render::{EventPrinter, OutputForm};
 
-/// A streamed answer: thoughts, text and two parallel calls, the second of them messy.
+/// A streamed response: reasoning, text and two parallel calls, the second of them messy.
 const SAMPLE: &[u8] = include_bytes!("../../samples/demo.sse");
 
-/// The pause after each frame, so that one sees the answer grow.
+/// The pause after each frame, so that one sees the response grow.
 const PAUSE: Duration = Duration::from_millis(25);
 
 /// Show what a model writes and what its client gets; needs no key and no network
@@ -70,7 +70,7 @@ impl DemoArgs {
     }
 }
 
-/// What the model writes, as it is: text and reasoning while they come, calls once they are complete, because they grow
+/// The model's output as it is: text and reasoning while they come, calls once they are complete, because they grow
 /// side by side.
 #[derive(Default)]
 struct WrittenText {

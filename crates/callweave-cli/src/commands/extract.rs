@@ -1,4 +1,4 @@
-//! `callweave extract`: a model's text → the thoughts and tool calls written in it.
+//! `callweave extract`: a model's text → the reasoning and tool calls written in it.
 
 use std::path::PathBuf;
 
@@ -41,10 +41,10 @@ pub(crate) struct ExtractArgs {
     /// part of what the damaged one was to write
     #[arg(long)]
     calls_after_damage: bool,
-    /// What the text begins with: reasoning if the prompt has opened a thought
+    /// The beginning of the text: reasoning if the prompt has opened it
     #[arg(long, value_name = "WHERE", conflicts_with = "jsonl")]
     starting_in: Option<TextBeginning>,
-    /// What to print
+    /// The form of the output
     #[arg(long = "as", value_name = "FORM", conflicts_with = "jsonl")]
     form: Option<OutputForm>,
     /// Read one JSON request per line ({"text", "dialect"?, "tools"?, "chunks"?, "starting_in"?, "id"?}), print one result per line
@@ -60,7 +60,7 @@ pub(crate) struct ExtractArgs {
     files: Vec<PathBuf>,
 }
 
-/// What a text begins with; without it, what the dialect says.
+/// The beginning of a text; without it, the dialect's default.
 #[derive(Clone, Copy, ValueEnum)]
 enum TextBeginning {
     Text,
@@ -221,11 +221,11 @@ fn read(
     (found, extractor.dialect().map(str::to_owned), read)
 }
 
-/// Which dialect a text was found to be in, in words.
+/// Describes the dialect that a text was found to be in.
 pub(crate) fn found_dialect(dialect: Option<&str>, options: &ExtractOptions) -> String {
     match dialect {
         None => "found nowhere".to_owned(),
-        // Several write calls in the same way, and the text does not tell them apart.
+        // Several dialects write calls in the same way, and the text does not decide between them.
         Some(name) if options.dialects().len() > 1 => format!("{name} or one alike"),
         Some(name) => name.to_owned(),
     }

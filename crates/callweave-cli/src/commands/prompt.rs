@@ -75,7 +75,7 @@ impl PromptArgs {
     }
 }
 
-/// How the tools are taught: in the dialect of the user's own, or in that of the name.
+/// The options for teaching the tools: in the dialect of the user's own, or in that of the name.
 fn options(
     own: Option<&Dialect>,
     dialects: &KnownDialects,

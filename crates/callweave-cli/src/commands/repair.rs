@@ -37,7 +37,7 @@ pub(crate) struct RepairArgs {
     /// The text is the beginning of a longer one: close what is open
     #[arg(long)]
     partial: bool,
-    /// What becomes of members that the schema wants and the text does not have
+    /// The treatment of members that the schema wants and the text lacks
     #[arg(long, value_name = "HOW", requires = "schema")]
     missing: Option<MissingFilling>,
     /// Show the text with every change marked
@@ -56,7 +56,7 @@ pub(crate) struct RepairArgs {
     files: Vec<PathBuf>,
 }
 
-/// What becomes of members that are not there.
+/// The treatment of missing members.
 #[derive(Clone, Copy, Deserialize, ValueEnum)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum MissingFilling {
@@ -132,27 +132,27 @@ fn read_schema(path: &Path) -> Result<Schema> {
     Ok(Schema::new(&schema))
 }
 
-/// How a text is to be repaired.
+/// The options for repairing a text.
 pub(crate) struct RepairPlan<'s> {
     pub(crate) schema: Option<&'s Schema>,
     pub(crate) is_partial: bool,
     pub(crate) missing: Option<MissingFilling>,
 }
 
-/// What became of a text.
+/// The result for a text.
 #[derive(Serialize)]
 pub(crate) struct RepairReport {
     /// `valid`, `repaired`, `incomplete` or `hopeless`.
     pub(crate) verdict: &'static str,
-    /// The value; of a text that was cut off what there is of it, of a hopeless one nothing.
+    /// The value; of a truncated text the part there is, of a hopeless one nothing.
     value: Option<Box<RawValue>>,
-    /// The JSON text; empty if the text is hopeless, or was cut off and is not to be closed.
+    /// The JSON text; empty if the text is hopeless, or was truncated and is not to be closed.
     pub(crate) text: String,
     pub(crate) changes: Vec<ReportedChange>,
-    /// What does not fit the schema.
+    /// The problems with the schema.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) problems: Vec<ReportedProblem>,
-    /// Why the text is hopeless.
+    /// The reason why the text is hopeless.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) why: Option<String>,
 }
@@ -232,7 +232,7 @@ impl RepairReport {
             RepairVerdict::Valid => ("valid", None),
             RepairVerdict::Repaired => ("repaired", None),
             RepairVerdict::Incomplete => ("incomplete", None),
-            // Of a text as a whole no byte is meant.
+            // No byte is given for the text as a whole.
             RepairVerdict::Hopeless {
                 why: why @ (HopelessReason::Empty | HopelessReason::NoJson), ..
             } => ("hopeless", Some(why.to_string())),
@@ -268,7 +268,7 @@ impl RepairReport {
         Ok(write!(io::stdout(), "{}{end}", self.text)?)
     }
 
-    /// Why the text is not whole and as it should be, if it is not.
+    /// The reason why the text is not complete and as it should be, if it is not.
     fn problem(&self) -> Option<String> {
         if let Some(why) = &self.why {
             return Some(format!("cannot be repaired: {why}"));

@@ -1,4 +1,4 @@
-//! `callweave convert --request`: what a client asks, in any protocol → the same in another.
+//! `callweave convert --request`: a client's request in any protocol → the same in another.
 
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
@@ -21,7 +21,7 @@ use crate::report::tell;
 use crate::rows::{self, RowFailure, RowOutcome};
 use crate::wrapping::ExpectedWrapping;
 
-/// How requests are to be written.
+/// The options for writing requests.
 pub(super) struct RequestTranslation<'t> {
     pub(super) from: Option<&'static Protocol>,
     pub(super) to: Option<&'static Protocol>,
@@ -33,7 +33,7 @@ pub(super) struct RequestTranslation<'t> {
 }
 
 impl RequestTranslation<'_> {
-    /// Writes the request of a file, and tells what is lost.
+    /// Writes the request of a file, and reports its losses.
     pub(super) fn run(&self, file: &Path) -> Result<()> {
         let mut text = String::new();
         InputFile::open(file, ExpectedWrapping::Text)?
@@ -51,7 +51,7 @@ impl RequestTranslation<'_> {
         }
     }
 
-    /// Answers every row of a file.
+    /// Writes the result of every row of a file.
     pub(super) fn run_rows(&self, file: &PathBuf, jobs: JobCount) -> Result<()> {
         rows::run(std::slice::from_ref(file), jobs, |row: TranslationRow| row.translate(self))
     }
@@ -92,7 +92,7 @@ impl RequestTranslation<'_> {
     }
 }
 
-/// What keeps a request from being relied on: no server would take it.
+/// Returns the reason why a request cannot be relied on: no server would take it.
 fn problem(losses: &[Loss]) -> Option<String> {
     let malformed: Vec<_> = losses.iter().filter(|loss| loss.is_malformed).map(Loss::to_string).collect();
     (!malformed.is_empty())

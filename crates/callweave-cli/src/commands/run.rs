@@ -53,7 +53,7 @@ pub(crate) struct RunCommand {
     /// Write the raw traffic of upstreams into this folder
     #[arg(long, value_name = "FOLDER")]
     record: Option<PathBuf>,
-    /// What the agent is started with
+    /// The arguments of the agent
     #[arg(last = true, value_name = "ARGS")]
     arguments: Vec<OsString>,
 }
@@ -79,7 +79,7 @@ impl RunCommand {
         status.map(exit_code)
     }
 
-    /// What is served: as by `serve`, on a port that is free, to whoever is on this machine.
+    /// Returns the configuration to serve: as by `serve`, on a free port, to this machine.
     fn config(&self) -> Result<Config> {
         let mut config = self.sources.config()?;
         if !self.sources.demo && config.upstreams.values().all(|upstream| upstream.is_demo()) {
@@ -93,7 +93,7 @@ impl RunCommand {
                 if config.listen.ip().is_loopback() { config.listen.ip() } else { [127, 0, 0, 1].into() };
             config.listen = SocketAddr::new(host, self.sources.port.unwrap_or(0));
         }
-        // Nobody but the agent is told the address, and it has none of the keys.
+        // Only the agent knows the address, and it has none of the keys.
         config.client_keys.clear();
         config.record = self.record.clone().or(config.record);
         Ok(config)
@@ -140,7 +140,7 @@ impl RunCommand {
         Ok(status?)
     }
 
-    /// The model that the agent is told of. Without one it asks for whatever it asks for by itself.
+    /// The model that the agent is given. Without one it asks for its own default.
     async fn choose_model(&self, gateway: &Arc<Gateway>) -> Result<Option<String>> {
         if self.model.is_some() {
             return Ok(self.model.clone());
@@ -163,7 +163,7 @@ impl RunCommand {
     }
 }
 
-/// So many models are named in an error.
+/// The maximum number of models named in an error.
 const SHOWN: usize = 12;
 
 fn begin_file_log(path: &Path) -> Result<LogOutput> {
@@ -203,7 +203,7 @@ impl TemporaryFolder {
         let mut builder = std::fs::DirBuilder::new();
         #[cfg(unix)]
         std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-        // One that is there already is somebody else's.
+        // A folder that is there already belongs to another process.
         let made = builder.create(&path);
         made.with_context(|| format!("cannot make the folder {}", path.display()))?;
         Ok(Self(path))
@@ -249,7 +249,7 @@ impl SignalWatcher {
 
     async fn pass_on_until_it_ends(mut self, mut agent: Child) -> std::io::Result<ExitStatus> {
         use rustix::process::{Pid, Signal, kill_process};
-        // A terminal tells everybody in front of it by itself, and twice means something else to agents than once.
+        // A terminal signals all its processes by itself, and two signals mean something else to agents than one.
         let is_told = std::io::stdin().is_terminal();
         let pid = agent.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
         loop {
@@ -281,7 +281,7 @@ impl SignalWatcher {
         loop {
             tokio::select! {
                 status = agent.wait() => return status,
-                // The console has told the agent, too.
+                // The console has signalled the agent, too.
                 _ = tokio::signal::ctrl_c() => {}
             }
         }

@@ -48,7 +48,7 @@ pub(crate) struct ServeArgs {
     log: LogForm,
 }
 
-/// How the log is written.
+/// The form of the log.
 #[derive(Clone, Copy, clap::ValueEnum)]
 pub(super) enum LogForm {
     /// For people
@@ -158,7 +158,7 @@ impl ServeArgs {
                 false => format!("cannot listen on {listen}"),
             })?;
             tokio::spawn(gateway.clone().find_out_providers());
-            // Whoever does not want to hear it is served nevertheless.
+            // A closed standard output does not stop the server.
             let _ = write!(anstream::stdout(), "{}", greeting(gateway.config(), server.address()?));
             let _ = std::io::stdout().flush();
             let mut signals = ExitSignals::new()?;
@@ -236,7 +236,7 @@ fn greeting(config: &Config, address: SocketAddr) -> String {
 /// A request that shows a call in text becoming a call.
 const TRY: &str = r#"{"model": "demo/hermes", "stream": true, "messages": [{"role": "user", "content": "Weather in Oslo?"}], "tools": [{"type": "function", "function": {"name": "get_weather", "parameters": {"type": "object", "properties": {"city": {"type": "string"}}}}}]}"#;
 
-/// The signals by which somebody wants the program to end; the second says that it takes too long.
+/// The signals that ask the program to end; the second says that it takes too long.
 struct ExitSignals {
     #[cfg(unix)]
     interrupted: tokio::signal::unix::Signal,

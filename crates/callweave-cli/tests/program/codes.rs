@@ -1,4 +1,4 @@
-//! The exit codes: what docs/cli.md says, for every command.
+//! The exit codes of every command, as in docs/cli.md.
 
 use serde_json::{Value, json};
 
@@ -8,11 +8,11 @@ use crate::{clean, file, path, run, sample};
 fn code(arguments: &[&str], input: impl AsRef<[u8]>, expected: i32) {
     let ran = run(arguments, input);
     assert_eq!(ran.code(), expected, "{arguments:?}: {}", ran.stderr());
-    // Whatever fails says why, and nothing else does.
+    // Every failure says why, and nothing else writes to standard error.
     assert_eq!(ran.stderr().is_empty(), expected == 0, "{arguments:?}: {}", ran.stderr());
 }
 
-/// Inputs of `decode` that are not as they should be, and what is told of them.
+/// Inputs of `decode` that are not as they should be, and their messages.
 fn bad_answers() -> Vec<(&'static str, Vec<u8>)> {
     let clean = clean();
     let at = clean.windows(2).position(|two| two == b"\n\n").expect("a frame") + 2;
@@ -51,7 +51,7 @@ fn decode_fails_if_the_answer_is_not_to_be_relied_on() {
     code(&["decode", "--no-such-option"], clean(), 2);
 }
 
-/// The worst of the rows is the code of the run, and each row tells its own.
+/// The worst of the rows is the code of the run, and each row has its own.
 #[test]
 fn rows_fail_as_files_do() {
     for (told, input) in bad_answers() {

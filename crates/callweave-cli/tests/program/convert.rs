@@ -1,4 +1,4 @@
-//! Answers written in another protocol.
+//! Responses written in another protocol.
 
 use serde_json::Value;
 
@@ -18,7 +18,7 @@ fn google_streams_as_events_or_as_one_array() {
     assert!(asked.stderr().contains("--whole"), "{}", asked.stderr());
 }
 
-/// Nobody takes a response that was cut off for one that a limit ended, let alone for a complete one.
+/// A truncated response is not taken for one that a limit ended, let alone for a complete one.
 #[test]
 fn what_was_cut_off_is_an_error_in_every_protocol() {
     let chunk = r#"data: {"id":"c","object":"chat.completion.chunk","model":"m","choices":[{"index":0,"delta":{"content":"Hal"}}]}"#;
@@ -38,7 +38,7 @@ fn what_was_cut_off_is_an_error_in_every_protocol() {
     assert!(!own.stdout().contains("error") && !own.stdout().contains("length"), "{}", own.stdout());
 }
 
-/// What is written for clients of another protocol can be run, and then nothing is wrong with it.
+/// Calls written for clients of another protocol can be run, and then nothing is wrong with them.
 #[test]
 fn broken_arguments_are_repaired_for_clients_and_kept_in_their_own_protocol() {
     for to in ["anthropic", "openai-responses", "gemini", "ollama", "cohere", "bedrock"] {

@@ -1,4 +1,4 @@
-//! `callweave decode` on whole files.
+//! `callweave decode` on complete files.
 
 use serde_json::{Value, json};
 
@@ -215,12 +215,12 @@ fn arguments_are_repaired_on_request_and_each_change_is_told() {
     let detail = told[0]["detail"].as_str().expect("words");
     assert!(detail.contains("quote at bytes 1, 5, ") && detail.contains("comment at byte 77"), "{detail}");
     assert!(told[0]["text"].as_str().is_some_and(|text| text.starts_with("{city: '")), "{}", told[0]);
-    // What is mended is not complained of any more.
+    // A repaired call causes no complaint any more.
     assert_eq!(notices.len(), 1, "{notices:?}");
-    // What was valid is as the model wrote it.
+    // A valid call is as the model wrote it.
     assert_eq!(message["tool_calls"][0], run(&["decode"], sample()).json()["tool_calls"][0]);
     let events = run(&["decode", "--repair", "--as", "events"], sample()).good().lines();
-    // What flowed before the first oddity is not taken back.
+    // Text emitted before the first oddity is not taken back.
     assert!(events.iter().all(|event| event["type"] != "correction"));
     assert!(events.iter().all(|event| event["completion"] != "cut"));
 }
@@ -235,7 +235,7 @@ fn what_was_cut_off_is_not_repaired() {
     assert!(call["arguments"].as_str().is_some_and(|text| text.starts_with("{city: '")), "{call}");
 }
 
-/// The body of an answer that calls `look` with these arguments.
+/// The body of a response that calls `look` with these arguments.
 fn calling(name: &str, arguments: &str) -> String {
     json!({"object": "chat.completion", "choices": [{"index": 0, "finish_reason": "tool_calls", "message": {
         "role": "assistant", "tool_calls": [{"id": "c", "type": "function",
@@ -298,7 +298,7 @@ fn sizes_have_units() {
     }
 }
 
-/// What found no place is shortened, whatever it is, in every form.
+/// Input that fits nowhere is shortened, whatever its kind, in every form.
 #[test]
 fn a_log_that_was_given_by_mistake_does_not_flood_the_output() {
     let chunk =

@@ -1,4 +1,4 @@
-//! What `docs/cli.md` shows is what the program prints.
+//! `docs/cli.md` shows the program's actual output.
 //!
 //! Its TOML files are there for the commands, each under the name that its first line says.
 //!

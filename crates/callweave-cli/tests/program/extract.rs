@@ -186,7 +186,7 @@ fn dialects_are_listed_with_models_and_example() {
     run(&["dialects", "nothing"], "").bad("no dialect and no model is called nothing");
 }
 
-/// The example that each dialect shows is read by that dialect as a call or a thought.
+/// The example that each dialect shows is read by that dialect as a call or as reasoning.
 #[test]
 fn every_example_is_read_by_its_own_dialect() {
     for row in run(&["dialects"], "").lines() {

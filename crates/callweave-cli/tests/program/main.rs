@@ -60,7 +60,7 @@ fn run(arguments: &[&str], input: impl AsRef<[u8]>) -> Ran {
 
 struct Ran(Output);
 
-/// What the program printed. A provider may send numbers that `serde_json` cannot hold; these are texts here.
+/// Parses the program's output. A provider may send numbers that `serde_json` cannot hold; these are texts here.
 #[track_caller]
 fn value(text: &str) -> Value {
     let value: callweave::json::Value = text.parse().unwrap_or_else(|error| panic!("{error}: {text}"));
@@ -101,7 +101,7 @@ impl Ran {
         self
     }
 
-    /// Asserts that it went well, whatever it said beside.
+    /// Asserts success, with any messages beside.
     #[track_caller]
     fn fine(self) -> Self {
         assert_eq!(self.code(), 0, "{}", self.stderr());
@@ -179,7 +179,7 @@ fn sample() -> Vec<u8> {
     run(&["demo", "--raw"], "").good().0.stdout
 }
 
-/// The same without its second call, which is messy on purpose: an answer with which all is well.
+/// The same without its second call, which is messy on purpose: a response without problems.
 fn clean() -> Vec<u8> {
     let sample = String::from_utf8(sample()).expect("the sample is UTF-8");
     let is_clean = |frame: &&str| !frame.contains(r#""tool_calls":[{"index":1"#);

@@ -18,7 +18,7 @@ fn each_message_has_the_name_of_its_file() {
         rows[2]["error"].as_str().map(|error| error.starts_with("cannot read no-such-file")),
         Some(true)
     );
-    // Each error is told with its file, once.
+    // Each error is reported with its file, once.
     let told: Vec<_> = ran.stderr().lines().collect();
     assert_eq!(told.len(), 3, "{told:?}");
     assert!(

@@ -1,4 +1,4 @@
-//! Memory does not grow with the input: what is over is printed and forgotten.
+//! Memory does not grow with the input: finished responses are printed and forgotten.
 
 use std::fs;
 use std::io::Write;
@@ -6,10 +6,10 @@ use std::process::Stdio;
 
 use crate::program;
 
-/// The answers of an input, by number.
+/// The responses of an input, by number.
 type Pieces = fn(usize) -> String;
 
-/// The most memory that the program had, in KiB, when it had read so many bytes of what `piece` gives.
+/// The peak memory of the program, in KiB, when it had read `bytes` bytes of the pieces.
 fn peak(arguments: &[&str], piece: Pieces, bytes: usize) -> u64 {
     let mut child = program(arguments)
         .stdin(Stdio::piped())

@@ -1,4 +1,4 @@
-//! Agents with a gateway of their own: scripts stand for them, note how they were started and ask whom they were told to.
+//! Agents with a gateway of their own: scripts stand for them, note how they were started and ask the given gateway.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -53,7 +53,7 @@ impl Place {
 /// Notes how it was started.
 const NOTE: &str = r#"env -0 > variables; printf '%s\0' "$@" > arguments"#;
 
-/// Asks a gateway for an answer; `$1` is its address, `$2` the path, `$3` the body.
+/// Asks a gateway for a response; `$1` is its address, `$2` the path, `$3` the body.
 const ASK: &str = r#"ask() {
   local address=${1#http://}; address=${address%%/*}
   exec 3<>"/dev/tcp/${address%:*}/${address#*:}"
@@ -224,7 +224,7 @@ fn what_is_missing_is_named_with_the_way_to_get_it() {
     assert!(!place.0.join("ran").exists());
 }
 
-/// A server of Chat that lists these models, and answers with the model that it was asked for.
+/// A server of Chat that lists these models, and responds with the model that it was asked for.
 fn server(models: &[&str]) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("an address");

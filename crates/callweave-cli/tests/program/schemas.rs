@@ -1,4 +1,4 @@
-//! What the program prints is what the published schemas promise.
+//! The program's output conforms to the published schemas.
 
 use std::path::{Path, PathBuf};
 

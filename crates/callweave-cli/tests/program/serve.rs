@@ -1,4 +1,4 @@
-//! The gateway as a program: what it says at the start, where it listens, and what becomes of its log.
+//! The gateway as a program: its greeting, its address, and its log.
 
 use std::fs::File;
 use std::io::{ErrorKind, Read, Write};
@@ -43,7 +43,7 @@ impl Serving {
         serving
     }
 
-    /// The answer to a request: its status and what it says.
+    /// The response to a request: its status and its body.
     fn ask(&self, method: &str, path: &str, body: &str) -> (u16, String) {
         let mut stream = TcpStream::connect(self.address).expect("a gateway");
         stream.set_read_timeout(Some(Duration::from_secs(20))).expect("a timeout");
@@ -126,7 +126,7 @@ fn a_reader_that_reads_nothing_costs_no_answer() {
     assert!(400 * line > 65_536, "400 lines of {line} bytes fit into a pipe");
 }
 
-/// What a gateway wrote to its log when it was asked so, and then told to end.
+/// Returns the log of a gateway that served these requests and was then stopped.
 fn logged(name: &str, arguments: &[&str], ask: impl FnOnce(&Serving)) -> String {
     let log = file(name, "");
     let serving = Serving::start(arguments, |command| {
@@ -161,7 +161,7 @@ fn what_clients_write_stays_within_its_field() {
         "{log}"
     );
     assert!(log.contains(r#"\u{202e}\u{2028}\\\" x=\"y" "#), "{log}");
-    // As JSON it is what was written.
+    // As JSON it is the written text.
     let log = logged("serve-escape.log", &["--log", "json"], |serving| assert_eq!(serving.chat(model), 404));
     let line: serde_json::Value = serde_json::from_str(log.trim_end()).expect("one line of JSON");
     assert_eq!(line["model"], model);
@@ -302,7 +302,7 @@ fn a_greeting_that_nobody_reads_is_no_reason_to_stop() {
     drop(serving.child.stdout.take());
     assert_eq!(serving.chat("demo/hermes"), 200);
     let config = file("serve-flags.toml", "listen = \"0.0.0.0:1\"\n");
-    // What the command line says counts, not only the file.
+    // The command line counts, not only the file.
     let serving = Serving::start(&["--config", path(&config), "--host", "127.0.0.1"], |_| {});
     assert_eq!(serving.ask("GET", "/healthz", "").0, 200);
     let opened = Serving::start(&["--allow-host", "box", "--allow-origin", "app:"], |_| {});

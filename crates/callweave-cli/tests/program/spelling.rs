@@ -26,7 +26,7 @@ fn repairing() {
     let schema = concat!(env!("CARGO_TARGET_TMPDIR"), "/spelling.schema.json");
     std::fs::write(schema, r#"{"properties":{"z":{"type":"integer"},"n":{"type":"integer"}}}"#)
         .expect("a file");
-    // What fits as it is written is not called repaired.
+    // Arguments that fit as written are not reported as repaired.
     let report = run(&["repair", "--report", "--schema", schema], WRITTEN).good();
     assert!(report.stdout().contains("\"verdict\":\"valid\""), "{}", report.stdout());
     assert!(report.stdout().contains(&format!("\"value\":{WRITTEN}")), "{}", report.stdout());
@@ -53,7 +53,7 @@ fn listing() {
     assert!(prompt.stdout().contains(WRITTEN), "{}", prompt.stdout());
 }
 
-/// A call that does not fit its tool is marked in the message; all else is told as it would be without.
+/// A call that does not fit its tool is marked in the message; everything else is the same as without.
 #[test]
 fn marking() {
     let tools = concat!(env!("CARGO_TARGET_TMPDIR"), "/spelling.marking.json");

@@ -1,4 +1,4 @@
-//! What people see: colour, the view, and what a terminal is kept from.
+//! Output for people: colour, the view, and control characters that a terminal is kept from.
 
 use std::process::Command;
 

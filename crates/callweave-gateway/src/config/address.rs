@@ -1,4 +1,4 @@
-//! Addresses: where to listen, and whom to ask.
+//! Addresses: of the gateway itself, and of upstreams.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs, UdpSocket};
@@ -76,7 +76,7 @@ pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<
     deserializer.deserialize_any(HostAddress)
 }
 
-/// The URL that somebody means who leaves out the scheme: `localhost:8000` is asked without TLS, `api.example.com` with.
+/// The URL that is meant without a scheme: `localhost:8000` is asked without TLS, `api.example.com` with.
 pub fn completed_url(text: &str) -> String {
     let text = text.trim();
     if text.is_empty() || text.contains("://") || text.starts_with("demo:") {
@@ -94,7 +94,7 @@ pub fn completed_url(text: &str) -> String {
     format!("{}://{text}", if is_near { "http" } else { "https" })
 }
 
-/// What is wrong with the URL of an upstream.
+/// Returns the fault of an upstream's URL.
 pub(super) fn fault(url: &str) -> Option<String> {
     let shown = shown_url(url);
     if url.is_empty() {
@@ -119,12 +119,12 @@ pub(super) fn fault(url: &str) -> Option<String> {
     }
 }
 
-/// Whether a URL names a user, whom nobody hears of: only keys are sent.
+/// Whether a URL names a user, which is not sent: only keys are.
 pub(super) fn has_user(url: &str) -> bool {
     url.parse::<Uri>().is_ok_and(|uri| uri.authority().is_some_and(|it| it.as_str().contains('@')))
 }
 
-/// Whether whoever asks at a URL asks the one who listens there.
+/// Whether a URL leads to the address this gateway listens on.
 pub(super) fn is_own(url: &str, listen: SocketAddr) -> bool {
     let Ok(uri) = url.parse::<Uri>() else { return false };
     let usual = if uri.scheme_str() == Some("https") { 443 } else { 80 };
@@ -133,7 +133,7 @@ pub(super) fn is_own(url: &str, listen: SocketAddr) -> bool {
     };
     let own = unmapped(listen.ip());
     let hears = |asked: IpAddr| match unmapped(asked) {
-        // Whoever asks for no address in particular asks this machine.
+        // The unspecified address reaches this machine.
         asked if asked.is_unspecified() => own.is_unspecified() || own.is_loopback(),
         asked if own.is_unspecified() => is_here(asked),
         asked => asked == own,

@@ -1,4 +1,4 @@
-//! The text of a file: what stands on which line, and all that cannot be read of it.
+//! The text of a file: the keys with their lines, and everything that cannot be read.
 
 use std::ops::Range;
 
@@ -9,7 +9,7 @@ use toml::de::{DeTable, DeValue};
 use super::problem::ConfigOrigin;
 use super::{Config, ConfigProblem, nearest};
 
-/// So many problems are told at once.
+/// The maximum number of problems reported at once.
 const MAX: usize = 32;
 
 /// Keys that others have, and what they are called here.
@@ -28,7 +28,8 @@ const ELSEWHERE: &[(&str, &str)] = &[
 /// Keys of upstreams that have another name now. They are read, with a warning.
 const RENAMED: &[(&str, &str)] = &[("url", "base_url"), ("key_env", "api_key_env"), ("ask_again", "reask")];
 
-/// Reads a text. What cannot be read is left out and told; the rest is read nevertheless, so that all is told at once.
+/// Reads a text. Unreadable parts are left out and reported; the rest is read nevertheless, so that all is reported at
+/// once.
 pub(super) fn read(text: &str) -> (Config, Option<ConfigProblem>) {
     let line = |span: Option<Range<usize>>| {
         span.map(|span| text.as_bytes()[..span.start.min(text.len())].split(|byte| *byte == b'\n').count())
@@ -42,7 +43,7 @@ pub(super) fn read(text: &str) -> (Config, Option<ConfigProblem>) {
         });
     };
     let (mut document, errors) = DeTable::parse_recoverable(text);
-    // What is no TOML may mean anything.
+    // Text that is no TOML may mean anything.
     if !errors.is_empty() {
         errors.iter().take(MAX).for_each(&mut tell);
         return (Config::default(), found);
@@ -77,7 +78,7 @@ fn renamed(path: &str) -> Option<(&'static str, String)> {
     Some((old, format!("upstreams.{upstream}.{new}")))
 }
 
-/// What is said of an error: serde's words, and what was probably meant.
+/// The message of an error: serde's words, and the probable intention.
 fn told(message: &str) -> String {
     let mut words = message.split('`').skip(1).step_by(2);
     let is_unknown = message.starts_with("unknown field") || message.starts_with("unknown variant");
@@ -91,7 +92,7 @@ fn told(message: &str) -> String {
     }
 }
 
-/// Tells the path of every key, and where it stands.
+/// Reports the path of every key, and its position.
 fn index(table: &DeTable<'_>, path: &str, tell: &mut impl FnMut(&str, usize)) {
     for (key, value) in table.iter() {
         let own =

@@ -1,4 +1,4 @@
-//! What the environment says.
+//! Configuration from environment variables.
 
 use callweave::exchange::{SchemaMode, StopMode, StopPolicy};
 use callweave::protocol::OPENAI_RESPONSES;
@@ -27,9 +27,9 @@ impl<'e> Environment<'e> {
         (self.0)(name)
     }
 
-    /// What `PROXY_STOP_AFTER_TOOLS`, `PROXY_STOP_AFTER_TOOLS_MODE` (`first`, `all`), `PROXY_STOP_AFTER_TOOLS_GRACE_MS`,
-    /// `PROXY_SUPPRESS_TAIL_AFTER_TOOLS` and `PROXY_ENABLE_PARALLEL_TOOL_CALLS` say, for all upstreams that say nothing
-    /// themselves. A value that is none says nothing: see [`check`](Self::check).
+    /// Reads `PROXY_STOP_AFTER_TOOLS`, `PROXY_STOP_AFTER_TOOLS_MODE` (`first`, `all`),
+    /// `PROXY_STOP_AFTER_TOOLS_GRACE_MS`, `PROXY_SUPPRESS_TAIL_AFTER_TOOLS` and `PROXY_ENABLE_PARALLEL_TOOL_CALLS`, for
+    /// all upstreams that set nothing themselves. An invalid value sets nothing: see [`check`](Self::check).
     pub fn stop(&self) -> StopPolicy {
         self.read_stop().0
     }
@@ -74,7 +74,8 @@ impl<'e> Environment<'e> {
         value
     }
 
-    /// What is served without a file: each provider whose variables are set; the scripted models if there is none.
+    /// Returns the configuration without a file: each provider whose variables are set; the scripted models if there is
+    /// none.
     pub fn config(&self) -> Config {
         let mut config = Config::default();
         let served = TABLE.iter().filter_map(|provider| Some((provider, provider.base_url_variable?)));
@@ -97,7 +98,7 @@ impl<'e> Environment<'e> {
             let key_env = key.filter(|_| has_key).map(str::to_owned);
             let mut upstream =
                 UpstreamConfig { base_url: url, api_key_env: key_env, ..UpstreamConfig::default() };
-            // Who else speaks for OpenAI at another address may be any server of Chat.
+            // Another address under OpenAI's variables may be any server of Chat.
             let is_openai = provider.protocols.contains(&&OPENAI_RESPONSES);
             if is_home || !is_openai || provider.base_url.is_none() {
                 upstream.provider = Some(name.to_owned());
@@ -133,7 +134,7 @@ fn truth(text: &str) -> Option<bool> {
     }
 }
 
-/// Where Ollama is asked. Its own server reads the variable, too: no port means the usual one, every address means this
+/// The address of Ollama. Its own server reads the variable, too: no port means the usual one, every address means this
 /// machine.
 fn ollama(host: &str) -> String {
     let host = host.trim();

@@ -13,15 +13,15 @@ pub(crate) struct NameTable {
     default: Option<String>,
 }
 
-/// Who is meant by a name.
+/// The target that a name resolves to.
 pub(crate) struct NamedTarget<'n> {
     /// The upstream.
     pub(crate) upstream: &'n str,
-    /// What the upstream calls the model.
+    /// The upstream's name of the model.
     pub(crate) model: String,
     /// The row that says so.
     pub(crate) row: Option<&'n ModelConfig>,
-    /// Whether the configuration names the model itself, so that there are only so many of them.
+    /// Whether the configuration names the model itself, which bounds the number of names.
     pub(crate) is_configured: bool,
 }
 
@@ -38,7 +38,7 @@ impl NameTable {
         }
     }
 
-    /// Who is meant by a name: exactly, by the upstream's name before a slash, by the longest beginning, or by default.
+    /// Resolves a name: exactly, by the upstream's name before a slash, by the longest prefix, or by default.
     pub(crate) fn find(&self, name: &str) -> Option<NamedTarget<'_>> {
         let is_exact = |row: &&ModelConfig| row.name == name || row.aliases.iter().any(|alias| alias == name);
         if let Some(row) = self.models.iter().find(is_exact) {
@@ -91,7 +91,7 @@ impl NameTable {
         &self.models
     }
 
-    /// Who answers for every other name.
+    /// Returns the upstream for every other name.
     pub(crate) fn default(&self) -> Option<&String> {
         self.default.as_ref()
     }

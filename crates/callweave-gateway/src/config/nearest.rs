@@ -1,10 +1,10 @@
-//! What was probably meant.
+//! Suggestions for misspelt names.
 
 /// The name that a misspelt one was probably meant to be, in any case and with `-` for `_`.
 pub fn nearest<'n>(word: &str, names: impl IntoIterator<Item = &'n str>) -> Option<&'n str> {
     let plain = |text: &str| text.to_lowercase().replace(['_', ' '], "-");
     let word = plain(word);
-    // A third of the letters may be wrong, and a beginning is as good as the whole.
+    // A third of the letters may be wrong, and a prefix is as good as the complete word.
     let most = (word.chars().count() / 3).max(1);
     let begins = |name: &str| word.len() > 2 && (name.starts_with(&word) || word.starts_with(name));
     let distance = |name: &str| {
@@ -16,7 +16,7 @@ pub fn nearest<'n>(word: &str, names: impl IntoIterator<Item = &'n str>) -> Opti
     near.filter(|(distance, _)| *distance <= most).min_by_key(|(distance, _)| *distance).map(|(_, name)| name)
 }
 
-/// A sentence about a name that is not known: what was probably meant, and what there is.
+/// A sentence about an unknown name: the probable intention, and the known names.
 pub(crate) fn unknown<'n>(what: &str, word: &str, names: impl IntoIterator<Item = &'n str>) -> String {
     let names: Vec<&str> = names.into_iter().collect();
     let mut text = format!("there is no {what} {word:?}");

@@ -1,10 +1,10 @@
-//! What is wrong with a configuration, and where it stands.
+//! Problems of a configuration, and their positions.
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
 
-/// What is wrong with a configuration: everything that was found, each with its place.
+/// The problems of a configuration: everything that was found, each with its position.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigProblem {
     file: Option<String>,
@@ -18,14 +18,14 @@ pub(crate) struct ConfigFlaw {
     pub(crate) what: String,
 }
 
-/// Where a value comes from.
+/// The origin of a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum ValueOrigin {
     Line(usize),
     Variable(&'static str),
 }
 
-/// Where the values of a configuration come from: a file, variables, or nowhere that could be named.
+/// The origin of a configuration's values: a file, variables, or nowhere that could be named.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ConfigOrigin {
     file: Option<String>,
@@ -85,7 +85,7 @@ impl ConfigOrigin {
         }
     }
 
-    /// What is wrong, each with its place; nothing if that is nothing.
+    /// Returns the flaws as a problem, each with its position; `Ok` if there are none.
     pub(crate) fn problem(&self, flaws: Vec<ConfigFlaw>) -> Result<(), ConfigProblem> {
         let placed =
             |flaw: ConfigFlaw| (self.place(&flaw.path), format!("{}{}", path_of(&flaw.path), flaw.what));
@@ -122,7 +122,7 @@ impl ConfigProblem {
         Self { file: Some(path.display().to_string()), ..self }
     }
 
-    /// What was found, one line each.
+    /// Returns the findings, one line each.
     pub fn lines(&self) -> impl Iterator<Item = String> {
         self.flaws.iter().map(|(place, what)| {
             let file = |file: &String| format!("{file}: ");

@@ -177,7 +177,7 @@ impl Config {
                         ));
                     }
                     Some(_) => {}
-                    // What is wrong with its row is told there.
+                    // A problem with its row is reported there.
                     None if rows().any(|name| is_meant(name, fallback)) => {}
                     None if fallback.starts_with("demo/") => flaws.push(ConfigFlaw::new(path, missing(DEMO))),
                     None => {
@@ -191,7 +191,7 @@ impl Config {
         }
     }
 
-    /// Who is let in.
+    /// Checks the settings that let clients in.
     fn check_doors(&self, flaws: &mut Vec<ConfigFlaw>) {
         for (at, key) in self.client_keys.iter().enumerate() {
             let what = match keys::digest_of(key) {
@@ -220,7 +220,7 @@ impl Config {
         }
     }
 
-    /// What is doubtful, though it can be served.
+    /// Returns doubts about a configuration that can be served.
     pub(crate) fn doubts(&self, environment: &Environment<'_>) -> Vec<ConfigFlaw> {
         let mut doubts: Vec<ConfigFlaw> = self.origin.renamed().collect();
         if self.upstreams.is_empty() {
@@ -301,12 +301,12 @@ impl UpstreamConfig {
     }
 }
 
-/// Whether a row of that name answers to a name.
+/// Whether a row of that name matches a name.
 fn is_meant(row: &str, name: &str) -> bool {
     row.strip_suffix('*').map_or(row == name, |start| name.starts_with(start))
 }
 
-/// The protocols in which somebody can be asked.
+/// The protocols in which upstreams can be asked.
 fn asked() -> impl Iterator<Item = &'static str> {
     TABLE.iter().filter(|protocol| HttpWire::of(protocol).is_some()).map(|protocol| protocol.name)
 }

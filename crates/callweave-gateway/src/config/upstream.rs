@@ -1,4 +1,4 @@
-//! One upstream: who answers, and what is done to its answers.
+//! One upstream, and the treatment of its responses.
 
 use callweave::exchange::{ExchangePolicy, InvalidCalls, SchemaMode, StopMode, StopPolicy, ToolTeaching};
 use callweave::protocol::{self, Protocol};
@@ -12,8 +12,8 @@ use super::LimitsConfig;
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct UpstreamConfig {
-    /// Its base URL: `http://127.0.0.1:8000/v1`; `demo:` for scripted models. What it has behind a `?` is sent with
-    /// every request.
+    /// Its base URL: `http://127.0.0.1:8000/v1`; `demo:` for scripted models. The part behind a `?` is sent with every
+    /// request.
     #[serde(alias = "url")]
     pub base_url: String,
     /// The protocol it speaks; if neither this nor `protocols` is set, it is found out which it speaks.
@@ -23,30 +23,31 @@ pub struct UpstreamConfig {
     /// The environment variable that holds its key. Where none is named, the client's own key is sent on.
     #[serde(alias = "key_env")]
     pub api_key_env: Option<String>,
-    /// Whose rules requests must keep, where the protocol is spoken by many.
+    /// The provider whose rules requests must keep, where the protocol is spoken by many.
     pub provider: Option<String>,
     /// The models it has, for lists; it is asked for them if none are named.
     pub models: Vec<String>,
-    /// How calls are read from its text: `auto`, a dialect's name, `model` for the dialect of the model, `none`.
+    /// The dialect in which calls are read from its text: `auto`, a dialect's name, `model` for the dialect of the
+    /// model, `none`.
     pub dialect: String,
-    /// Whether thoughts are taken out of its text; they are if its text is read at all.
+    /// Whether reasoning is taken out of its text; it is if its text is read at all.
     pub reasoning: Option<bool>,
-    /// How it is told of tools.
+    /// The way in which it learns of tools.
     pub tools: ToolTeaching,
     /// Whether arguments that are not quite JSON are repaired.
     pub repair: bool,
-    /// What is done with the schemas of tools.
+    /// The treatment of tool schemas.
     pub schema: SchemaMode,
-    /// What is done with a call that stays invalid.
+    /// The treatment of calls that stay invalid.
     pub invalid: InvalidCalls,
-    /// How often the model is asked again, at most.
+    /// The maximum number of times that the model is asked again.
     #[serde(alias = "ask_again")]
     pub reask: u32,
-    /// How often a request is sent again that failed before the first byte of its answer.
+    /// The maximum number of retries of a request that failed before the first byte of its response.
     pub retries: u32,
-    /// How many requests may be sent again for each that is sent; ten are always saved up at first.
+    /// The number of retries for each request that is sent; ten are always saved up at first.
     pub retry_share: f64,
-    /// Whether a request is sent again whose answer came, but broke off or cannot be read: it may be paid twice.
+    /// Whether a request is sent again whose response came, but broke off or cannot be read: it may be paid twice.
     pub retry_broken: bool,
     /// Whether an upstream that speaks the Responses API keeps its responses, so that it follows `previous_response_id`
     /// itself; OpenAI and Azure do, others do not unless this says so.
@@ -57,7 +58,7 @@ pub struct UpstreamConfig {
     pub stop_after_tools: Option<bool>,
     /// After which call.
     pub stop_after_tools_mode: Option<StopMode>,
-    /// How long more is waited for after a complete call.
+    /// The wait for more after a complete call.
     pub stop_after_tools_grace_ms: Option<u64>,
     /// The number of calls after which it is stopped in mode `all`, too; 0 for any number.
     pub stop_after_tools_max_calls: Option<usize>,
@@ -98,7 +99,7 @@ impl Default for UpstreamConfig {
     }
 }
 
-/// What the URL of scripted models begins with.
+/// The prefix of URLs of scripted models.
 const SCRIPTED: &str = "demo:";
 
 impl UpstreamConfig {
@@ -117,14 +118,14 @@ impl UpstreamConfig {
         self.base_url.starts_with(SCRIPTED)
     }
 
-    /// The protocols it may speak, the usual one first: those that are configured, or those of its provider. Those of a
-    /// scripted model are its own.
+    /// The protocols it may speak, the usual one first: the configured ones, or its provider's. A scripted model has
+    /// its own.
     pub fn spoken(&self) -> Vec<&'static Protocol> {
         let configured = self.named_protocols();
         if configured.len() > 0 {
             return configured.filter_map(Protocol::named).collect();
         }
-        // Whoever serves others' models under a path of OpenAI's name speaks Chat there.
+        // Servers that offer other providers' models under a path named `openai` speak Chat there.
         let has_openai_path = self.base_url.split(['/', '?']).skip(3).any(|part| part == "openai");
         match self.known_provider() {
             _ if self.is_demo() => vec![&protocol::OPENAI_CHAT],
@@ -145,7 +146,7 @@ impl UpstreamConfig {
         named.iter().map(String::as_str)
     }
 
-    /// The provider, if it is named or its address tells.
+    /// The provider, if it is named or known by its address.
     pub fn known_provider(&self) -> Option<&'static Provider> {
         match &self.provider {
             Some(name) => Provider::named(name),
@@ -153,7 +154,7 @@ impl UpstreamConfig {
         }
     }
 
-    /// Whether thoughts are taken out of its text.
+    /// Whether reasoning is taken out of its text.
     pub fn splits_reasoning(&self) -> bool {
         self.reasoning.unwrap_or(self.dialect != "none")
     }
@@ -173,7 +174,7 @@ impl UpstreamConfig {
         policy.other_protocols = spoken.collect();
         policy.base_url.clone_from(&self.base_url);
         policy.api_key = api_key;
-        // A key that was to be configured is not replaced by one that is meant for somebody else.
+        // A key that was to be configured is not replaced by one that is meant for another server.
         policy.forwards_client_key = self.api_key_env.is_none();
         policy.provider.clone_from(&self.provider);
         policy.dialect.clone_from(&self.dialect);
@@ -192,7 +193,7 @@ impl UpstreamConfig {
         policy
     }
 
-    /// When it is stopped after calls.
+    /// The policy of stopping it after calls.
     pub fn stop(&self) -> StopPolicy {
         StopPolicy {
             is_on: self.stop_after_tools,

@@ -1,4 +1,4 @@
-//! Chat completions, whole and in pieces, with a model's habits.
+//! Chat completions, complete and in pieces, with a model's habits.
 
 use callweave::Value;
 use callweave::event::CallKind;
@@ -10,13 +10,13 @@ use super::plan::{DemoPlan, PlannedCall};
 use super::table::{DemoModel, EndHabit, NumberingHabit, ReasoningHabit, WritingHabits};
 use super::text;
 
-/// When all answers were made: there is no clock here.
+/// The creation time of all responses: there is no clock here.
 pub(super) const CREATED: u64 = 1_767_225_600;
 
 /// About as many characters as a token has.
 const PIECE: usize = 4;
 
-/// What the model says, after its habits.
+/// The model's output after its habits are applied.
 struct DemoSpeech {
     thought: Option<String>,
     text: String,
@@ -100,7 +100,7 @@ impl SpokenCall {
     }
 }
 
-/// The answer as one body.
+/// The response as one body.
 pub(super) fn whole(row: &DemoModel, plan: &DemoPlan) -> Vec<ScriptStep> {
     let speech = DemoSpeech::of(row, plan);
     let mut message = Object::new();
@@ -128,7 +128,7 @@ pub(super) fn whole(row: &DemoModel, plan: &DemoPlan) -> Vec<ScriptStep> {
     match row.habits.end {
         EndHabit::Whole => {
             steps.extend(wait(row.habits.pause));
-            // As long as its pieces would take.
+            // The wait is as long as for its pieces.
             steps.extend(pieces(&speech.text).filter_map(|_| wait(row.habits.pace)));
             steps.push(ScriptStep::Send(body));
         }
@@ -147,7 +147,7 @@ pub(super) fn whole(row: &DemoModel, plan: &DemoPlan) -> Vec<ScriptStep> {
 
 const GARBAGE: &[u8] = b"\x00\xff\xfe<html><body>502 Bad Gateway</body></html>\n";
 
-/// The answer in pieces.
+/// The response in pieces.
 pub(super) fn stream(row: &DemoModel, plan: &DemoPlan) -> Vec<ScriptStep> {
     let habits = &row.habits;
     let speech = DemoSpeech::of(row, plan);
@@ -198,7 +198,7 @@ pub(super) fn stream(row: &DemoModel, plan: &DemoPlan) -> Vec<ScriptStep> {
     steps
 }
 
-/// What stands in the list of calls, chunk by chunk.
+/// Returns the entries in the list of calls, chunk by chunk.
 fn fragments(calls: &[SpokenCall], habits: &WritingHabits) -> Vec<Value> {
     let written = |(at, call): (usize, &SpokenCall)| -> Vec<Value> {
         let index = match habits.numbering {

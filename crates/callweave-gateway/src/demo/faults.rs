@@ -1,4 +1,4 @@
-//! What models do wrong with names and arguments.
+//! Faults of models in names and arguments.
 
 use callweave::Value;
 use callweave::event::CallKind;
@@ -84,7 +84,7 @@ fn careless(value: &Value) -> String {
     }
 }
 
-/// Cut inside the last text, else before the end.
+/// Truncates inside the last text, else before the end.
 fn cut(text: &str) -> String {
     let bare = text.trim_end_matches(['}', ']']);
     let inside = bare.strip_suffix('"').unwrap_or(bare);
@@ -94,7 +94,7 @@ fn cut(text: &str) -> String {
     inside[..end.min(inside.len())].to_owned()
 }
 
-/// Whatever is no text, as a text.
+/// Turns all values that are not strings into strings.
 fn texts(members: &Object) -> Value {
     let mut members = members.clone();
     for value in members.values_mut() {

@@ -8,16 +8,16 @@ use callweave::json::{Array, Object};
 /// Deeper than this nothing is filled: a schema may hold itself.
 const DEEPEST: usize = 12;
 
-/// So many steps a filling takes at most, then all that is left is `null`: schemas inside schemas multiply.
+/// The maximum number of steps of a filling, after which everything left is `null`: schemas inside schemas multiply.
 const STEPS: usize = 20_000;
 
-/// So many characters a text is made longer to.
+/// The maximum number of characters that a text is lengthened to.
 const LONGEST: usize = 1000;
 
-/// How much of an object is filled.
+/// The extent to which an object is filled.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum FillExtent {
-    /// What is required, and what the text speaks of.
+    /// Required properties, and properties that the text mentions.
     Required,
     /// All that has a schema.
     Everything,
@@ -39,7 +39,7 @@ impl<'f> SchemaFilling<'f> {
         Self { root, text, folded: text.to_lowercase(), extent, left: Cell::new(STEPS) }
     }
 
-    /// A value for the whole schema, which for tools is an object.
+    /// A value for the complete schema, which for tools is an object.
     pub(super) fn object(&self) -> Value {
         match self.value(self.root, 0) {
             object @ Value::Object(_) => object,
@@ -47,7 +47,7 @@ impl<'f> SchemaFilling<'f> {
         }
     }
 
-    /// Takes steps, and says whether there were so many.
+    /// Takes steps, and says whether there were that many.
     fn takes(&self, steps: usize) -> bool {
         let left = self.left.get().checked_sub(steps);
         self.left.set(left.unwrap_or(0));
@@ -175,7 +175,7 @@ impl<'f> SchemaFilling<'f> {
             .filter(|number: &f64| number.is_finite())
     }
 
-    /// What stands between quotes, else the names in the text, else the text, as long as may be.
+    /// Returns the quoted part of the text, else the names in the text, else the text, as long as the schema allows.
     fn string(&self, schema: &Value) -> String {
         let dated = match schema.get("format").and_then(Value::as_str) {
             Some("date") => Some("2026-01-31"),

@@ -1,4 +1,4 @@
-//! What the model is about to say.
+//! The plan of the model's next response.
 
 use callweave::Value;
 use callweave::event::CallKind;
@@ -10,7 +10,7 @@ use callweave::request::{
 use super::fill::{FillExtent, SchemaFilling};
 use super::table::{ArgumentHabit, WritingHabits};
 
-/// What the model is about to say, before it misbehaves.
+/// The plan of the model's next response, before it misbehaves.
 pub(super) struct DemoPlan {
     pub(super) thought: String,
     pub(super) text: String,
@@ -19,11 +19,11 @@ pub(super) struct DemoPlan {
     pub(super) tools: Value,
     /// Whether what the model lacks was asked for again.
     pub(super) is_asked_again: bool,
-    /// Whether token counts are told at the end of a stream.
+    /// Whether token counts are emitted at the end of a stream.
     pub(super) emits_usage: bool,
     /// About how many tokens it was given.
     pub(super) prompt_tokens: usize,
-    /// How many messages came before.
+    /// The number of messages before.
     pub(super) turn: usize,
 }
 
@@ -65,7 +65,7 @@ impl DemoPlan {
                 .collect(),
         };
         if let ([(tool, first)], 0, 2..) = (&calls[..], done, habits.calls) {
-            // The second of two is another call of the same tool, told apart by its texts.
+            // The second of two is another call of the same tool, with other texts.
             let second = another(first);
             let tool = *tool;
             calls.push((tool, second));
@@ -102,7 +102,7 @@ impl DemoPlan {
     }
 }
 
-/// The tools that the model may call: those of groups, and only the allowed ones.
+/// The tools that the model may call: also the tools in groups, and only the allowed ones.
 fn usable(request: &Request) -> Vec<&RequestTool> {
     let mut tools = Vec::new();
     let mut open: Vec<&RequestTool> = request.tools.iter().rev().collect();
@@ -124,7 +124,7 @@ fn usable(request: &Request) -> Vec<&RequestTool> {
 /// The tool that is called without a direction: one that looks at the weather, and never one that might do something.
 /// Of several it is the one whose name has the most words in the text.
 fn choose<'t>(request: &Request, tools: &[&'t RequestTool], text: &str) -> Option<&'t RequestTool> {
-    // An answer was given already, and the user asks nothing new of the tools.
+    // A response was given already, and the user asks nothing new of the tools.
     if request.messages.last().is_some_and(|message| message.role == Role::Assistant) {
         return None;
     }
@@ -183,7 +183,7 @@ fn another(arguments: &Value) -> Value {
     }
 }
 
-/// What the user's last text with such lines tells the model to call, and how many of these calls were made.
+/// Returns the calls that the user's last text with such lines requests, and how many of these calls were made.
 fn directions<'t>(
     messages: &[RequestMessage],
     tools: &[&'t RequestTool],
@@ -246,7 +246,7 @@ fn declared(tools: &[&RequestTool]) -> Value {
     tools.iter().map(declare).collect()
 }
 
-/// What the tools answered last, one text for each; nothing if somebody spoke since.
+/// Returns the latest tool results, one text for each; nothing if a message followed them.
 fn results(messages: &[RequestMessage]) -> Vec<String> {
     let mut results = Vec::new();
     for message in messages.iter().rev() {
@@ -275,7 +275,7 @@ fn called(messages: &[RequestMessage], id: &str) -> Option<String> {
     calls.find(|call| call.id.as_deref() == Some(id)).map(|call| call.name.clone())
 }
 
-/// What is said where there is nothing to call and nothing was answered.
+/// Returns the text for a request with nothing to call and no results.
 fn spoken(request: &Request, user: &str) -> String {
     match &request.format {
         Some(OutputFormat::Schema { schema, .. }) => {

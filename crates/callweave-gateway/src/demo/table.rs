@@ -10,23 +10,23 @@ use callweave::protocol::{
 
 use super::text;
 
-/// A model: what it speaks, and how it misbehaves.
+/// A model: its protocol, and its faults.
 pub(super) struct DemoModel {
     pub(super) name: String,
-    /// What it does, for people.
+    /// The model's behaviour, for people.
     pub(super) about: &'static str,
     pub(super) protocol: &'static Protocol,
     /// Writes its calls into its text.
     pub(super) dialect: Option<&'static Dialect>,
-    /// Answers nothing but an error: status, word, and the seconds to wait.
+    /// A refusal with nothing but an error: status, word, and the seconds to wait.
     pub(super) refusal: Option<(u16, &'static str, Option<u32>)>,
     pub(super) habits: WritingHabits,
 }
 
-/// How a model writes. The default is as it should be.
+/// The writing habits of a model. The default has no faults.
 #[derive(Clone, Copy)]
 pub(super) struct WritingHabits {
-    /// How many calls it makes in a turn, where it may.
+    /// The number of calls it makes in a turn, where it may.
     pub(super) calls: usize,
     pub(super) arguments: ArgumentHabit,
     pub(super) numbering: NumberingHabit,
@@ -48,19 +48,19 @@ pub(super) struct WritingHabits {
     pub(super) repeats: usize,
 }
 
-/// How arguments are written.
+/// The form of arguments.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum ArgumentHabit {
     Sound,
     /// Bare keys, single quotes, a comma too many.
     Broken,
-    /// Cut off inside.
+    /// Truncated inside.
     Cut,
     /// Numbers, booleans, lists and objects as texts.
     Texts,
-    /// As an object where a text belongs.
+    /// An object where a text belongs.
     Object,
-    /// As nothing at all.
+    /// Nothing at all.
     Empty,
     /// Without what is required; right when asked again.
     LackingOnce,
@@ -68,7 +68,7 @@ pub(super) enum ArgumentHabit {
     Lacking,
 }
 
-/// How parallel calls are numbered.
+/// The numbering of parallel calls.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum NumberingHabit {
     Counted,
@@ -77,7 +77,7 @@ pub(super) enum NumberingHabit {
     Absent,
 }
 
-/// How a tool is named.
+/// The form of a tool's name.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum NameHabit {
     Declared,
@@ -87,7 +87,7 @@ pub(super) enum NameHabit {
     Unknown,
 }
 
-/// Where thoughts stand.
+/// The position of reasoning.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum ReasoningHabit {
     None,
@@ -97,7 +97,7 @@ pub(super) enum ReasoningHabit {
     Member,
 }
 
-/// How an answer ends.
+/// The end of a response.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum EndHabit {
     Whole,
@@ -142,7 +142,7 @@ const REFUSALS: &[(&str, u16, &str, Option<u32>)] = &[
     ("status-503", 503, "service_unavailable_error", Some(2)),
 ];
 
-/// What goes wrong, over chat completions.
+/// The faulty models, over chat completions.
 const FAULTS: &[(&str, &str, WritingHabits)] = &[
     (
         "broken-json",

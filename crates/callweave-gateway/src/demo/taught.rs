@@ -1,4 +1,4 @@
-//! Requests that teach tools in words: what a model that was taught understands of them.
+//! Requests that teach tools in words, as a model that was taught understands them.
 
 use callweave::Value;
 use callweave::compat::teach::CallWriter;
@@ -6,8 +6,8 @@ use callweave::dialect::{Dialect, ExtractOptions, ExtractedCall, Extraction};
 use callweave::json::Array;
 use callweave::message::ToolCall;
 
-/// A chat request with the tools, calls and results that it tells in words as what they are. One that declares its tools
-/// is left as it is.
+/// Returns a chat request with native tools, calls and results in the place of those in words. A request that declares
+/// its tools is left as it is.
 pub(super) fn understood(mut body: Value, dialect: &Dialect) -> Value {
     let Some(messages) =
         body.get("messages").and_then(Value::as_array).filter(|_| body.get("tools").is_none())
@@ -83,7 +83,7 @@ fn said(calls: &[ToolCall]) -> Value {
     Value::object([("role", "assistant".into()), ("tool_calls", calls.iter().map(call).collect())])
 }
 
-/// What stands where the dialect shows a result; the whole text if it stands nowhere.
+/// Returns the text at the position where the dialect shows a result; the complete text if there is no such position.
 fn result(call: &ToolCall, text: &str, writer: &CallWriter) -> Value {
     let shown = writer.render_result(call, "\0");
     let told = shown.split_once('\0').and_then(|(before, after)| {

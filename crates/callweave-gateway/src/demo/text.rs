@@ -8,8 +8,8 @@ use callweave::{Tools, Value};
 use super::faults;
 use super::plan::{DemoPlan, PlannedCall};
 
-/// The calls of a turn as the dialect writes them; none if it cannot say them. Of several ways it is one that is read
-/// without being told the dialect, if there is one.
+/// The calls of a turn as the dialect writes them; none if it cannot express them. Of several forms it is one that is
+/// read without naming the dialect, if there is one.
 pub(super) fn render(dialect: &Dialect, plan: &DemoPlan) -> Option<String> {
     let tools = Tools::from_json(&plan.tools);
     let calls: Vec<ToolCall> = plan.calls.iter().map(tool_call).collect();

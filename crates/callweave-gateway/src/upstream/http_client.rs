@@ -27,14 +27,14 @@ use super::{ReplyBody, SENT, UnpackedBody, UpstreamReply};
 use crate::config::Config;
 use crate::hops;
 
-/// Who asks over HTTP. Connections are kept for the next request.
+/// The HTTP client. Connections are kept for the next request.
 pub(crate) struct HttpClient {
     secure: LegacyClient<TimedConnector<HttpsConnector<HttpConnector>>>,
     /// A connection without TLS need not have the room for it.
     plain: LegacyClient<TimedConnector<HttpConnector>>,
     connect: Duration,
     first_byte: Duration,
-    /// How long an answer may be that has to be unpacked.
+    /// The maximum length of a response that has to be decompressed.
     answer: u64,
     /// The word for this gateway.
     pub(crate) own: hops::GatewayMark,
@@ -42,7 +42,7 @@ pub(crate) struct HttpClient {
 
 type LegacyClient<C> = hyper_util::client::legacy::Client<C, Full<Bytes>>;
 
-/// So long an unused connection is kept.
+/// The time an unused connection is kept.
 const KEPT: Duration = Duration::from_secs(60);
 
 impl HttpClient {
@@ -78,7 +78,7 @@ impl HttpClient {
         })
     }
 
-    /// Sends a body. The answer has begun when this returns, by `end` at the latest.
+    /// Sends a body. The response has begun when this returns, by `end` at the latest.
     pub(crate) async fn post(
         &self,
         address: Uri,
@@ -90,7 +90,7 @@ impl HttpClient {
         self.send_within(Method::POST, address, headers, body, end).await
     }
 
-    /// Sends a request. The answer must have begun by `end`, whatever the time to the first byte is.
+    /// Sends a request. The response must have begun by `end`, whatever the time to the first byte is.
     pub(crate) async fn send_within(
         &self,
         method: Method,
@@ -105,7 +105,7 @@ impl HttpClient {
         sent.unwrap_or_else(|_| Err(UpstreamFault::late("did not answer", until - now)))
     }
 
-    /// Sends a request, however long the answer may take to begin.
+    /// Sends a request, however long the response may take to begin.
     pub(crate) async fn send(
         &self,
         method: Method,
@@ -188,7 +188,7 @@ fn is_too_late(error: &(dyn StdError + 'static)) -> bool {
 pub(super) async fn next(body: &mut Incoming) -> Option<Result<Bytes, UpstreamFault>> {
     loop {
         match body.frame().await? {
-            // Trailers say nothing about the answer.
+            // Trailers say nothing about the response.
             Ok(frame) => match frame.into_data() {
                 Ok(bytes) if bytes.is_empty() => {}
                 Ok(bytes) => return Some(Ok(bytes)),
@@ -202,7 +202,7 @@ pub(super) async fn next(body: &mut Incoming) -> Option<Result<Bytes, UpstreamFa
     }
 }
 
-/// The innermost reason: what stands around it says only that sending or reading failed.
+/// The innermost reason: the errors around it say only that sending or reading failed.
 fn told(error: &(dyn StdError + 'static)) -> String {
     let mut inner = error;
     while let Some(source) = inner.source() {

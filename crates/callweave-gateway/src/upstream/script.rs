@@ -11,10 +11,10 @@ use tokio::time::{Sleep, sleep};
 use super::{ReplyBody, UpstreamReply};
 use crate::demo::{DemoScript, ScriptStep};
 
-/// What is left of a script.
+/// The remaining steps of a script.
 pub(super) struct ScriptPlayer {
     steps: vec::IntoIter<ScriptStep>,
-    /// The wait that is under way: whoever stops listening in the middle of it goes on with it.
+    /// The wait that is under way: a reader that stops in the middle of it resumes it later.
     wait: Option<Pin<Box<Sleep>>>,
 }
 

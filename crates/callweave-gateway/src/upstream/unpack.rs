@@ -1,4 +1,5 @@
-//! Answers that come compressed although nobody asked for that: they are unpacked piece by piece, within a limit.
+//! Responses that come compressed although the request did not allow that: they are decompressed piece by piece, within
+//! a limit.
 
 use std::io::{self, Read, Write};
 
@@ -8,7 +9,7 @@ use flate2::write::{DeflateDecoder, MultiGzDecoder, ZlibDecoder};
 use http::{HeaderMap, header};
 use ruzstd::decoding::StreamingDecoder;
 
-/// Unpacks the body of an answer.
+/// Decompresses the body of a response.
 pub(super) struct UnpackedBody {
     packing: PackingKind,
     limit: u64,
@@ -18,14 +19,14 @@ enum PackingKind {
     Gzip(MultiGzDecoder<BoundedBuffer>),
     Zlib(ZlibDecoder<BoundedBuffer>),
     Deflate(DeflateDecoder<BoundedBuffer>),
-    /// Deflate with or without the head of zlib: the first byte tells.
+    /// Deflate with or without the head of zlib, decided by the first byte.
     Deflated,
     /// All that came, to be unpacked at its end.
     Zstd(Vec<u8>),
 }
 
 impl UnpackedBody {
-    /// What unpacks the answer that has these headers; nothing if it is not packed.
+    /// Returns the decompressor for a response with these headers; none if it is not compressed.
     pub(super) fn of(headers: &HeaderMap, limit: u64) -> Result<Option<Box<Self>>, UpstreamFault> {
         let Some(coding) = headers.get(header::CONTENT_ENCODING) else { return Ok(None) };
         let coding = coding.to_str().unwrap_or("?").trim().to_ascii_lowercase();
@@ -43,7 +44,7 @@ impl UnpackedBody {
         Ok(Some(Box::new(Self { packing, limit })))
     }
 
-    /// What is in the next bytes; it may be nothing yet.
+    /// Decompresses the next bytes; the output may still be empty.
     pub(super) fn push(&mut self, bytes: &[u8]) -> Result<Bytes, UpstreamFault> {
         if let (PackingKind::Deflated, Some(first)) = (&self.packing, bytes.first()) {
             let room = BoundedBuffer::of(self.limit);
@@ -67,7 +68,7 @@ impl UnpackedBody {
         unpacked.map(Bytes::from).map_err(|error| self.fault(&error))
     }
 
-    /// What is left when no more bytes come. Who was cut off has not ended.
+    /// Returns the remaining output after the last bytes. A truncated body has not ended.
     pub(super) fn finish(&mut self) -> Result<Bytes, UpstreamFault> {
         let unpacked = match &mut self.packing {
             PackingKind::Gzip(decoder) => decoder.try_finish().map(|()| decoder.get_mut().take()),
@@ -112,7 +113,7 @@ fn unpack_zstd(mut packed: &[u8], room: &mut BoundedBuffer) -> io::Result<()> {
     Ok(())
 }
 
-/// Takes so much, and no more.
+/// A buffer with a maximum size.
 struct BoundedBuffer {
     bytes: Vec<u8>,
     left: u64,

@@ -1,4 +1,4 @@
-//! Where an upstream is asked: under its base URL, and nowhere else.
+//! The address of an upstream: under its base URL, and nowhere else.
 
 use serde_json::json;
 
@@ -39,7 +39,7 @@ async fn a_name_never_leads_to_another_path_of_an_upstream() {
             "/v1beta/models/far%2F%252e%252e:countTokens",
         ] {
             let got = post(&gateway, path, &json!({"contents": [{"parts": [{"text": "hi"}]}]})).await;
-            // Who cannot count is not asked.
+            // An upstream that cannot count is not asked.
             let is_estimate = protocol == "bedrock-converse" && path.ends_with("countTokens");
             assert_eq!(got.status, if is_estimate { 200 } else { 400 }, "{path}: {}", got.text);
         }

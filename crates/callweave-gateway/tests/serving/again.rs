@@ -1,4 +1,4 @@
-//! What is done with calls that stay invalid.
+//! The treatment of calls that stay invalid.
 
 use std::sync::Arc;
 
@@ -104,7 +104,7 @@ async fn a_model_without_tools_is_told_of_them_in_words() {
     assert!(!body.contains("\"tools\":"), "{body}");
 }
 
-/// An answer with a call of these arguments, and what it cost.
+/// A response with a call of these arguments, and its usage.
 fn called(arguments: &str, is_streamed: bool) -> (String, Then) {
     let call = json!({"index": 0, "id": "call_1", "type": "function",
         "function": {"name": "get_weather", "arguments": arguments}});
@@ -150,7 +150,7 @@ fn clients(is_streamed: bool) -> [(&'static str, Value, [&'static str; 2]); 3] {
     ]
 }
 
-/// The largest count that an answer tells at that path, in a whole body or anywhere in a stream.
+/// The largest count in a response at that path, in a complete body or anywhere in a stream.
 fn told(got: &Got, path: &str) -> Option<u64> {
     let bodies = if got.text.starts_with('{') { vec![got.json()] } else { got.frames() };
     let places = [String::new(), "/response".to_owned(), "/message".to_owned()];
@@ -182,7 +182,7 @@ async fn the_model_is_asked_as_often_as_it_takes_and_the_client_sees_the_last_an
             assert_eq!((told(&got, input), told(&got, output)), (Some(30), Some(9)), "{path}: {}", got.text);
             let seen = far.seen();
             assert_eq!(seen.len(), 3, "{path}");
-            // Each time the model reads what it wrote, and what is wrong with it.
+            // Each time the model reads its own output, and the error in it.
             assert!(!seen[0].contains("error:") && seen[1].matches("error: ").count() == 1, "{}", seen[1]);
             assert!(seen[2].matches("error: ").count() == 2 && seen[2].contains("many"), "{}", seen[2]);
             assert!(seen[2].contains("city") && seen[2].contains("days"), "{}", seen[2]);
@@ -228,7 +228,7 @@ async fn an_upstream_that_fails_when_asked_again_is_an_error_and_never_half_an_a
                 "{path}: {}",
                 got.text
             );
-            // Nothing was sent yet, so its status can be told.
+            // Nothing was sent yet, so its status can be reported.
             assert_eq!(got.status, 500, "{path}: {}", got.text);
         }
     }

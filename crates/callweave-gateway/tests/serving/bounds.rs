@@ -21,7 +21,7 @@ fn gzip(bytes: &[u8]) -> Vec<u8> {
     writer.finish().expect("memory")
 }
 
-/// The doors of a gateway, a member of each that holds a list, and where its errors tell their message.
+/// The endpoints of a gateway, a member of each that holds a list, and the path of the message in its errors.
 const DOORS: [(&str, &str, &str); 5] = [
     ("/v1/chat/completions", "messages", "/error/message"),
     ("/v1/responses", "input", "/error/message"),
@@ -61,7 +61,7 @@ async fn every_door_has_the_same_limits_and_names_them() {
         let got = post(&gateway, path, &json!({"model": "demo/hermes", "x": many(400, json!(0))})).await;
         assert!(got.status == 413 && got.text.contains("limits.values"), "{path}: {}", got.text);
     }
-    // What is just within its limits is answered.
+    // A request just within its limits is answered.
     let mut body = messages("demo/hermes", false);
     body["messages"] = many(20, json!({"role": "user", "content": "Weather in Oslo?"}));
     assert_eq!(post(&gateway, "/v1/messages", &body).await.status, 200);
@@ -86,7 +86,7 @@ async fn compression_has_limits_of_its_own() {
     assert_eq!(got.status, 200, "{}", got.text);
 }
 
-/// What a server answers to the first bytes of a request.
+/// Returns a server's response to the first bytes of a request.
 async fn answer_to(server: std::net::SocketAddr, bytes: &[u8]) -> (TcpStream, String) {
     let mut stream = TcpStream::connect(server).await.expect("a server");
     let _ = stream.write_all(bytes).await;
@@ -120,7 +120,7 @@ async fn a_request_names_one_host() {
     }
 }
 
-/// Clients that send most of a long body and stop take the room that there is, and no more; others are told so.
+/// Clients that send most of a long body and stop take the room that there is, and no more; others get an error.
 #[tokio::test]
 async fn bytes_of_unfinished_bodies_are_bounded() {
     let gateway = gateway("listen = \"127.0.0.1:0\"\n[limits]\nin_flight = 850000\nbody = 500000");
@@ -142,7 +142,7 @@ async fn bytes_of_unfinished_bodies_are_bounded() {
     let (_, refused) = answer_to(server, format!("{head}{}", " ".repeat(390_000)).as_bytes()).await;
     assert!(refused.starts_with("HTTP/1.1 529") && refused.contains("retry-after: 1"), "{refused}");
     assert!(refused.contains("limits.in_flight") && refused.contains("overloaded_error"), "{refused}");
-    // Short ones still find room, and so does whoever looks after the gateway.
+    // Short ones still find room, and so do monitors of the gateway.
     assert_eq!(post(&gateway, "/v1/messages", &messages("demo/hermes", false)).await.status, 200);
     assert_eq!(get(&gateway, "/healthz").await.status, 200);
     drop(open);
@@ -193,7 +193,7 @@ async fn what_watches_the_gateway_hears_that_it_is_overloaded() {
     assert_eq!(get(&gateway, "/healthz").await.status, 200);
 }
 
-/// A follow-up may expand to as much as a client may send whole.
+/// A follow-up may expand to the maximum size of a request.
 #[tokio::test]
 async fn a_conversation_that_is_continued_has_the_limits_of_a_request() {
     let gateway = gateway("[limits]\nmessages = 12\n[store]\nbytes = 100000");
@@ -213,7 +213,7 @@ async fn a_conversation_that_is_continued_has_the_limits_of_a_request() {
     assert!(refused.text.contains("limits.messages"), "{}", refused.text);
 }
 
-/// What a follow-up says itself counts as well as what it continues.
+/// The values of a follow-up count in addition to the values of the conversation it continues.
 #[tokio::test]
 async fn values_of_a_conversation_are_added_up() {
     let gateway = gateway("[limits]\nvalues = 200");

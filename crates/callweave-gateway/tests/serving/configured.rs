@@ -1,11 +1,11 @@
-//! What a configuration may say, and what whoever wrote it is told.
+//! Configurations, and the messages for their authors.
 
 use callweave_gateway::config::{Config, Environment, UpstreamConfig};
 use callweave_gateway::{Gateway, demo};
 
 use crate::support::{gateway, get, post};
 
-/// What is wrong with a configuration, a line each.
+/// Returns the problems of a configuration, a line each.
 fn wrong(text: &str) -> Vec<String> {
     let read = Config::read(text);
     read.err().map(|problem| problem.lines().collect()).unwrap_or_default()
@@ -196,7 +196,7 @@ async fn what_is_doubtful_is_told_with_its_line_and_without_secrets() {
     for text in [&warnings, &explained, &probes, &got.text] {
         assert!(!text.contains("PASSWORD") && !text.contains("QKEY") && !text.contains("user:"), "{text}");
     }
-    // And with a wrong URL, what is wrong is told without them.
+    // The problem with a wrong URL is reported without them, too.
     let wrong = wrong("[upstreams.a]\nbase_url = \"http://user:PASSWORD@h:99999/?key=QKEY\"").join("\n");
     assert!(wrong.contains("h:99999") && !wrong.contains("PASSWORD") && !wrong.contains("QKEY"), "{wrong}");
 }

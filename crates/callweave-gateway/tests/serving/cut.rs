@@ -1,11 +1,11 @@
-//! What an upstream did not say to its end is an error, in every protocol and form.
+//! A response that an upstream did not finish is an error, in every protocol and form.
 
 use serde_json::{Value, json};
 
 use crate::far::{Far, Then};
 use crate::support::{Got, chat, messages, post, responses};
 
-/// The clients, and how each is told of an error in mid-stream.
+/// The clients, and the form of an error in mid-stream for each.
 fn clients(is_streamed: bool) -> [(&'static str, Value); 5] {
     let contents = json!({"contents": [{"role": "user", "parts": [{"text": "Weather in Oslo?"}]}]});
     let gemini = match is_streamed {
@@ -21,7 +21,7 @@ fn clients(is_streamed: bool) -> [(&'static str, Value); 5] {
     ]
 }
 
-/// Whole bodies, one for each protocol that is asked.
+/// Complete bodies, one for each protocol that is asked.
 fn bodies() -> Vec<(&'static str, Value)> {
     let calls = json!([{"id": "c1", "type": "function", "function": {"name": "get_weather", "arguments": "{\"city\":\"Oslo\",\"days\":1}"}}]);
     let input = json!({"city": "Oslo", "days": 1});
@@ -176,7 +176,7 @@ async fn a_stream_that_was_cut_anywhere_ends_visibly() {
                     );
                     continue;
                 }
-                // Whoever has heard the whole reason has an answer.
+                // A client that has received the complete finish reason has a response.
                 let expected = if *cut >= stop { "finished" } else { "failed" };
                 assert_eq!(ended(path, &got), Some(expected), "{path} {cut} {stop}: {}", got.text);
             }

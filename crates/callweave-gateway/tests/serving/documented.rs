@@ -19,7 +19,7 @@ fn example() -> String {
     block.lines().map(line).collect()
 }
 
-/// The keys of a table, as the reader of configurations names them to whoever has misspelt one.
+/// The keys of a table, as the reader of configurations lists them in the error about a misspelt one.
 fn keys(table: &str) -> BTreeSet<String> {
     let problem = Config::read(&format!("{table}\nmisspelt = 1")).expect_err("a typo").to_string();
     let (_, names) = problem.split_once("expected one of ").unwrap_or_else(|| panic!("{problem}"));

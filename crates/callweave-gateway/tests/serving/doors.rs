@@ -1,4 +1,4 @@
-//! Every door of the gateway: who is let in, and what is said to whoever knocks at the wrong one.
+//! Every endpoint of the gateway: the clients that are let in, and the errors at wrong ones.
 
 use callweave_gateway::keys::KeyDigest;
 use http::Method;
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::client;
 use crate::support::{Got, address, chat, gateway, get, messages, post, request, responses, send};
 
-/// How a client knows an error.
+/// The shape of an error for a client.
 #[derive(Clone, Copy, Debug)]
 enum Shape {
     OpenAi,
@@ -17,7 +17,7 @@ enum Shape {
 }
 
 impl Shape {
-    /// What is wrong with an error of that status.
+    /// Returns the fault of an error response with that status; `Ok` if it is right.
     fn judge(self, got: &Got) -> Result<(), String> {
         let body = got.json();
         let is_text = |path: &str| {
@@ -68,7 +68,7 @@ fn posted(model: &str) -> Vec<(String, Value, Shape)> {
     ]
 }
 
-/// Those that need none.
+/// Paths that need no body.
 const ASKED: [(&str, Shape); 8] = [
     ("/v1/models", Shape::OpenAi),
     ("/v1/models/demo/hermes", Shape::OpenAi),
@@ -101,7 +101,7 @@ async fn every_door_takes_the_key_in_either_header() {
         for header in [("authorization", "Bearer other"), ("x-goog-api-key", "other"), ("cookie", "secret")] {
             let got = ask(header).await;
             assert_eq!(got.status, 401, "{path} {header:?}: {}", got.text);
-            // Whose header it is tells who asks for models where several do.
+            // The header tells which client asks for models where several share a path.
             let is_google = header.0 == "x-goog-api-key" && path.starts_with("/v1/models");
             let shape = if is_google { Shape::Gemini } else { shape };
             shape.judge(&got).unwrap_or_else(|what| panic!("{path}: {what}"));

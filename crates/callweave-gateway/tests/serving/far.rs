@@ -1,4 +1,4 @@
-//! An upstream that says, byte by byte, what a test tells it to; and what only such a one can show.
+//! An upstream that sends, byte by byte, the script of a test; and tests that need such a one.
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
@@ -12,28 +12,28 @@ use tokio::net::{TcpListener, TcpStream};
 
 use crate::support::{chat, gateway, get, messages, metric, post, request, send};
 
-/// What an upstream says to one request after the other; then nothing.
+/// An upstream that gives one response after the other; then nothing.
 pub(crate) struct Far {
     pub(crate) url: String,
     seen: Arc<Mutex<Vec<String>>>,
-    /// How many peers have left before the answer was over.
+    /// The number of peers that left before the response was over.
     left: Arc<Mutex<usize>>,
-    /// How many bytes of answers were taken.
+    /// The number of bytes of responses that were taken.
     taken: Arc<AtomicUsize>,
 }
 
-/// What is done with the connection when all is said.
+/// The treatment of the connection after the response.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum Then {
     Close,
     Hang,
 }
 
-/// Where an answer has this, the upstream is silent for a while.
+/// The mark in a response at which the upstream is silent for a while.
 pub(crate) const PAUSE: char = '\u{1}';
 
 impl Far {
-    /// An upstream that answers so.
+    /// Starts an upstream with these responses.
     pub(crate) async fn start(answers: Vec<(String, Then)>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let url = format!("http://{}", listener.local_addr().expect("an address"));
@@ -61,7 +61,7 @@ impl Far {
         self.seen.lock().expect("nobody panicked").clone()
     }
 
-    /// Whether a peer left before the answer was over.
+    /// Whether a peer left before the response was over.
     pub(crate) async fn is_left(&self) -> bool {
         for _ in 0..200 {
             if *self.left.lock().expect("nobody panicked") > 0 {
@@ -75,7 +75,7 @@ impl Far {
     /// A gateway in front of it, for all names.
     pub(crate) fn gateway(&self, rest: &str) -> Arc<Gateway> {
         let (before, rest) = rest.split_once("---").unwrap_or(("", rest));
-        // Whatever path it is asked at, it says what it was told to: mostly in Chat.
+        // It gives its scripted response at every path: mostly in Chat.
         let protocol = if rest.contains("protocol") { "" } else { "protocol = \"openai-chat\"" };
         gateway(&format!(
             "default_upstream = \"far\"\n{before}\n[upstreams.far]\nbase_url = \"{}\"\n{protocol}\n{rest}",
@@ -348,7 +348,7 @@ async fn a_client_that_reads_slowly_slows_the_upstream_down() {
         before = far.taken.load(Relaxed);
         tokio::time::sleep(Duration::from_millis(200)).await;
     }
-    // What the system holds for a connection, and not the 30 MB that there are.
+    // The bytes that the system buffers for a connection, and not the 30 MB that there are.
     assert!(before < 12_000_000, "{before}");
     while crate::support::next(&mut body).await.is_some() {}
     assert!(far.taken.load(Relaxed) > 30_000_000);

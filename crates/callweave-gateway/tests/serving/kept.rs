@@ -1,4 +1,4 @@
-//! Answers that clients refer to.
+//! Responses that clients refer to.
 
 use http::Method;
 use serde_json::json;

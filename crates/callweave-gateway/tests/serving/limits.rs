@@ -1,4 +1,4 @@
-//! What clients and upstreams may take: bytes, headers and time.
+//! Limits on clients and upstreams: bytes, headers and time.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -63,7 +63,7 @@ async fn bodies_are_only_so_long_however_they_come() {
     }
 }
 
-/// What a server answers to these bytes.
+/// Returns a server's response to these bytes.
 async fn said(server: SocketAddr, bytes: String) -> String {
     let mut stream = TcpStream::connect(server).await.expect("a server");
     let _ = stream.write_all(bytes.as_bytes()).await;
@@ -74,7 +74,7 @@ async fn said(server: SocketAddr, bytes: String) -> String {
 
 #[tokio::test]
 async fn a_connection_is_waited_for_only_so_long() {
-    // Who has a full queue and takes nobody out of it answers no knock.
+    // A listener with a full queue that accepts nobody answers no further connection.
     let socket = TcpSocket::new_v4().expect("a socket");
     socket.bind(SocketAddr::from(([127, 0, 0, 1], 0))).expect("a port");
     let full = socket.listen(1).expect("a queue");
@@ -98,7 +98,7 @@ async fn a_connection_is_waited_for_only_so_long() {
 #[tokio::test]
 async fn other_machines_are_not_let_in_without_a_key() {
     for listen in ["0.0.0.0:0", "[::]:0", "192.0.2.1:80"] {
-        // As the command line does it: the address is put in place of the file's.
+        // The same as on the command line: the address replaces the file's.
         let mut config = Config::read("").expect("valid");
         config.listen = listen.parse().expect("an address");
         let refused = Gateway::new(config.clone(), &Environment::of(|_| None));

@@ -1,4 +1,4 @@
-//! What is in the log, and what never is.
+//! The content of the log, and content that is never in it.
 
 use std::io;
 use std::sync::{Arc, Mutex};
@@ -47,7 +47,7 @@ impl Log {
         String::from_utf8_lossy(&self.0.lock().expect("nobody panicked")).into_owned()
     }
 
-    /// The lines that tell of requests.
+    /// The lines about requests.
     fn answered(&self) -> Vec<Value> {
         let lines =
             self.text().lines().map(|line| serde_json::from_str(line).expect("JSON")).collect::<Vec<Value>>();
@@ -55,7 +55,7 @@ impl Log {
     }
 }
 
-/// What must not be in a log: said by the client, by the model, in arguments and results, and three keys.
+/// Texts that must not be in a log: said by the client, by the model, in arguments and results, and three keys.
 const SECRETS: [&str; 8] = [
     "PINEAPPLE",
     "MANGO",

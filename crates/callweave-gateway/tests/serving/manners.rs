@@ -1,4 +1,4 @@
-//! How the gateway behaves when others do not.
+//! The gateway's behaviour when others misbehave.
 
 use std::time::Duration;
 
@@ -154,7 +154,7 @@ async fn the_key_that_was_configured_is_sent_and_never_the_clients() {
     assert_eq!(ask(gateway(&config("api_key_env = \"FAR\"")), "Bearer theirs").await, 401);
     assert_eq!(ask(gateway(&config("")), "Bearer theirs").await, 200);
     assert_eq!(ask(gateway(&config("")), "Bearer mine").await, 401);
-    // What lets a client in here is not shown elsewhere.
+    // A key that lets a client in here is not sent to an upstream.
     let keyed = format!("client_keys = [\"{}\"]\n{}", KeyDigest::of("theirs"), config(""));
     assert_eq!(ask(gateway(&keyed), "Bearer theirs").await, 401);
 }
@@ -261,7 +261,7 @@ async fn another_try_waits_longer_each_time() {
     let waited = began.elapsed().as_millis();
     assert!(got.status == 500 && (100 + 200 + 400..=200 + 400 + 800).contains(&waited), "{waited}");
     assert_eq!(metric(&gateway, "callweave_retries_total").await, 3);
-    // Who is told to wait for long can do that itself.
+    // A long wait is left to the client.
     let began = tokio::time::Instant::now();
     let got = post(&gateway, "/v1/chat/completions", &chat("demo/status-429", true)).await;
     assert_eq!((got.status, &got.headers["retry-after"]), (429, &"7".parse().expect("a header")));
@@ -292,7 +292,7 @@ async fn fallbacks_are_asked_in_order_and_no_further_than_needed() {
         assert!(got == 200 && text.contains("third"), "{status}: {text}");
         assert_eq!(asked, [1, 1, 1, 0], "{status}");
     }
-    // What is wrong with the request is wrong with it everywhere.
+    // An invalid request is invalid at every upstream.
     let (got, _, asked) = ask(400).await;
     assert_eq!((got, asked), (400, [1, 0, 0, 0]));
 }

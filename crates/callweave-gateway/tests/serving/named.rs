@@ -121,7 +121,7 @@ async fn an_error_that_is_no_json_gets_the_clients_shape() {
                 "{message}"
             );
         }
-        // What is written as it should be comes as it is; what is written as others do, as it should be.
+        // An error in the right shape is unchanged; one in the shape of others is brought into the right one.
         let usual = json!({"error": {"message": "own", "type": "x", "more": 1}});
         let typed = json!({"type": "error", "error": {"type": "x", "message": "own", "more": 1}});
         let own = if protocol == "openai-chat" { &usual } else { &typed };
@@ -242,7 +242,7 @@ async fn compressed_answers_are_read_within_the_limit() {
         assert!(text == "Hello" && got.text.contains("[DONE]"), "{kind}: {}", got.text);
         let got = asked(head(400, "application/json"), packed(kind, refusal.as_bytes()), false).await;
         assert_eq!((got.status, &got.json()["error"]["message"]), (400, &json!("no, because")), "{kind}");
-        // A megabyte, and a body that was cut.
+        // A megabyte, and a body that was truncated.
         let got = asked(head(200, "application/json"), packed(kind, &vec![b' '; 1 << 20]), false).await;
         assert!(got.status == 502 && got.text.contains("100000 bytes"), "{kind}: {}", got.text);
         let mut cut = packed(kind, whole.as_bytes());
@@ -326,7 +326,7 @@ async fn a_date_to_wait_for_counts_from_now_if_the_upstream_tells_no_time() {
             (429, &told.parse().expect("a header")),
             "{then}"
         );
-        // Who is asked to wait for a year leaves that to the client.
+        // A wait of a year is left to the client.
         assert_eq!(far.seen().len(), if told == "0" { 3 } else { 1 }, "{then}");
     }
 }

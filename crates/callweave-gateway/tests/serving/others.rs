@@ -11,7 +11,7 @@ use tokio::task::JoinHandle;
 
 use crate::support::{chat, gateway, messages, post};
 
-/// An answer with a call whose arguments are of the wrong type, in that protocol.
+/// A response with a call whose arguments are of the wrong type, in that protocol.
 fn answer(protocol: &'static Protocol, is_streamed: bool) -> Vec<u8> {
     let call = json!({"index": 0, "id": "call_1", "type": "function",
         "function": {"name": "get_weather", "arguments": "{\"city\": \"Oslo\", \"days\": \"2\"}"}});
@@ -32,7 +32,7 @@ fn answer(protocol: &'static Protocol, is_streamed: bool) -> Vec<u8> {
     bytes
 }
 
-/// Somebody who gives that answer to the first request; the request.
+/// An upstream that gives that response to the first request; the request.
 async fn start(kind: &str, body: Vec<u8>) -> (String, JoinHandle<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let url = format!("http://{}", listener.local_addr().expect("an address"));

@@ -1,11 +1,12 @@
-//! Who speaks the client's protocol is heard in full: what only that provider says stays, even where a call was mended.
+//! A response in the client's own protocol is passed on in full: extra fields of the provider stay, even where a call
+//! was repaired.
 
 use serde_json::{Value, json};
 
 use crate::far::{Far, Then, whole};
 use crate::support::{Got, chat, messages, post, responses};
 
-/// Where a value has a leaf that the other lacks or has otherwise. What is null says nothing.
+/// Finds the leaves of a value that the other lacks or has otherwise. A null says nothing.
 fn lacking(value: &Value, other: &Value, path: &str, found: &mut Vec<String>) {
     match (value, other) {
         (Value::Object(members), Value::Object(others)) => {
@@ -94,7 +95,7 @@ fn ollama_answer() -> Value {
         "eval_duration": 2})
 }
 
-/// What is mended; all else stays.
+/// Repairs the calls; everything else stays.
 fn mended(mut answer: Value) -> Value {
     fn walk(value: &mut Value) {
         match value {
@@ -139,8 +140,8 @@ async fn asked(protocol: &str, path: &str, body: &Value, dialect: &str, answer: 
     got
 }
 
-/// What is lost all the same. Chat is spoken by so many that its encoder keeps nothing of its own in an answer that is
-/// mended; where text is read in a dialect, its blocks are made anew; and the time is the gateway's.
+/// The fields that are lost all the same. Chat is spoken by many servers, and its encoder keeps no extra fields in a
+/// normalized response; where text is read in a dialect, its blocks are made anew; and the time is the gateway's.
 const SET_ASIDE: &[(&str, &[&str])] = &[
     (
         "openai-chat",

@@ -1,4 +1,4 @@
-//! Bodies as clients send them: compressed, in chunks, and only when they are told to go on.
+//! Bodies as clients send them: compressed, in chunks, and only after `100 Continue`.
 
 use std::io::Write;
 
@@ -44,7 +44,7 @@ async fn compressed_bodies_are_read() {
         let got = post("", encoding, pack(body.as_bytes())).await;
         assert_eq!(got.json()["stop_reason"], "tool_use", "{encoding}: {}", got.text);
     }
-    // What follows another of its kind belongs to it.
+    // A second compressed member of the same kind belongs to the first.
     let (one, two) = body.as_bytes().split_at(body.len() / 2);
     for (encoding, pack) in [("gzip", gzip as Packing), ("zstd", zstd)] {
         let got = post("", encoding, [pack(one), pack(two)].concat()).await;

@@ -1,4 +1,4 @@
-//! Which hosts the gateway answers for, and which pages may read what it says.
+//! The hosts that the gateway serves, and the pages that may read its responses.
 
 use callweave_gateway::keys::KeyDigest;
 use http::Method;
@@ -6,7 +6,7 @@ use serde_json::json;
 
 use crate::support::{Got, chat, gateway, get, messages, request, responses, send};
 
-/// Who is asked, and how its clients know a refusal.
+/// The paths asked, and the position of the error by which their clients know a refusal.
 const DOORS: [(&str, &str); 4] = [
     ("/v1/chat/completions", "/error/message"),
     ("/v1/messages", "/error/message"),
@@ -68,10 +68,10 @@ async fn without_keys_only_names_of_this_machine_are_answered_for() {
             let got = send(&own, request(Method::GET, path, &[("host", host)], "")).await;
             is_refused(&got, "/error/message", "allowed_hosts");
         }
-        // Whoever asks whether it lives may know it by any name.
+        // A health check may use any host name.
         assert_eq!(send(&own, request(Method::GET, "/healthz", &[("host", host)], "")).await.status, 200);
     }
-    // The whole address in the request line, and another host behind the first.
+    // The complete address in the request line, and another host behind the first.
     let got = send(&own, ask("http://evil.example/v1/messages", &[("host", "localhost")])).await;
     assert_eq!(got.status, 403, "{}", got.text);
     let got = send(&own, ask("/v1/messages", &[("host", "localhost"), ("host", "evil.example")])).await;
@@ -135,7 +135,7 @@ async fn pages_from_elsewhere_are_refused_with_and_without_keys() {
 
 const PAGE: &str = "https://app.example";
 
-/// Whether a page can read an answer, and nobody else's copy of it is given to another.
+/// Whether a page can read a response, and caches give no page's copy of it to another.
 fn is_readable(got: &Got, origin: &str) {
     let header = |name: &str| got.headers.get(name).and_then(|value| value.to_str().ok());
     assert_eq!(header("access-control-allow-origin"), Some(origin), "{:?}", got.headers);
@@ -200,11 +200,11 @@ async fn browsers_are_told_what_a_page_may_send() {
         assert_eq!(header("access-control-allow-headers"), asked[3].1);
         assert_eq!(header("access-control-allow-private-network"), "true");
     }
-    // What is refused for want of a key can be read, too.
+    // A page can also read a refusal for want of a key.
     let got = send(&open, ask("/v1/messages", &[("origin", PAGE)])).await;
     assert_eq!(got.status, 401, "{}", got.text);
     is_readable(&got, PAGE);
-    // Whoever asks without a page is told which methods there are.
+    // A request without an origin is told which methods there are.
     let got = send(&open, request(Method::OPTIONS, "/v1/messages", &[], "")).await;
     assert_eq!((got.status, got.headers["allow"].to_str().ok()), (405, Some("POST")), "{}", got.text);
 }

@@ -1,4 +1,4 @@
-//! How answers are read: in which dialect, and what is done with schemas.
+//! The reading of responses: the dialect, and the treatment of schemas.
 
 use serde_json::{Value, json};
 
@@ -18,7 +18,7 @@ async fn is_call(dialect: &str, model: &str, written: &str) -> bool {
     assert_eq!(got.status, 200, "{}", got.text);
     let message = &got.json()["choices"][0]["message"];
     let is_call = message["tool_calls"][0]["function"]["name"] == "get_weather";
-    // What is not taken for a call is left in the text.
+    // Text that is not taken for a call is left in the text.
     assert!(is_call || message["content"].as_str() == Some(written), "{}", got.text);
     is_call
 }

@@ -1,4 +1,4 @@
-//! What is passed through to an upstream that has it.
+//! Requests that are passed through to an upstream that supports them.
 
 use http::Method;
 use serde_json::json;
@@ -74,7 +74,7 @@ async fn whoever_can_count_counts() {
     assert!(far.seen()[0].starts_with("POST /v1beta/models/x:countTokens"), "{}", far.seen()[0]);
     let got = post(&gateway, "/v1beta/models/far/x:countTokens", &body).await;
     assert_eq!((got.status, &got.json()["error"]["status"]), (429, &json!("RESOURCE_EXHAUSTED")));
-    // Who cannot is not asked, and the estimate follows the length.
+    // An upstream that cannot count is not asked, and the estimate follows the length.
     let silent = Far::start(vec![(PAUSE.to_string(), Then::Hang)]).await;
     let gateway = silent.gateway("");
     let count = |text: &str| {

@@ -1,4 +1,4 @@
-//! Who takes a place among those that are served at once.
+//! The room for requests that are served at once, and the requests that take it.
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;

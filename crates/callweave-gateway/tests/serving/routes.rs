@@ -34,8 +34,8 @@ fn chat_stream() -> (String, Then) {
     (format!("{head}data: [DONE]\n\n"), Then::Close)
 }
 
-/// A route of the manual, the body that is sent there, what the upstream, which speaks chat, answers, and a part of what
-/// comes back.
+/// A route of the manual, the body that is sent there, the response of the upstream, which speaks chat, and a part of
+/// the client's response.
 struct Case {
     route: String,
     body: Option<Value>,
@@ -181,7 +181,7 @@ fn said_to_anthropic_with_model() -> Value {
     body
 }
 
-/// Those that need a kept response, or another upstream, and have tests of their own below.
+/// Routes that need a stored response, or another upstream, and have tests of their own below.
 const ELSEWHERE: &[&str] = &[
     "GET /v1/responses/{id}",
     "DELETE /v1/responses/{id}",
@@ -262,7 +262,7 @@ async fn azures_and_vertexs_bodies_fit_upstreams_of_the_same_protocol() {
     assert!(sent.contains("\"model\":\"x\"") && !sent.contains("anthropic_version\""), "{sent}");
 }
 
-/// What a client of Ollama says with a prompt.
+/// A request of an Ollama client with a prompt.
 #[tokio::test]
 async fn a_prompt_is_a_conversation() {
     let far = Far::start(vec![whole(200, &answered("{}")), chat_stream()]).await;
@@ -483,7 +483,7 @@ async fn an_upstream_that_keeps_responses_is_asked_for_them() {
     assert!(far.seen().pop().expect("a request").contains("\"model\":\"x\""));
     let counted = post(&gateway, "/v1/responses/input_tokens", &body).await.json();
     assert_eq!(counted["input_tokens"], 11);
-    // Who has no such path leaves it to an estimate.
+    // The count is estimated for an upstream without such a path.
     let counted = post(&gateway, "/v1/responses/input_tokens", &body).await.json();
     assert!(counted["input_tokens"].as_u64().is_some_and(|count| count > 0), "{counted}");
     let stateful = json!({"model": "x", "input": "hi", "conversation": "conv_1", "prompt": {"id": "pmpt_1"}});
@@ -582,7 +582,7 @@ async fn the_input_of_a_kept_response_is_listed_and_it_is_complete() {
     );
 }
 
-/// A client of the older form, from upstreams that answer in any.
+/// A client of the older form, from upstreams that respond in any.
 #[tokio::test]
 async fn clients_of_functions_get_function_calls() {
     let older = json!({"name": "look", "arguments": "{\"at\":\"sky\"}"});

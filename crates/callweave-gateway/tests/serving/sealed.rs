@@ -1,4 +1,4 @@
-//! What a provider sealed comes back to it through clients of other protocols.
+//! Seals of a provider come back to it through clients of other protocols.
 
 use serde_json::{Value, json};
 
@@ -72,7 +72,7 @@ async fn another_client_and_another_upstream_get_no_seal() {
     let first = asked();
     let got = post(&gateway, "/v1/chat/completions", &first).await.json();
     let next = second(&first, &got);
-    // Without its own key a client is the machine's; with one it is somebody else.
+    // Without its own key a client is the machine's; with one it is another client.
     let headers = [("authorization", "Bearer another-key")];
     let answer =
         send(&gateway, request(http::Method::POST, "/v1/chat/completions", &headers, &next.to_string()))

@@ -1,4 +1,4 @@
-//! What an upstream of the client's own protocol is sent: what the client wrote, byte for byte.
+//! The request to an upstream of the client's own protocol: the client's bytes, unchanged.
 
 use std::sync::{Arc, Mutex};
 
@@ -72,7 +72,7 @@ async fn only_the_name_of_the_model_changes() {
 #[tokio::test]
 async fn what_rides_in_ids_is_taken_out_even_so() {
     let (gateway, bodies) = before_upstream("look", "{}").await;
-    // A signature of somebody else's, as an answer of the gateway's would carry it.
+    // A signature of another provider's, as a response of the gateway's would carry it.
     let sealed = "c1__sealed_W1siY2FsbCIsIm5vYm9keSIsIiIsImRhdGEiXV0";
     let call = json!({"id": sealed, "type": "function", "function": {"name": "look", "arguments": "{}"}});
     let messages = json!([

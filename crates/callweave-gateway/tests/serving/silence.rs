@@ -35,7 +35,7 @@ async fn silence_in_mid_answer_is_bridged_in_each_clients_way() {
     assert!(got.text.lines().all(|line| serde_json::from_str::<Value>(line).is_ok()), "{}", got.text);
 }
 
-/// The first piece of an answer.
+/// The first piece of a response.
 async fn first(
     gateway: &std::sync::Arc<callweave_gateway::Gateway>,
     path: &str,

@@ -30,7 +30,7 @@ struct Seen {
     body: Value,
 }
 
-/// What an upstream says to a request, instead of its usual answer.
+/// An upstream's response to a request, instead of its usual one.
 type Refuse = fn(&Seen) -> Option<(u16, String)>;
 
 /// An upstream that knows some paths.
@@ -40,7 +40,7 @@ struct Server {
 }
 
 impl Server {
-    /// One that gives the same response, told in Chat, at each of the paths that it knows.
+    /// Starts one that gives the same response, written in Chat, at each of the paths that it knows.
     async fn start(known: &[&'static str], answer: &Value, refuse: Refuse) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let url = format!("http://{}/v1", listener.local_addr().expect("an address"));
@@ -111,7 +111,7 @@ async fn serve(
         stream.write_all(format!("{head}content-length: {}\r\n\r\n{reply}", reply.len()).as_bytes()).await;
 }
 
-/// A response in Chat, told in another protocol.
+/// A response in Chat, written in another protocol.
 fn told(answer: &str, name: &str, is_streamed: bool) -> String {
     let protocol = Protocol::named(name).expect("a protocol");
     let chat = Protocol::named("openai-chat").expect("a protocol");
@@ -296,7 +296,7 @@ async fn a_request_that_a_tried_protocol_refuses_is_asked_in_the_usual_one() {
         "{}",
         got.text
     );
-    // That says nothing of other requests; and once the upstream has answered, its refusals are the client's.
+    // That says nothing of other requests; and once the upstream has responded, its refusals are the client's.
     assert_eq!(post(&gateway, RESPONSES, &responses("m", false)).await.status, 200);
     assert_eq!(server.paths(), [RESPONSES]);
     assert_eq!(post(&gateway, RESPONSES, &odd).await.status, 400);
@@ -316,7 +316,7 @@ async fn an_error_in_a_successful_response_of_a_tried_protocol_is_asked_in_the_u
         let got = post(&server.gateway(""), RESPONSES, &responses("m", is_streamed)).await;
         assert!(got.status == 200 && has_call(RESPONSES, &got), "{}", got.text);
         assert_eq!(server.paths(), [RESPONSES, CHAT]);
-        // What the usual one says stands.
+        // An error from the usual endpoint is final.
         let refuse: Refuse = |_| Some((200, json!({"error": {"message": "broken"}}).to_string()));
         let server = Server::start(&[CHAT], &native(), refuse).await;
         let got = post(&server.gateway(""), CHAT, &chat("m", is_streamed)).await;
@@ -415,7 +415,7 @@ async fn a_response_is_gone_on_from_where_the_upstream_keeps_nothing() {
     );
 }
 
-/// What not every server takes is rewritten, and nothing else is.
+/// Fields that not every server takes are rewritten, and nothing else is.
 #[tokio::test]
 async fn servers_that_are_not_openais_get_what_every_server_takes() {
     let asked = json!({"model": "m", "top_k": 5, "store": false, "max_completion_tokens": 9, "odd": {"a": 1}, "messages": [
@@ -620,7 +620,7 @@ async fn a_forced_call_is_said_as_the_server_knows_it() {
     }
 }
 
-/// The model list tells whose server it is, without a request of its own for each client.
+/// The model list identifies the provider, without a request of its own for each client.
 #[tokio::test]
 async fn a_model_list_tells_how_a_server_is_asked() {
     let listed: [(Refuse, &str, Value); 3] = [
@@ -655,7 +655,7 @@ async fn a_model_list_tells_how_a_server_is_asked() {
         let seen = server.take();
         assert_eq!(seen.iter().map(|seen| seen.path.as_str()).collect::<Vec<_>>(), [path]);
         assert_eq!(seen[0].body["tool_choice"], choice, "{}", seen[0].body);
-        // Whoever is configured stays who it is.
+        // A configured provider stays as configured.
         let gateway = server.gateway("provider = \"vllm\"");
         get(&gateway, "/v1/models").await;
         post(&gateway, RESPONSES, &asked).await;

@@ -167,7 +167,7 @@ async fn the_upstream_is_cancelled_when_the_answer_is_cut_and_only_then() {
             ("/v1/responses", responses("x", true)),
             ("/v1/chat/completions", chat("x", false)),
         ] {
-            // Streams are read as they come, even for who wants the whole.
+            // Streams are read as they come, even for clients that want a complete body.
             let (text, _) = stream(&[said(CALL), said("\n"), said(CALL), said(" TAIL")], Then::Hang);
             let far = Far::start(vec![(text, Then::Hang)]).await;
             let gateway = in_front(&far, &[], &format!("{keys}\n[timeouts]\nidle = 3"));
@@ -308,7 +308,7 @@ async fn parallel_calls_are_forbidden_by_variable_or_key_and_never_forced_on_a_c
             );
         }
     }
-    // Where the wish has another name.
+    // The setting has another name there.
     let far = Far::start(vec![whole(200, &answered("hi"))]).await;
     let gateway = in_front(&far, &[(variable, "false")], "protocol = \"anthropic-messages\"\nretries = 0");
     post(&gateway, "/v1/messages", &messages("x", false)).await;
@@ -355,7 +355,7 @@ async fn a_complete_native_call_before_silence_ends_after_the_grace_time() {
                 "{mode} {path}: {}",
                 got.text
             );
-            // What was held until the end of the call comes, and is coerced.
+            // Arguments held until the end of the call come, and are coerced.
             assert!(
                 !got.text.contains("days\\\":\\\"1") && !got.text.contains("\"days\":\"1\""),
                 "{mode} {path}: {}",

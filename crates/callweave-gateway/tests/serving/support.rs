@@ -19,7 +19,7 @@ pub(crate) fn gateway(config: &str) -> Arc<Gateway> {
     Gateway::new(config, &Environment::of(|_| None)).expect("a gateway")
 }
 
-/// What a client got.
+/// The response that a client got.
 pub(crate) struct Got {
     pub(crate) status: u16,
     pub(crate) headers: HeaderMap,

@@ -1,4 +1,4 @@
-//! Upstreams over TLS: who is trusted, and what becomes of the others.
+//! Upstreams over TLS: the trusted ones, and the treatment of others.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -51,7 +51,7 @@ impl Secure {
         let acceptor = TlsAcceptor::from(Arc::new(config));
         tokio::spawn(async move {
             for (answer, _) in answers {
-                // Who does not trust the certificate asks nothing.
+                // A client that does not trust the certificate asks nothing.
                 let mut stream = loop {
                     let Ok((stream, _)) = listener.accept().await else { return };
                     if let Ok(stream) = acceptor.accept(stream).await {

@@ -13,7 +13,7 @@ fn stalled(status: u16) -> (String, Then) {
     (format!("{head}{{\"error\":"), Then::Hang)
 }
 
-/// An answer that comes a little at a time, and never ends.
+/// A response that comes a little at a time, and never ends.
 fn trickling(head: &str, piece: &str) -> (String, Then) {
     let pause = PAUSE.to_string();
     (format!("HTTP/1.1 {head}\r\n\r\n{}", [piece; 5].join(&pause)), Then::Hang)
@@ -150,7 +150,7 @@ async fn what_was_answered_is_not_bought_again() {
 #[tokio::test]
 async fn an_upstream_that_is_down_is_not_asked_without_end() {
     let far = Far::start(vec![broken(); 100]).await;
-    // What was saved up, and a fifth of what is asked.
+    // The retries that were saved up, and a fifth of the requests.
     let gateway = far.gateway("retries = 1\nretry_share = 0.2");
     for _ in 0..5 {
         let asking = (0..6).map(|_| {
@@ -196,7 +196,7 @@ async fn upstreams_are_asked_for_their_models_at_the_same_time() {
     assert!(at("a/a").is_some() && at("a/a") < at("b/b") && at("i/i") < at("j/j"), "{names:?}");
 }
 
-/// What an upstream says without saying anything keeps no client waiting.
+/// Comments of an upstream do not replace the client's keep-alives.
 #[tokio::test]
 async fn comments_of_the_upstream_put_off_no_ping() {
     let comment = ": still here\n\n";

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 
-/// An answer as it came.
+/// A response as it came.
 #[derive(Debug)]
 pub(crate) struct Reply {
     pub(crate) status: u16,
@@ -28,7 +28,7 @@ impl Reply {
     }
 }
 
-/// Sends a request, and leaves the answer to be read.
+/// Sends a request, and leaves the response to be read.
 pub(crate) async fn send(
     to: SocketAddr,
     method: &str,
@@ -49,7 +49,7 @@ pub(crate) async fn send(
     BufReader::new(stream)
 }
 
-/// Reads the status and the headers of an answer.
+/// Reads the status and the headers of a response.
 pub(crate) async fn head(stream: &mut BufReader<TcpStream>) -> Reply {
     let mut lines = Vec::new();
     loop {
@@ -68,7 +68,7 @@ pub(crate) async fn head(stream: &mut BufReader<TcpStream>) -> Reply {
     Reply { status, headers, body: Vec::new(), is_complete: false }
 }
 
-/// Sends a request and reads the whole answer.
+/// Sends a request and reads the complete response.
 pub(crate) async fn ask(
     to: SocketAddr,
     method: &str,

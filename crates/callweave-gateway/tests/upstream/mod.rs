@@ -17,7 +17,7 @@ use callweave_gateway::{Gateway, Server};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 
-/// Where the protocols are spoken; the first path that the request's path ends with counts.
+/// The paths of the protocols; the first path that the request's path ends with counts.
 const PATHS: [(&str, &str); 7] = [
     ("/chat/completions", "openai-chat"),
     ("/responses", "openai-responses"),
@@ -34,15 +34,15 @@ pub(crate) struct Upstream {
     seen: Arc<Mutex<Vec<Seen>>>,
 }
 
-/// A request as it came, and what became of its answer.
+/// A request as it came, and the fate of its response.
 #[derive(Clone, Debug)]
 pub(crate) struct Seen {
     pub(crate) path: String,
     pub(crate) headers: Vec<(String, String)>,
     pub(crate) body: Value,
-    /// What is wrong with it.
+    /// The faults of the request.
     pub(crate) faults: Vec<String>,
-    /// How many pieces of the answer were sent.
+    /// The number of pieces of the response that were sent.
     pub(crate) sent: usize,
     /// Whether the peer left while there was more to send.
     pub(crate) is_left: bool,
@@ -72,12 +72,12 @@ impl Upstream {
         Self { address, seen }
     }
 
-    /// What came, so far.
+    /// Returns the requests received so far.
     pub(crate) fn seen(&self) -> Vec<Seen> {
         self.seen.lock().expect("nobody panicked").clone()
     }
 
-    /// What came since it was last taken.
+    /// Takes the requests received since the last call.
     pub(crate) fn take(&self) -> Vec<Seen> {
         std::mem::take(&mut self.seen.lock().expect("nobody panicked"))
     }
@@ -144,7 +144,7 @@ async fn serve(stream: TcpStream, log: Arc<Mutex<Vec<Seen>>>, longest: Duration)
     }
 }
 
-/// What no provider would accept.
+/// Records faults that no provider would accept.
 fn check(seen: &mut Seen, protocol: Option<&str>, model: &str) {
     let mut faults = Vec::new();
     match protocol.and_then(Protocol::named) {
@@ -153,7 +153,7 @@ fn check(seen: &mut Seen, protocol: Option<&str>, model: &str) {
             if let Err(error) = protocol.read_request(seen.body.clone()) {
                 faults.push(format!("no request of {}: {error}", protocol.name));
             }
-            // Whoever speaks another's protocol by its own rules has its name in the path.
+            // A provider that speaks another's protocol by its own rules has its name in the path.
             let own = rules::PROVIDERS.iter().find(|(name, _)| seen.path.contains(&format!("/{name}/")));
             match own {
                 Some((_, refuse)) => refuse(&seen.body, &mut faults),
@@ -237,7 +237,7 @@ async fn play(
                 note(sent, false);
             }
             ScriptStep::Wait(pause) => {
-                // Whoever leaves is noticed at once: a client that waits sends nothing.
+                // A client that leaves is noticed at once: a waiting client sends nothing.
                 let mut byte = [0];
                 let gone = stream.read(&mut byte);
                 if tokio::time::timeout((*pause).min(longest), gone).await.is_ok() {

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{Call, Dice, Truth};
 
-/// A protocol and a way in which its servers tell a response: the frames, without what frames them.
+/// A protocol and a way in which its servers write a response: the frames, without their framing.
 pub(crate) struct Way {
     pub(crate) protocol: &'static str,
     pub(crate) kind: &'static str,

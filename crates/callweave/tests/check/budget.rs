@@ -126,7 +126,7 @@ fn families() -> Vec<(&'static str, Value, Value)> {
     ]
 }
 
-/// What a budget of so many steps makes of it, with the bytes that were taken and the steps that were used.
+/// Checks with a budget of `steps`, and returns the result with the bytes that were taken and the steps that were used.
 fn checked(schema: &Schema, value: &Value, steps: u64) -> (callweave::Result<usize>, u64, u64) {
     let value: callweave::json::Value = value.into();
     let mut budget = StepBudget::new(steps);
@@ -181,7 +181,7 @@ fn fitting_costs_no_more_than_the_budget() {
     }
 }
 
-/// Text that could be many things is fitted to none of them when that takes too long.
+/// Text that could be many things is coerced to none of them when that takes too long.
 #[test]
 fn alternatives_inside_alternatives_are_not_fitted() {
     let one = |at: usize, name: &str| json!({"properties": {"x": next(at)}, "required": [name]});
@@ -195,7 +195,7 @@ fn alternatives_inside_alternatives_are_not_fitted() {
     assert!(applied.is_unchecked && applied.problems.is_empty() && applied.value == value);
 }
 
-/// Who refuses what is wrong hears that it is not known.
+/// A policy that rejects invalid values reports that the validity is unknown.
 #[test]
 fn what_is_unchecked_is_told_apart_from_what_is_wrong() {
     let schema =
@@ -289,7 +289,7 @@ fn long_chains_are_not_followed() {
     }
 }
 
-/// Problems are bounded, and so are the words in which they are told.
+/// Problems are bounded, and so are the words in which they are reported.
 #[test]
 fn what_is_told_is_bounded() {
     let key = "k".repeat(100_000);
@@ -345,7 +345,7 @@ fn tangled(links: &[(String, usize, usize)]) -> Value {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Steps that are counted are all there is: what is allocated stays below a constant for each of them.
+    /// The counted steps bound everything: allocations stay below a constant for each of them.
     #[test]
     fn work_is_what_was_counted(links in prop::collection::vec(any_link(), 12..60), depth in 1usize..40) {
         let schema = Schema::new(&tangled(&links));

@@ -171,8 +171,8 @@ fn any_document() -> impl Strategy<Value = Value> {
     })
 }
 
-/// What the other validator says, where it can use the schema and goes by the standard: in the draft of 2019 `contains` says
-/// nothing of items that are not evaluated.
+/// Returns the other validator's verdict, where it can use the schema and goes by the standard: in the draft of 2019
+/// `contains` says nothing of items that are not evaluated.
 fn expected(schema: &Value, value: &Value) -> Option<bool> {
     let text = schema.to_string();
     if ["2019-09", "\"contains\"", "\"unevaluatedItems\""].iter().all(|word| text.contains(word)) {

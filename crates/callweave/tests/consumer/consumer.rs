@@ -1,5 +1,5 @@
-//! What a program may expect that has the library, with all of its features, among its dependencies: its own
-//! types and values are read and written as they would be without it.
+//! The expectations of a program that has the library, with all of its features, among its dependencies: its own types
+//! and values are read and written as they would be without it.
 
 #![cfg(test)]
 
@@ -40,7 +40,7 @@ enum Amount {
     Range { from: f64, to: f64 },
 }
 
-/// What the program itself makes of arguments that it keeps as they are.
+/// A type of the program itself, with arguments that it keeps as they are.
 #[derive(Debug, Serialize, Deserialize)]
 struct Envelope {
     id: u32,
@@ -54,7 +54,7 @@ struct Content {
     details: Object,
 }
 
-/// The answer of a provider with one call.
+/// The response of a provider with one call.
 fn answer(arguments: &str) -> Message {
     let body = json!({"object": "chat.completion", "choices": [{"index": 0, "finish_reason": "tool_calls",
         "message": {"role": "assistant", "tool_calls": [
@@ -127,7 +127,7 @@ fn the_values_of_the_library_keep_what_was_written() {
     assert_eq!(read.content.details, read.content.arguments.as_object().expect("an object").clone());
 }
 
-/// What `cargo tree` says of a manifest.
+/// Returns the output of `cargo tree` for a manifest.
 fn tree(manifest: &str, words: &[&str]) -> String {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let output = Command::new(cargo)

@@ -9,7 +9,7 @@ pub(crate) struct Template {
     pub(crate) name: String,
     before: String,
     after: String,
-    /// What the value stands in, with escapes; none: it is raw.
+    /// The quote around the value, with escapes; none: it is raw.
     quote: Option<char>,
     /// Tags that a raw value may not hold in any order.
     tags: Tags,
@@ -21,7 +21,7 @@ struct Tags {
     call: String,
     parameter: String,
     close: String,
-    /// What ends the call, behind its last value: its closer, and that of what stands around it.
+    /// The end of the call, behind its last value: its closer, and that of the text around it.
     end: Vec<String>,
     /// The token on both sides of a string, which has no escape.
     quote: String,
@@ -85,7 +85,7 @@ impl Tags {
 }
 
 impl Template {
-    /// Why no reader can tell a raw value, if none can.
+    /// The reason why no reader can tell a raw value, if none can.
     pub(crate) fn untold(&self, value: &str) -> Option<Untold> {
         let Tags { call, parameter, close, end, quote } = &self.tags;
         if !quote.is_empty() {
@@ -118,7 +118,7 @@ impl Template {
     }
 }
 
-/// What a raw value holds that no reader can tell.
+/// Content of a raw value that no reader can tell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Untold {
     /// The token on both sides of a string.
@@ -131,7 +131,7 @@ pub(crate) enum Untold {
     Begun,
 }
 
-/// All markers, closers, openers and whole examples of these dialects.
+/// All markers, closers, openers and complete examples of these dialects.
 pub(crate) fn pieces(dialects: &[Dialect]) -> Vec<String> {
     let mut pieces = BTreeSet::new();
     for dialect in dialects {

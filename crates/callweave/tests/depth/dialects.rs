@@ -10,7 +10,7 @@ use super::laws::{boundary, data, folders, name};
 use super::nesting::nested;
 use super::{NEEDLE, STACK, levels, on_a_stack_of};
 
-/// What models nest: the brackets of JSON and of Python, and elements.
+/// The brackets that models nest: of JSON and of Python, and elements.
 const BRACKETS: [(&str, &str); 6] =
     [("[", "]"), ("{\"a\":", "}"), ("{'a':", "}"), ("(", ")"), ("f(a=", ")"), ("<a>", "</a>")];
 
@@ -33,7 +33,7 @@ fn marks(text: &str) -> Vec<&str> {
     found
 }
 
-/// Extracts from `text`, in two pieces cut at `cut`. The sources of what is told tile it, so nothing is lost.
+/// Extracts from `text`, in two pieces split at `cut`. The sources of the events tile it, so nothing is lost.
 fn check(text: &str, cut: usize, options: &ExtractOptions) {
     let mut validator = EventValidator::of_blocks();
     let mut sources = Vec::new();
@@ -81,7 +81,7 @@ fn nest_everywhere(dialect: &str) -> usize {
     count
 }
 
-/// How many cases of a dialect, and about how many places of each, are nested.
+/// The number of cases of a dialect, and the approximate number of places of each, that are nested.
 const CASES: usize = 2;
 const PLACES: usize = 2;
 

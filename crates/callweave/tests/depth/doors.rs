@@ -76,7 +76,7 @@ fn values() -> Vec<Deep> {
     values
 }
 
-/// Texts of depth: JSON, cut JSON, JSON in other notations, markup.
+/// Texts of depth: JSON, truncated JSON, JSON in other notations, markup.
 fn texts() -> Vec<String> {
     let mut texts = Vec::new();
     for (open, close) in [
@@ -292,7 +292,7 @@ fn repairing() {
                 repair::RepairOptions::new().without_prose().drop_unfinished_strings(),
             ] {
                 let found = options.repair(&text);
-                // What is too deep is refused, and says so.
+                // A text that is too deep is refused, and the verdict says so.
                 assert!(
                     found.closed().is_some()
                         || matches!(found.verdict, repair::RepairVerdict::Hopeless { .. })
@@ -328,7 +328,7 @@ fn growing_values() {
                 assert!(!is_json || shown.contains(NEEDLE), "{}", &text[..60]);
             }
         }
-        // Cut anywhere, the text of what is too deep is whole.
+        // Truncated anywhere, the text of a value that is too deep is complete.
         let text = format!("{{\"x\":{},\"y\":1}}", nested("[", "{\"z\":2}", "]", 200));
         let mut partial = PartialValue::new(UnfinishedValues::Hidden);
         text.split_inclusive(['[', ':']).for_each(|piece| {

@@ -56,18 +56,18 @@ pub(crate) fn at_mut<'v>(value: &'v mut Value, path: &[Step]) -> &'v mut Value {
     })
 }
 
-/// `core` in so many of these openers and closers.
+/// `core` in `levels` of these openers and closers.
 pub(crate) fn nested(open: &str, core: &str, close: &str, levels: usize) -> String {
     format!("{}{core}{}", open.repeat(levels), close.repeat(levels))
 }
 
-/// The ways to nest something at the place `path` of `value`: openers and closers. Lists, objects, lists of
-/// objects; and the words of the wire inside themselves, with the members beside, so that a reader that
-/// decides by them goes on into the depth: what stands around the place, once more in that place; and
-/// what stands in the place, once more under every key that led there.
+/// The ways to nest something at the place `path` of `value`: openers and closers. Lists, objects, lists of objects;
+/// and the wire's own structures inside themselves, with the members beside, so that a reader that decides by them goes
+/// on into the depth: the value around the place, once more in that place; and the value in the place, once more under
+/// every key that led there.
 pub(crate) fn nestings(value: &Value, path: &[Step]) -> Vec<(String, String)> {
     let mut found = vec![("[".to_owned(), "]".to_owned())];
-    // The whole value, and what stands nearest.
+    // The complete value, and the nearest parts.
     let is_near = |&cut: &usize| cut == 0 || path.len() - cut <= 4;
     for cut in (0..path.len()).filter(is_near) {
         let inner = &path[cut..];

@@ -48,8 +48,8 @@ fn cases(protocol: &Protocol) -> Vec<Vec<Framed>> {
     cases
 }
 
-/// What is told of `frames`: the events, and the message that they amount to. Nothing where the protocol
-/// could not be told, which is an error.
+/// Decodes `frames`: the events, and the message that they amount to. None where the protocol could not be detected,
+/// which is an error.
 fn decode(mut decoder: FrameDecoder, frames: &[Framed]) -> Option<(Vec<Event<'static>>, Message)> {
     let (mut accumulator, mut validator) = (Accumulator::new(), EventValidator::new());
     let mut events = Vec::new();
@@ -97,7 +97,7 @@ fn said(protocol: &'static Protocol, frame: &Framed) -> (bool, Option<&'static P
     (is_found, Protocol::detect(&input))
 }
 
-/// A place is known by its last steps: what is said in many frames is read by the same code.
+/// A place is known by its last steps: content of many frames is read by the same code.
 const KNOWN_BY: usize = 3;
 
 /// Calls `check` with every kind of place there is in the own cases of a protocol: the frames of the case,
@@ -124,8 +124,8 @@ fn nest(frame: &Framed, value: &Value, path: &[Step], (open, close): (&str, &str
     Framed { data: format!("{before}{inside}{after}"), ..frame.clone() }
 }
 
-/// Decoding and detection, nested in every way at every place. What becomes of it is what becomes of a few
-/// levels: depth changes nothing.
+/// Decoding and detection, nested in every way at every place. The result is that of a few levels: depth changes
+/// nothing.
 #[test]
 fn every_place_of_every_frame() {
     for &protocol in TABLE {
@@ -163,7 +163,7 @@ fn every_place_to_the_message() {
     }
 }
 
-/// Whole inputs of nothing but depth, in every framing, under detection and as every protocol.
+/// Complete inputs of nothing but depth, in every framing, under detection and as every protocol.
 #[test]
 fn nothing_but_depth() {
     const OPENERS: [(&str, &str); 5] =

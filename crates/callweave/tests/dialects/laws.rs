@@ -121,8 +121,8 @@ pub(crate) fn check(text: &str, options: &ExtractOptions) -> Result<Vec<Event<'s
     Ok(whole)
 }
 
-/// Every prefix finishes without a panic, well formed, and accounts for all of its bytes. That nothing is taken
-/// back follows from [`check`]: the pieces of a cut are prefixes too.
+/// Every prefix finishes without a panic, well formed, and accounts for all of its bytes. [`check`] implies that
+/// nothing is taken back: the pieces of a split are prefixes too.
 pub(crate) fn check_prefixes(text: &str, options: &ExtractOptions) {
     for (at, _) in text.char_indices() {
         let prefix = &text[..at];

@@ -86,7 +86,7 @@ impl Row {
         Extraction::of_deltas(chunks.iter().map(String::as_str), options)
     }
 
-    /// The row, and how we differ, for whoever has to look.
+    /// The row, and our difference, for the reader of a failure.
     pub(crate) fn story(&self, difference: Option<&str>) -> String {
         let name = self.text("name").unwrap_or_default();
         let text = self.text("text").unwrap_or_default();
@@ -100,7 +100,7 @@ impl Row {
         )
     }
 
-    /// What differs from the row, if anything does.
+    /// Returns the difference from the row, if there is one.
     pub(crate) fn difference(&self, found: &Extraction) -> Option<String> {
         let notes = self.text("notes").unwrap_or_default();
         let mut differences: Vec<String> = self.difference_of_calls(found).into_iter().collect();
@@ -117,11 +117,11 @@ impl Row {
         (!differences.is_empty()).then(|| differences.join("; "))
     }
 
-    /// What differs in the calls of the row, if anything does.
+    /// Returns the difference in the calls of the row, if there is one.
     pub(crate) fn difference_of_calls(&self, found: &Extraction) -> Option<String> {
         let mut differences = Vec::new();
         if let Some(calls) = self.value["expected_calls"].as_array() {
-            // Other parsers have no mark for a call that was cut: they show it, or they show nothing.
+            // Other parsers have no mark for a truncated call: they show it, or they show nothing.
             let mut found: Vec<_> = found.calls.iter().collect();
             if calls.len() < found.len() {
                 found.retain(|call| !call.incomplete);
@@ -175,7 +175,7 @@ fn same(one: &Value, other: &Value) -> bool {
     }
 }
 
-/// How rows score, by format.
+/// The scores of rows, by format.
 #[derive(Default)]
 pub(crate) struct Board {
     formats: std::collections::BTreeMap<String, Score>,

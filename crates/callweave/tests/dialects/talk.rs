@@ -11,7 +11,7 @@ pub(crate) struct Talk {
     pub(crate) name: String,
     pub(crate) text: String,
     tools: Option<Value>,
-    /// Whether the answer ended by its length.
+    /// Whether the response ended by its length.
     is_truncated: bool,
 }
 

@@ -1,4 +1,4 @@
-//! What a dialect is refused for.
+//! The faults for which a dialect is refused.
 
 use callweave::dialect::{Dialect, DialectRegistry};
 use serde_json::{Value, json};

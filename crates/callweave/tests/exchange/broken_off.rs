@@ -31,7 +31,7 @@ fn a_frame_that_breaks_off_behind_its_finish_reason_is_an_error() {
     assert!(got.message(&OPENAI_CHAT).error().is_some() || got.status == 502, "{}", got.text());
 }
 
-/// The frame that came is read by itself, whatever broke off behind it.
+/// The frame that came is read by itself, even if the next one broke off.
 #[test]
 fn a_relayed_stream_that_breaks_off_inside_a_frame_ends_with_an_error_of_its_own() {
     let cases = [

@@ -81,7 +81,7 @@ fn request(client: &Client) -> Vec<u8> {
     written.expect("a request").body.to_string().into_bytes()
 }
 
-/// Own cases, and some of the recordings, of protocols in which upstreams are asked; those that are not too long.
+/// Own cases, and some of the recordings, of protocols in which upstreams are asked, except for very long ones.
 fn responses() -> Vec<(usize, Sample)> {
     let is_asked = |sample: &Sample| HttpWire::of(sample.protocol).is_some() && sample.bytes.len() < 20_000;
     let is_tried = |(at, sample): &(usize, Sample)| sample.is_own || at % 8 == 0;
@@ -105,8 +105,8 @@ impl Engines {
     }
 }
 
-/// The clients and policies with which a response is tried: some of all pairs, others for each response. What is relayed
-/// is of the kind that the client asked for.
+/// The clients and policies with which a response is tried: some of all pairs, others for each response. A relayed
+/// response is of the kind that the client asked for.
 fn pairs(at: usize, sample: &Sample) -> impl Iterator<Item = (&'static Client, usize)> {
     let count = if sample.is_own { 4 } else { 1 };
     let is_body = serde_json::from_slice::<serde::de::IgnoredAny>(&sample.bytes).is_ok();

@@ -15,7 +15,7 @@ use callweave::protocol::{
 use crate::driver::{CLIENTS, End, Reply, drive};
 use crate::{engine, relays, request};
 
-/// Why a policy cannot be made ready.
+/// The reason why a policy cannot be made ready.
 fn refused(set: impl FnOnce(&mut ExchangePolicy)) -> String {
     let mut policy = ExchangePolicy::default();
     set(&mut policy);
@@ -133,7 +133,7 @@ const CALL: &str = "data: {\"id\":\"c1\",\"choices\":[{\"index\":0,\"delta\":{\"
 const NEXT: &str = "data: {\"id\":\"c1\",\"choices\":[{\"index\":0,\"delta\":{\"tool_calls\":[{\"index\":1,\"id\":\"y\",\"type\":\"function\",\"function\":{\"name\":\"get_weather\",\"arguments\":\"{\\\"city\\\":\"}}]}}]}\n\n";
 const REST: &str = "data: {\"id\":\"c1\",\"choices\":[{\"index\":0,\"delta\":{\"tool_calls\":[{\"index\":1,\"function\":{\"arguments\":\"\\\"Rome\\\"}\"}}]}}]}\n\n";
 
-/// The next call is waited for so long, once one is over and while none is open.
+/// The grace time for the next call runs once one is over and while none is open.
 #[test]
 fn the_grace_begins_with_the_end_of_a_call() {
     for (grace_ms, expected) in [(None, 300), (Some(20), 20)] {
@@ -183,7 +183,8 @@ fn a_policy_for_stopping_takes_what_is_not_set_from_another() {
     assert_eq!(StopPolicy::default().grace(), Duration::from_millis(300));
 }
 
-/// A refusal at an unknown path leads to another request, in another protocol; what came of it is kept for the next exchange.
+/// A refusal at an unknown path leads to another request, in another protocol; its outcome is kept for the next
+/// exchange.
 #[test]
 fn another_protocol_is_asked_in_where_one_is_not_spoken() {
     use callweave::exchange::{IncomingHead, UpstreamRefusal};

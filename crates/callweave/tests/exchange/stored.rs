@@ -296,7 +296,7 @@ fn an_id_that_could_not_be_mapped_back_stays() {
     assert_eq!((&sent["input"][0]["call_id"], ids), (&json!("call_0"), vec!["call_0".to_owned()]));
 }
 
-/// Kimi wants ids of its own form: what a call was renamed to for the client goes up so, in the call and in its result.
+/// Kimi wants ids of its own form: an id renamed for the client goes up so, in the call and in its result.
 #[test]
 fn a_replaced_call_id_goes_up_in_the_form_of_the_provider() {
     let mut policy = ExchangePolicy::default();

@@ -1,4 +1,4 @@
-//! A model that is asked again: what its second response becomes, and what is counted of both.
+//! A model that is asked again: the fate of its second response, and the usage of both.
 
 use callweave::exchange::{CallResolution, InvalidCalls};
 use callweave::protocol::OPENAI_CHAT;

@@ -123,7 +123,7 @@ fn all_options() -> [RepairOptions; 5] {
     ]
 }
 
-/// What holds for every text.
+/// Checks the laws that hold for every text.
 fn check(text: &str) {
     for options in all_options() {
         let repaired = options.repair(text);

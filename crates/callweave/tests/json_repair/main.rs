@@ -19,7 +19,7 @@ fn the_shared_vectors_come_out_as_decided() {
     for row in &rows {
         let got = match row.judge() {
             Outcome::Pass => continue,
-            // Those are answered in `json_schema.rs`.
+            // Rows that need a schema are answered in `json_schema.rs`.
             Outcome::SetAside(_) if row.needs_schema() => continue,
             Outcome::SetAside(why) => why.to_owned(),
             Outcome::Differs(got) => got,

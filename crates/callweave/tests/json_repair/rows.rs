@@ -22,17 +22,17 @@ pub(crate) struct Row {
     pub(crate) notes: String,
 }
 
-/// How a row came out.
+/// The outcome of a row.
 pub(crate) enum Outcome {
-    /// As its source expects.
+    /// The result that its source expects.
     Pass,
-    /// Otherwise: what came out.
+    /// Another result.
     Differs(String),
     /// It does not ask for repair alone.
     SetAside(&'static str),
 }
 
-/// Where the vectors are, if they are there.
+/// The path of the vectors, if they are there.
 pub(crate) fn path() -> Option<PathBuf> {
     shared::find("vectors/json_repair.jsonl")
 }
@@ -79,7 +79,7 @@ impl Row {
         let shown =
             || format!("{:?} {}", repair.verdict, got.as_ref().map_or_else(String::new, Value::to_string));
         let is_as_expected = match self.kind.as_str() {
-            // Refused: nothing came out, or nothing that is passed off as whole.
+            // Refused: nothing came out, or nothing that passes for complete.
             "error" | "none" => {
                 matches!(repair.verdict, RepairVerdict::Hopeless { .. } | RepairVerdict::Incomplete)
                     && repair.text.is_empty()
@@ -104,7 +104,7 @@ impl Row {
         Value::object([("verdict", verdict.as_str().into()), ("value", value.unwrap_or(Value::Null))])
     }
 
-    /// Why the row is no matter of repair alone.
+    /// The reason why the row is no matter of repair alone.
     fn set_aside(&self) -> Option<&'static str> {
         if self.needs_schema() {
             return Some("needs a schema");

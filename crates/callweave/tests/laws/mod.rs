@@ -1,4 +1,4 @@
-//! What the tests of several layers share: the laws of the event stream, and where data lives.
+//! Tools shared by the tests of several layers: the laws of the event stream, and the location of data.
 
 #![allow(dead_code, reason = "each test file uses its part")]
 
@@ -13,22 +13,22 @@ use callweave::pipeline::Decoder;
 use callweave::protocol::Protocol;
 use serde_json::Value;
 
-/// What came of decoding.
+/// The result of decoding.
 pub(crate) struct Decoded {
     /// The events, adjacent deltas merged.
     pub(crate) events: Vec<Event<'static>>,
-    /// How many events had been emitted when the last byte was pushed, before the end was said.
+    /// The number of events emitted when the last byte was pushed, before the finish.
     pub(crate) before_finish: usize,
-    /// The message of the last answer; most inputs hold one.
+    /// The message of the last response; most inputs hold one.
     pub(crate) message: Message,
-    /// The messages of all answers.
+    /// The messages of all responses.
     pub(crate) messages: Vec<Message>,
     pub(crate) faults: Vec<String>,
     pub(crate) error: Option<callweave::Error>,
     pub(crate) protocol: Option<&'static str>,
 }
 
-/// Decodes `bytes` cut at `cuts` (ascending), checking the grammar on the way.
+/// Decodes `bytes` split at `cuts` (ascending), checking the grammar on the way.
 pub(crate) fn decode_truncated(protocol: Option<&'static Protocol>, bytes: &[u8], cuts: &[usize]) -> Decoded {
     let mut decoder = match protocol {
         Some(protocol) => Decoder::new(protocol),
@@ -133,7 +133,7 @@ pub(crate) fn check_laws(
     whole
 }
 
-/// Nothing that was told from a prefix is taken back.
+/// Nothing that was emitted from a prefix is taken back.
 pub(crate) fn check_prefix(name: &str, end: usize, prefix: &Decoded, whole: &Decoded) {
     for (at, told) in prefix.events[..prefix.before_finish].iter().enumerate() {
         let kept = match (told, whole.events.get(at)) {
@@ -153,8 +153,8 @@ pub(crate) fn boundary(text: &str, at: usize) -> usize {
     (0..=at.min(text.len())).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(0)
 }
 
-/// A message without what its streamed and its whole form cannot both say: numbers, where the parts of a text end,
-/// how arguments are spelt, oddities of the way.
+/// A message without the facts that its streamed and its complete form cannot both express: numbers, where the parts of
+/// a text end, how arguments are spelt, oddities of the way.
 pub(crate) fn comparable(message: &Message) -> Value {
     // Numbers may be larger than those of the values here.
     let mut value = Value::from(callweave::json::Value::of(message).expect("messages serialise"));
@@ -185,7 +185,7 @@ fn simplify(choice: &mut serde_json::Map<String, Value>) {
         let is_call = block["kind"] == "tool_call";
         if is_call {
             parse(&mut block["text"]);
-            // Only a stream tells arguments leaf by leaf.
+            // Only a stream emits arguments leaf by leaf.
             if block["wire_type"] == "partialArgs" {
                 block["wire_type"] = "functionCall".into();
             }

@@ -26,7 +26,7 @@ const STOP_REASONS: &[&str] = &[
     "model_context_window_exceeded",
 ];
 
-/// What is not said to be whole was cut by a limit.
+/// A response that is not said to be complete was truncated by a limit.
 fn finish(reason: FinishReason) -> &'static [&'static str] {
     match reason {
         FinishReason::Stop => &["end_turn", "stop_sequence"],
@@ -129,7 +129,7 @@ fn walk(stream: &[u8]) -> Result<Ending, String> {
                 is_over = true;
                 endings.last_mut().map(|ending| *ending = Ending::Whole).ok_or("no start")?;
             }
-            // What only this protocol knows, from answers in this protocol.
+            // Events that only this protocol has, from responses in this protocol.
             _ => {}
         }
     }

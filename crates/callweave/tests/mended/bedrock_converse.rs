@@ -16,7 +16,7 @@ pub(super) const WIRE: Wire = Wire {
     calls: Calls::InTurns,
 };
 
-/// What is not said to be whole was cut by a limit.
+/// A response that is not said to be complete was truncated by a limit.
 fn finish(reason: FinishReason) -> &'static [&'static str] {
     match reason {
         FinishReason::Stop => &["end_turn", "stop_sequence"],
@@ -39,7 +39,7 @@ fn walk(stream: &[u8]) -> Result<Ending, String> {
     framing.push(stream, &mut take).map_err(|error| error.to_string())?;
     framing.finish(&mut take).map_err(|error| error.to_string())?;
     let mut endings: Vec<Ending> = Vec::new();
-    // The open block and whether it was announced, the number of the next one, and what has been told of the end.
+    // The open block and whether it was announced, the number of the next one, and the parts of the end that came.
     let (mut open, mut next, mut is_stopped, mut is_over) = (None::<Kind>, 0, false, true);
     for (at, (kind, name, event)) in events.iter().enumerate() {
         let fail = |why: &str| Err(format!("event {at} {name}: {why} {event}"));
@@ -115,7 +115,7 @@ fn walk(stream: &[u8]) -> Result<Ending, String> {
                 is_over = true;
                 endings.last_mut().map(|ending| *ending = Ending::Whole).ok_or("no start")?;
             }
-            // What only this protocol knows, from answers in this protocol.
+            // Events that only this protocol has, from responses in this protocol.
             _ => {}
         }
     }
@@ -136,7 +136,7 @@ enum Kind {
 }
 
 impl Kind {
-    /// What a start or a delta is of: exactly one thing.
+    /// Returns the kind of a start or a delta, which has exactly one.
     fn of(content: &Value) -> Option<Self> {
         let content = content.as_object().filter(|content| content.len() == 1)?;
         let (key, value) = content.iter().next()?;

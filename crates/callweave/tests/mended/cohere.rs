@@ -15,7 +15,7 @@ pub(super) const WIRE: Wire = Wire {
     calls: Calls::InTurns,
 };
 
-/// What is not said to be whole was cut by a limit.
+/// A response that is not said to be complete was truncated by a limit.
 fn finish(reason: FinishReason) -> &'static [&'static str] {
     match reason {
         FinishReason::Stop => &["COMPLETE", "STOP_SEQUENCE"],
@@ -28,7 +28,7 @@ fn finish(reason: FinishReason) -> &'static [&'static str] {
     }
 }
 
-/// The body of a failed request has a message, and no answer.
+/// The body of a failed request has a message, and no response.
 fn check_whole(body: &Value) -> Result<Ending, String> {
     let message = &body["message"];
     if message.is_string() || body["error"].is_string() {
@@ -78,7 +78,7 @@ fn walk(stream: &[u8]) -> Result<Ending, String> {
         let index = event["index"].as_u64();
         let message = &event["delta"]["message"];
         let mut start = |kind, counter: &mut u64| {
-            // A call that was cut has no end.
+            // A truncated call has no end.
             let is_next = open.is_none_or(|(kind, _)| kind == "call") && index == Some(*counter);
             open = Some((kind, *counter));
             *counter += 1;

@@ -1,4 +1,4 @@
-//! What an answer says, feature by feature, in words that no protocol owns.
+//! The content of a response, feature by feature, in words that no protocol owns.
 
 use std::collections::BTreeMap;
 
@@ -7,15 +7,15 @@ use callweave::json::repair::repair;
 use callweave::message::{Attachment, Block, BlockContent, Choice, Message, ToolCall};
 use serde_json::{Value, json};
 
-/// What an answer says under each name. What says nothing is not there.
+/// The values of a response's features, by name. A feature without content is absent.
 pub(crate) type Features = BTreeMap<&'static str, Value>;
 
-/// Those that clients of the answer's own protocol must have. What else only that knows is passed on as far as they know
-/// it, too.
+/// Features that clients of the response's own protocol must have. Its other extra fields are passed on as far as these
+/// clients know them.
 const OF_ITS_OWN: &[&str] =
     &["text", "reasoning", "refusal", "calls", "signature of reasoning", "input tokens", "output tokens"];
 
-/// The features of an answer, or of one that stays in its protocol. Their names are those of the losses.
+/// The features of a response, or of one that stays in its protocol. Their names are those of the losses.
 pub(crate) fn features(message: &Message, is_own: bool) -> Features {
     let mut all = Features::new();
     let mut set = |name, value: Value| {
@@ -45,7 +45,7 @@ pub(crate) fn features(message: &Message, is_own: bool) -> Features {
     ] {
         set(name, json!(count));
     }
-    // Of several some tell the first, some the last.
+    // Some protocols keep the first of several, some the last.
     if let [error] = &message.errors[..] {
         set("error", json!(error.message));
         set("class of an error", json!(format!("{:?}", error.class)));
@@ -114,7 +114,7 @@ fn is_reasoning(block: &Block) -> bool {
     matches!(block.content, BlockContent::Reasoning { .. })
 }
 
-/// What is refused is said.
+/// Returns the text, of which refusals are a part.
 fn text(choice: &Choice) -> String {
     let texts = choice.blocks.iter().filter_map(|block| match &block.content {
         BlockContent::Text(text) | BlockContent::Refusal(text) => Some(text.as_str()),
@@ -135,11 +135,11 @@ fn calls(choice: &Choice) -> Value {
     calls.collect()
 }
 
-/// The arguments by value, however the wire tells them: free text and what is no object in an object of one member, what
-/// can be repaired repaired.
+/// The arguments by value, however the wire writes them: free text and values other than objects in an object of one
+/// member, repairable ones repaired.
 fn arguments(call: &ToolCall) -> Value {
     let text = match call.kind {
-        // How free text is told that was cut depends on how it is told.
+        // The form of truncated free text depends on the wire.
         CallKind::Custom if call.completion == BlockCompletion::Truncated => return Value::Null,
         CallKind::Custom => return json!({ "input": call.raw_arguments }),
         CallKind::Function | CallKind::Builtin => call.raw_arguments.trim_ascii(),

@@ -171,13 +171,13 @@ fn check_part(part: &Value) -> Result<(), String> {
     Ok(())
 }
 
-/// A stream that was not asked for as server-sent events is one array, which ends with the answer.
+/// A stream that was not asked for as server-sent events is one array, which ends with the response.
 #[test]
 fn the_same_chunks_are_the_elements_of_an_array() {
     let framed = WIRE.options().framing(Framing::JsonValues);
     for Sample { title, protocol, bytes, .. } in &samples() {
         let decoded = decode_truncated(Some(protocol), bytes, &[]);
-        // Several answers are several arrays.
+        // Several responses are several arrays.
         if decoded.error.is_some() || decoded.messages.len() > 1 {
             continue;
         }
@@ -197,7 +197,7 @@ fn the_same_chunks_are_the_elements_of_an_array() {
     }
 }
 
-/// Who gets an answer of Gemini's as Gemini's must send its signatures back, each with its own part.
+/// A Gemini client that gets a Gemini response must send its signatures back, each with its own part.
 #[test]
 fn signatures_stay_on_their_parts() {
     let signed = |message: &Message| -> Vec<String> {

@@ -1,9 +1,9 @@
-//! What is written in mended mode is what clients expect, whatever protocol the answer came in.
+//! The output in normalized mode is what clients expect, whatever protocol the response came in.
 //!
 //! Every own case and, where it is at hand, every recording of *every* protocol is written in each protocol that is
-//! written, streamed and whole. What is written obeys the grammar of its wire, as strict as its strictest client
-//! ([`WIRES`]), and read again it says what the answer said, but for the losses that the encoder names
-//! ([`translation`]). That is so for every prefix of the input, too, and however the input is cut.
+//! written, streamed and complete. The output obeys the grammar of its wire, as strict as its strictest client
+//! ([`WIRES`]), and read again it says what the response said, but for the losses that the encoder names
+//! ([`translation`]). This also holds for every prefix of the input, and for every split.
 
 mod anthropic_messages;
 mod bedrock_converse;
@@ -40,7 +40,7 @@ use samples::{Sample, samples};
 use serde_json::{Value, json};
 use translation::{differing, names};
 
-/// How an answer that is written ends.
+/// The end of a written response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ending {
     Whole,
@@ -48,7 +48,7 @@ enum Ending {
     Failed,
 }
 
-/// When an answer is whole.
+/// The moment at which a response is complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Over {
     /// With its last word.
@@ -59,10 +59,10 @@ enum Over {
     AllReasons,
 }
 
-/// How calls are told that grow side by side.
+/// The form of calls that grow side by side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Calls {
-    /// Each whole, when it is over.
+    /// Each comes complete, when it is over.
     Whole,
     /// In pieces, one after the other.
     InTurns,
@@ -75,15 +75,15 @@ struct Wire {
     name: &'static str,
     /// The model that is asked for.
     model: &'static str,
-    /// Reads the stream of one answer as the strictest client would; how it ends.
+    /// Reads the stream of one response as the strictest client would; returns its end.
     walk: fn(&[u8]) -> Result<Ending, String>,
-    /// Whether the whole body is one that clients accept; whether they are told of a failure.
+    /// Whether the complete body is one that clients accept; whether it reports a failure.
     check_whole: fn(&Value) -> Result<Ending, String>,
     /// The words for a reason to finish.
     finish: fn(FinishReason) -> &'static [&'static str],
-    /// When an answer is whole, whatever else was still to come.
+    /// The moment at which a response is complete, even if more was to come.
     over: Over,
-    /// How calls are told that grow side by side.
+    /// The form of calls that grow side by side.
     calls: Calls,
 }
 
@@ -98,11 +98,11 @@ const WIRES: &[Wire] = &[
     openai_responses::WIRE,
 ];
 
-/// One answer, written as a stream.
+/// One response, written as a stream.
 struct Streamed {
     bytes: Vec<u8>,
     losses: Vec<Loss>,
-    /// How it must end.
+    /// The expected end.
     ending: Ending,
 }
 
@@ -115,7 +115,7 @@ impl Wire {
         EncodeOptions::normalized().id("made").model(self.model).created(1_700_000_000)
     }
 
-    /// Each answer as a stream.
+    /// Each response as a stream.
     fn streams(&self, events: &[Event<'static>]) -> Vec<Streamed> {
         let mut encoder = self.protocol().encoder(&self.options()).expect("a protocol that is written");
         let (mut streams, mut bytes) = (Vec::new(), Vec::new());
@@ -124,7 +124,7 @@ impl Wire {
             encoder.encode(event, &mut bytes);
             match &event.body {
                 EventKind::Start { .. } => (has_failed, reasons) = (false, Vec::new()),
-                // That may be before the answer begins.
+                // That may be before the response begins.
                 EventKind::Notice(notice) => is_truncated |= notice.code == NoticeCode::Truncated,
                 EventKind::Error(_) => has_failed = true,
                 EventKind::ChoiceStart => reasons.push((event.choice, FinishReason::Other)),
@@ -155,7 +155,7 @@ impl Wire {
         streams
     }
 
-    /// What is wrong with what is written of one answer.
+    /// Returns the faults of the output for one response.
     fn faults(&self, stream: &Streamed, message: &Message) -> Vec<String> {
         let mut faults = Vec::new();
         match (self.walk)(&stream.bytes) {
@@ -163,7 +163,7 @@ impl Wire {
                 faults.push(format!("the stream ends {ending:?}, not {:?}", stream.ending));
             }
             Ok(_) => {}
-            // What was told cannot be taken back.
+            // Emitted text cannot be taken back.
             Err(_) if names(&stream.losses).contains("correction of what a stream has told") => {}
             Err(why) => faults.push(format!("the stream: {why}")),
         }
@@ -185,11 +185,12 @@ impl Wire {
             let is_own = message.wire_type == read.wire_type;
             let [one, other] = [message, &read].map(|message| features(message, is_own));
             let mut losses = names(losses);
-            // What only one wire tells as an object is closed.
+            // Arguments that only one wire writes as an object are closed.
             if is_own && losses.contains("cut of a call") {
                 losses.insert("calls".to_owned());
             }
-            // An answer that broke off has no other word than that of a limit, after which an object may have been cut.
+            // A response that broke off has no other word than that of a limit, after which an object may have been
+            // truncated.
             let is_length = |message: &Message| message.finish_reason() == Some(FinishReason::Length);
             if stream.ending == Ending::Truncated && is_length(&read) && !is_length(message) {
                 losses.insert("cut of a call".to_owned());
@@ -209,7 +210,7 @@ impl Wire {
         faults
     }
 
-    /// Whether the wire says why the answer finished. What is read may be derived, so the word itself counts.
+    /// Whether the wire says why the response finished. The decoded reason may be derived, so the word itself counts.
     fn says_why(&self, message: &Message, read: &Message, ending: Ending) -> bool {
         let words = (self.finish)(message.finish_reason().unwrap_or(FinishReason::Other));
         let said = read.first().and_then(|choice| choice.finish.as_ref()?.raw.as_deref());
@@ -220,7 +221,7 @@ impl Wire {
                     ending == Ending::Truncated && (self.finish)(FinishReason::Other).contains(&said);
                 is_truncated || words.contains(&said)
             }
-            // What was cut off need not say so, and of nothing at all nothing is said.
+            // A truncated response need not say so, and an empty one says nothing.
             None => ending == Ending::Truncated || words.is_empty(),
         }
     }
@@ -262,7 +263,7 @@ fn every_answer_is_what_clients_expect() {
     assert!(complaints.is_empty(), "{} of {count}:\n{}", complaints.len(), complaints.join("\n"));
 }
 
-/// Whatever is missing at the end, what was written is well formed and does not say that it is complete.
+/// The output for a truncated input is well formed and does not say that it is complete.
 #[test]
 fn every_prefix_is_what_clients_expect() {
     let mut samples = samples();
@@ -280,7 +281,7 @@ fn every_prefix_is_what_clients_expect() {
     assert!(complaints.is_empty(), "{} of {count}:\n{}", complaints.len(), complaints.join("\n"));
 }
 
-/// However the input is cut, the output says the same.
+/// The output is the same for every split of the input.
 #[test]
 fn cuts_of_the_input_do_not_show() {
     for sample in samples().iter().filter(|sample| sample.is_own) {
@@ -293,7 +294,8 @@ fn cuts_of_the_input_do_not_show() {
     }
 }
 
-/// What is told in each wire by what was written while the input was decoded, cut so: every delta as it comes.
+/// Returns the events in each wire that was written while the input was decoded, split at `cuts`: every delta as it
+/// comes.
 fn encoded(sample: &Sample, cuts: &[usize]) -> Vec<Vec<Event<'static>>> {
     let encoder = |wire: &Wire| wire.protocol().encoder(&wire.options()).expect("a protocol that is written");
     let mut written: Vec<_> = WIRES.iter().map(|wire| (encoder(wire), Vec::new())).collect();
@@ -310,7 +312,7 @@ fn encoded(sample: &Sample, cuts: &[usize]) -> Vec<Vec<Event<'static>>> {
         }
         from = cut;
     }
-    // Damage is the same however the input is cut.
+    // Damage is the same for every split of the input.
     let _ = decoder.finish(&mut sink);
     let told = WIRES.iter().zip(&written).map(|(wire, (_, out))| {
         let mut events = decode_truncated(Some(wire.protocol()), out, &[]).events;
@@ -321,8 +323,8 @@ fn encoded(sample: &Sample, cuts: &[usize]) -> Vec<Vec<Event<'static>>> {
     told.collect()
 }
 
-/// The first call flows as it comes; what grows beside it comes in one piece when its turn has come, unless its clients
-/// can read both at once.
+/// The first call flows as it comes; a call that grows beside it comes in one piece when its turn has come, unless its
+/// clients can read both at once.
 #[test]
 fn interleaved_calls_wait_for_their_turn_and_the_first_flows() {
     let call = |index: u32, name: &str, arguments: &str| {

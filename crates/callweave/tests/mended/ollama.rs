@@ -28,7 +28,7 @@ fn walk(stream: &[u8]) -> Result<Ending, String> {
     check(std::str::from_utf8(stream).map_err(|_| "not UTF-8")?, false)
 }
 
-/// Reads line by line; a whole answer is one line that is done.
+/// Reads line by line; a complete response is one line that is done.
 fn check(stream: &str, is_whole_body: bool) -> Result<Ending, String> {
     let (mut is_done, mut has_failed) = (false, false);
     let mut calls = 0;

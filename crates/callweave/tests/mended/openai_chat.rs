@@ -18,7 +18,7 @@ pub(super) const WIRE: Wire = Wire {
     calls: Calls::AtOnce,
 };
 
-/// What is not said to be whole was cut by a limit.
+/// A response that is not said to be complete was truncated by a limit.
 fn finish(reason: FinishReason) -> &'static [&'static str] {
     match reason {
         FinishReason::Stop => &["stop"],
@@ -29,7 +29,7 @@ fn finish(reason: FinishReason) -> &'static [&'static str] {
     }
 }
 
-/// What is known of a choice.
+/// The facts known about a choice.
 #[derive(Default)]
 struct Seen {
     calls: u64,
@@ -162,7 +162,7 @@ fn check_whole(body: &Value) -> Result<Ending, String> {
     Ok(Ending::Whole)
 }
 
-/// Who did not ask for counts does not get them.
+/// A client that did not ask for counts does not get them.
 #[test]
 fn counts_come_to_who_asks_for_them() {
     let input = b"data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"Hi\"},\"finish_reason\":\"stop\"}],\"usage\":{\"prompt_tokens\":3,\"completion_tokens\":1}}\n\ndata: [DONE]\n\n";

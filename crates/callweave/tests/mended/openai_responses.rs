@@ -23,17 +23,17 @@ pub(super) const WIRE: Wire = Wire {
 fn finish(reason: FinishReason) -> &'static [&'static str] {
     match reason {
         FinishReason::Stop | FinishReason::ToolCalls => &["completed"],
-        // What is not said to be whole was cut by a limit.
+        // A response that is not said to be complete was truncated by a limit.
         FinishReason::Length => &["max_output_tokens"],
         FinishReason::ContentFilter => &["content_filter"],
-        // What was cut off has failed.
+        // A truncated response has failed.
         FinishReason::Error => &["failed"],
         FinishReason::Other => &["max_output_tokens", "failed"],
         reason => panic!("no word is known for the reason {reason}"),
     }
 }
 
-/// The wire events of the answer.
+/// The wire events of the response.
 fn events(stream: &[u8]) -> Result<Vec<Value>, String> {
     let text = std::str::from_utf8(stream).map_err(|_| "not UTF-8")?;
     let frames = text.split_terminator("\n\n").map(|frame| {
@@ -60,14 +60,14 @@ fn check_whole(body: &Value) -> Result<Ending, String> {
     ending(body, !is_made)
 }
 
-/// How a failure is told of which nobody told: one in the finish reason, and the end of the input.
+/// The forms of a failure without an error event: one in the finish reason, and the end of the input.
 const MADE: &[&str] = &[
     "the upstream failed",
     "the stream ended without the provider's end",
     "the input was cut off in a frame; what had come of it was read",
 ];
 
-/// How a response ends; what was cut off has failed, too.
+/// The end of a response; a truncated one has failed, too.
 fn ending(response: &Value, has_failed: bool) -> Result<Ending, String> {
     if response["object"] != "response" || !response["id"].is_string() || !response["output"].is_array() {
         return Err(format!("not the response that clients read: {response}"));
@@ -173,13 +173,13 @@ fn closing(events: &[Value]) -> Result<&Value, String> {
     }
 }
 
-/// A whole body is the response that closes such a stream.
+/// A complete body is the response that closes such a stream.
 #[test]
 fn a_whole_body_is_what_closes_a_stream() {
     for Sample { title, protocol, bytes, .. } in &samples() {
         let decoded = decode_truncated(Some(protocol), bytes, &[]);
-        // A stream stays with the ids that it began with; only a whole body can have those that came later.
-        // And only that marks a call of which it turned out at the end that a limit may have cut it.
+        // A stream stays with the ids that it began with; only a complete body can have those that came later. And only
+        // that marks a call of which it turned out at the end that a limit may have truncated it.
         let is_change = |event: &Event<'_>| match &event.body {
             EventKind::Correction { .. } | EventKind::Identity { .. } => true,
             EventKind::Notice(notice) => {
@@ -203,7 +203,7 @@ fn a_whole_body_is_what_closes_a_stream() {
     }
 }
 
-/// The first block flows as it comes; what grows beside it comes in one piece when its turn has come.
+/// The first block flows as it comes; a block that grows beside it comes in one piece when its turn has come.
 #[test]
 fn items_wait_for_their_turn_and_the_first_flows() {
     let chat = openai_chat::WIRE.protocol();

@@ -1,8 +1,8 @@
-//! What translating an answer loses is what the encoders say that it loses, and nothing else.
+//! The losses of translating a response are the losses that the encoders name, and no others.
 //!
-//! Every own case and, where it is at hand, every recording is written in every other protocol (mended), streamed and
-//! whole, and read again; and from there back in its own. What it says is the same, feature by feature, but for the
-//! losses that were named. And each loss that is named shows somewhere, so that none is named in vain.
+//! Every own case and, where it is at hand, every recording is written in every other protocol (normalized), streamed
+//! and complete, and read again; and from there back in its own. The content is the same, feature by feature, but for
+//! the losses that were named. And each loss that is named shows somewhere, so that none is named in vain.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,14 +16,14 @@ use crate::features::{Features, features};
 use crate::laws::decode_truncated;
 use crate::samples::samples;
 
-/// An answer written in another protocol.
+/// A response written in another protocol.
 pub(crate) struct Written {
     pub(crate) form: &'static str,
     bytes: Vec<u8>,
     pub(crate) losses: Vec<Loss>,
 }
 
-/// Both forms of an answer.
+/// Both forms of a response.
 pub(crate) fn written(wire: &Wire, events: &[Event<'static>], message: &Message) -> [Written; 2] {
     let (target, options) = (wire.protocol(), wire.options());
     let mut encoder = target.encoder(&options).expect("a protocol that is written");
@@ -56,15 +56,15 @@ fn excused(loss: &str) -> &'static [&'static str] {
         "id that comes late" => &["id", "model", "calls"],
         "id or model of a failed answer" => &["id", "model"],
         "token counts of an answer without end" => COUNTS,
-        // What was cut off has failed, or was cut by a limit.
+        // A truncated response has failed, or was truncated by a limit.
         "cut of the answer" => &["error", "class of an error", "finish reason"],
-        // One that is told to be no object was cut before.
+        // One that is reported to be no object was truncated before.
         "cut of a call" => &["finish reason"],
         _ => &[],
     }
 }
 
-/// What the second answer does not say as the first does, but for what was lost.
+/// Returns the features that differ in the second response, except for the losses.
 pub(crate) fn differing(one: &Features, other: &Features, losses: &BTreeSet<String>) -> Vec<String> {
     // Nothing can be said of a call without a name.
     if one.get("calls").is_some_and(is_nameless) {
@@ -75,7 +75,7 @@ pub(crate) fn differing(one: &Features, other: &Features, losses: &BTreeSet<Stri
     let names: BTreeSet<_> = one.keys().chain(other.keys()).copied().collect();
     let pairs =
         names.into_iter().filter(|name| !is_lost(name)).map(|name| (name, one.get(name), other.get(name)));
-    // A failure of which only the finish reason tells may be told in words.
+    // A failure that only the finish reason reports may be reported in words.
     let has_failed = one.get("finish reason").is_some_and(|reason| reason == "Error");
     let is_made = |name: &str, one: Option<&Value>| has_failed && one.is_none() && name.contains("error");
     let differing = pairs.filter(|(name, one, other)| !is_same(name, *one, *other) && !is_made(name, *one));
@@ -106,7 +106,7 @@ fn is_same_calls(one: &Value, other: &Value) -> bool {
         })
 }
 
-/// What one answer says and no translation can be asked for.
+/// The cases with content that no translation can be asked for, and why.
 const ASIDE: &[(&str, &str)] = &[
     ("anthropic-messages/things-not-known-yet", "what nobody knows is content of an envelope"),
     ("bedrock-invoke/envelope-inside-an-envelope", "no vendor speaks in envelopes"),
@@ -119,12 +119,12 @@ pub(crate) fn names(losses: &[Loss]) -> BTreeSet<String> {
 #[test]
 fn what_is_not_lost_is_the_same_there_and_back() {
     let mut complaints = Vec::new();
-    // Which losses were named, and which of them showed.
+    // The named losses, and whether each showed.
     let mut named: BTreeMap<(&str, String), bool> = BTreeMap::new();
     let mut count = 0;
     for sample in samples() {
         let decoded = decode_truncated(Some(sample.protocol), &sample.bytes, &[]);
-        // Several answers are several messages.
+        // Several responses are several messages.
         let is_aside = ASIDE.iter().any(|(title, _)| *title == sample.title);
         if is_aside || decoded.error.is_some() || decoded.messages.len() != 1 {
             continue;

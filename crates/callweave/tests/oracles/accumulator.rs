@@ -1,5 +1,5 @@
-//! Weave and accumulator: whatever fragments come, the events are well formed, and the message holds exactly
-//! the text that they told.
+//! Weave and accumulator: for any fragments, the events are well formed, and the message holds exactly the text that
+//! they emitted.
 //!
 //! The input is a program of four bytes a step: what, where, and two words of small vocabularies.
 

@@ -1,7 +1,7 @@
-//! Decoding: the grammar holds, any cut gives the same events, nothing told is taken back, and a frame of a known
-//! shape says what it would have said if it had been read in full.
+//! Decoding: the grammar holds, any split gives the same events, nothing emitted is taken back, and a frame of a known
+//! shape gives the events of a full reading.
 //!
-//! The first byte chooses the protocol, the next two a cut; the rest is the stream.
+//! The first byte chooses the protocol, the next two a split; the rest is the stream.
 
 use callweave::event::Event;
 use callweave::pipeline::{Decoder, DecoderBuilder};

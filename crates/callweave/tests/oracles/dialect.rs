@@ -1,4 +1,4 @@
-//! Dialects: any cut of a text gives the same events, which are well formed and account for every byte.
+//! Dialects: any split of a text gives the same events, which are well formed and account for every byte.
 //!
 //! The first byte chooses the dialect, the second the declared tools and the state in which the text begins; the
 //! rest is the text.

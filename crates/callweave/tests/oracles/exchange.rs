@@ -1,8 +1,8 @@
-//! Exchanges: whatever an upstream sends, in whatever pieces, the client gets the same; what is next stays consistent, and
-//! a connection that fails is never a success.
+//! Exchanges: for any response of an upstream, in any pieces, the client gets the same; the next step stays consistent,
+//! and a connection that fails is never a success.
 //!
-//! The first byte chooses the client, the second the upstream's protocol, the third the policy, the next two a cut; the rest
-//! is the upstream's response.
+//! The first byte chooses the client, the second the upstream's protocol, the third the policy, the next two a split;
+//! the rest is the upstream's response.
 
 use std::sync::{Arc, LazyLock};
 

@@ -1,4 +1,4 @@
-//! Framing: any cut gives the same frames and the same error, and what was emitted stays.
+//! Framing: any split gives the same frames and the same error, and emitted frames stay.
 //!
 //! The first bytes choose the framing, the limits and the cuts; the rest is the stream.
 

@@ -1,5 +1,5 @@
-//! JSON: what repair gives is JSON, stays as it is when repaired again, and follows from the changes; valid
-//! JSON is left alone and read as serde_json reads it; and no cut of the text changes what is read.
+//! JSON: the result of repair is JSON, stays as it is when repaired again, and follows from the changes; valid JSON is
+//! left alone and read as serde_json reads it; and no split of the text changes the result.
 //!
 //! The first bytes choose the cuts; the rest is the text.
 
@@ -7,7 +7,7 @@ use callweave::json::partial::{PartialValue, UnfinishedValues};
 use callweave::json::repair::{ChangeClass, RepairOptions, RepairVerdict, apply};
 use callweave::json::{JsonScanner, ScanStatus, Tape, Value};
 
-/// How deep serde_json reads by default; our own readers do not stop there.
+/// The depth that serde_json reads by default; our own readers do not stop there.
 const MAX_BRACKETS: usize = 127;
 
 fn options() -> [RepairOptions; 5] {
@@ -55,7 +55,7 @@ fn check_repair(text: &str, is_valid: bool) {
     }
 }
 
-/// What the scanner says of the pieces up to where it stops.
+/// Returns the scanner's result for the pieces up to where it stops.
 fn scan(pieces: &[&str]) -> (usize, ScanStatus, bool, u32) {
     let mut scanner = JsonScanner::new();
     let mut taken = 0;

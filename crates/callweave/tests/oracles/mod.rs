@@ -1,5 +1,5 @@
-//! What must hold for any input: each oracle takes bytes and panics if a law is broken. Fuzzing looks for
-//! such bytes; the stored seeds are run by a plain test.
+//! Laws for any input: each oracle takes bytes and panics if a law is broken. Fuzzing looks for such bytes; the stored
+//! seeds are run by a plain test.
 
 #![allow(dead_code, reason = "each fuzz target uses one of them")]
 

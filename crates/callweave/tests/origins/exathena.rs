@@ -25,8 +25,8 @@ fn extracted(row: &Value) -> Value {
     }
 }
 
-/// The origin's newest parser of structured calls shows a damaged call as one with a marked argument; its
-/// parser of fences has an error for the whole text, which we show where no call of it can be used.
+/// The origin's newest parser of structured calls shows a damaged call as one with a marked argument; its parser of
+/// fences has an error for the complete text, which we show where no call of it can be used.
 fn shown(found: &[ParsedCall]) -> Value {
     let is_fence = |found: &ParsedCall| found.parser == TextParser::TextTagged;
     let faults = || found.iter().filter_map(|found| found.call.invalid());

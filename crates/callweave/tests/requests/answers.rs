@@ -1,4 +1,4 @@
-//! What other gateways expect of an answer that is translated: the rows of the same file that are whole bodies and
+//! The expectations of other gateways for a translated response: the rows of the same file that are complete bodies and
 //! streams.
 //!
 //! Streams are compared by what they come to: where gateways cut the pieces, and what they say about nothing, differs.
@@ -74,7 +74,7 @@ fn input(value: &Value) -> Vec<u8> {
 fn read(source: &'static Protocol, bytes: &[u8]) -> Message {
     let mut decoder = Decoder::new(source);
     let mut message = Accumulator::new();
-    // What was told before an error counts.
+    // The events before an error count.
     let _ = decoder.push(bytes, &mut message).and_then(|()| decoder.finish(&mut message));
     message.message().clone()
 }
@@ -98,12 +98,12 @@ fn whole(target: &Protocol, message: &Message) -> Value {
     std::str::from_utf8(&out).expect("text").parse().expect("JSON")
 }
 
-/// What a stream comes to.
+/// Returns the body that a stream amounts to.
 fn joined(target: &'static Protocol, stream: &[u8]) -> Value {
     whole(target, &read(target, stream))
 }
 
-/// What is not as the row expects.
+/// Returns the differences from the row's expectation.
 fn tell(row: &Value, target: &'static Protocol, answer: &Value) -> Option<String> {
     let frames = row["expected"].as_array().or_else(|| row["expected"].get("events_prefix")?.as_array());
     let mut answer = answer.clone();
@@ -112,7 +112,7 @@ fn tell(row: &Value, target: &'static Protocol, answer: &Value) -> Option<String
         let frames: Vec<&Value> = frames.iter().filter(|frame| frame.is_object()).collect();
         let stream: String = frames.iter().map(|frame| format!("data: {frame}\n\n")).collect();
         let mut expected = joined(target, stream.as_bytes());
-        // What no frame says was made while they were joined. Of a stream that is cut no end is expected.
+        // Members that no frame has were made while the frames were joined. No end is expected of a truncated stream.
         let is_truncated = row["match"] == "prefix";
         for key in ["finish_reason", "stop_reason", "status", "error"] {
             if is_truncated || !frames.iter().any(|frame| says(frame, key)) {
@@ -134,7 +134,7 @@ fn tell(row: &Value, target: &'static Protocol, answer: &Value) -> Option<String
         members.insert("match", "subset");
     } else if row["match"] == "semantic" {
         let Some(choices) = row["expected"].get("choices").cloned() else {
-            // Nothing at all is an error of the reader's; of the rest the text is told.
+            // Nothing at all is an error of the reader's; otherwise the text is reported.
             let is_told = row["input"] == "" || answer.to_string().contains("partial answer");
             return (!is_told).then(|| "the text is not told".to_owned());
         };
@@ -145,7 +145,7 @@ fn tell(row: &Value, target: &'static Protocol, answer: &Value) -> Option<String
     if row["match"] != "paths" {
         let expected = row.get_mut("expected").and_then(Value::as_object_mut)?;
         let own = answer.as_object_mut()?;
-        // Made by whoever answers.
+        // Made by the server that responds.
         for key in ["id", "created", "created_at", "completed_at", "object", "system_fingerprint", "model"] {
             own.remove(key);
             expected.remove(key);

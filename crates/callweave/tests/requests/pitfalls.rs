@@ -1,4 +1,4 @@
-//! What translators are known to get wrong, one by one: a request as small as the mistake, and what must become of it.
+//! Known mistakes of translators, one by one: a request as small as the mistake, and its expected translation.
 
 use callweave::Value;
 use callweave::request::{RequestMode, RequestOptions};
@@ -736,7 +736,7 @@ const PITFALLS: &[Pitfall] = &[
     },
 ];
 
-/// It is malformed, which is told; what is written all the same is what the provider takes.
+/// It is malformed, which is reported; the body written all the same is one that the provider takes.
 #[test]
 fn a_request_that_says_nothing_is_malformed() {
     let chat = protocol("openai-chat").expect("a protocol");

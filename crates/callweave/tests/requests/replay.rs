@@ -1,6 +1,6 @@
 //! Conversations that a client keeps in its protocol while the model behind speaks another: two rounds of calls and
-//! results, streamed and whole. Every request that reaches the provider keeps its rules, every call comes back to the
-//! client under the name it knows, and what the provider signed comes back to it unaltered.
+//! results, streamed and complete. Every request that reaches the provider keeps its rules, every call comes back to
+//! the client under the name it knows, and everything the provider signed comes back to it unaltered.
 
 #[path = "replay/client.rs"]
 mod client;
@@ -30,14 +30,14 @@ const SIDES: &[(&str, &str)] = &[
     ("gemini-generatecontent", "gemini-3-pro"),
 ];
 
-/// What Gemini takes for a signature.
+/// The placeholder that Gemini accepts as a signature.
 const PLACEHOLDER: &str = "c2tpcF90aG91Z2h0X3NpZ25hdHVyZV92YWxpZGF0b3I=";
 
 fn json(text: &str) -> Value {
     text.parse().unwrap_or_else(|error| panic!("{error}: {text}"))
 }
 
-/// The answer as the client gets it.
+/// The response as the client gets it.
 fn relayed(
     client: &Protocol,
     upstream: &'static Protocol,
@@ -82,7 +82,7 @@ fn cut_and_relayed(
     out
 }
 
-/// The seals in a body, whatever the wire calls them.
+/// The seals in a body, under any name of the wire.
 fn seals(value: &Value) -> Vec<String> {
     let (mut found, mut open) = (Vec::new(), vec![value]);
     while let Some(value) = open.pop() {
@@ -104,7 +104,7 @@ fn seals(value: &Value) -> Vec<String> {
     found
 }
 
-/// What the provider itself would say of a history.
+/// Returns the provider's own complaints about a history.
 fn refused(upstream: &str, body: &Value) -> Vec<String> {
     let mut found = rules::refused(upstream, body);
     for content in body.get("contents").and_then(Value::as_array).into_iter().flatten() {
@@ -201,7 +201,7 @@ fn a_history_kept_in_one_protocol_is_accepted_in_another() {
     }
 }
 
-/// However an answer is cut, it comes to clients of every protocol with the names and the free text that they know.
+/// A response comes to clients of every protocol with the names and the free text that they know, in any split.
 #[test]
 fn what_was_changed_is_undone_in_any_cut() {
     let responses = protocol("openai-responses").expect("a protocol with requests");

@@ -1,7 +1,7 @@
-//! What providers refuse, as code.
+//! The requests that providers refuse, as code.
 //!
-//! The rules are those that providers tell in their errors and client libraries in their types: names and ids, the order
-//! of calls and results, who may speak when, what a text, a schema and a body may hold.
+//! The rules are those that providers state in their errors and client libraries in their types: names and ids, the
+//! order of calls and results, who may speak when, the allowed content of a text, a schema and a body.
 
 #[path = "rules/anthropic.rs"]
 mod anthropic;
@@ -35,7 +35,7 @@ pub(super) const RULES: &[(&str, Rules)] = &[
     ("bedrock-converse", converse),
 ];
 
-/// What the provider of a protocol refuses of a body.
+/// Returns the faults for which the provider of a protocol refuses a body.
 pub(super) fn refused(protocol: &str, body: &Value) -> Vec<String> {
     let (_, rules) = RULES.iter().find(|(name, _)| *name == protocol).expect("a protocol with rules");
     let mut found = Vec::new();
@@ -43,7 +43,7 @@ pub(super) fn refused(protocol: &str, body: &Value) -> Vec<String> {
     found
 }
 
-/// What else providers that speak OpenAI's Chat refuse.
+/// The additional faults that providers of OpenAI's Chat refuse.
 pub(super) const PROVIDERS: &[(&str, Rules)] = &[
     ("mistral", mistral),
     ("deepseek", thinking_kept),

@@ -1,4 +1,4 @@
-//! Law: what a provider sealed comes back to it through a client of any other protocol, over several turns, whatever the
+//! Law: a provider's seals come back to it through a client of any other protocol, over several turns, whatever the
 //! client keeps of the reasoning; and never to anybody else, in another scope, or with reasoning that was changed.
 
 use std::sync::Arc;
@@ -27,7 +27,7 @@ const UPSTREAMS: &[(&str, &str)] = &[
     ("openai-responses", "gpt-5.1"),
 ];
 
-/// What a client keeps of reasoning.
+/// The part of reasoning that a client keeps.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Habit {
     Drops,
@@ -48,7 +48,7 @@ fn json(text: &str) -> Value {
     text.parse().unwrap_or_else(|error| panic!("{error}: {text}"))
 }
 
-/// What a provider answers in a round, and its seals. The last round has no calls.
+/// Returns a provider's response in a round, and its seals. The last round has no calls.
 fn answer(upstream: &str, round: usize) -> (String, Vec<String>) {
     let seal = |what: &str| format!("{what}{round}AAA");
     let is_last = round == 2;
@@ -138,7 +138,7 @@ fn answer(upstream: &str, round: usize) -> (String, Vec<String>) {
     }
 }
 
-/// The answer as the client gets it.
+/// The response as the client gets it.
 fn relayed(
     client: &'static Protocol,
     upstream: &'static Protocol,
@@ -183,7 +183,7 @@ fn relayed(
     callweave::pipeline::decode_as(client, &out).expect("an answer")
 }
 
-/// What the client keeps of a response, in the words of its protocol.
+/// Returns the parts that the client keeps of a response, in the words of its protocol.
 fn kept(client: &'static Protocol, choice: &Choice, habit: Habit) -> Vec<ContentPart> {
     let seal = |own: &[message::Attachment], kind| {
         let value = own.iter().rfind(|own| own.kind == kind).filter(|_| habit == Habit::KeepsAll);
@@ -251,7 +251,7 @@ fn asked(client: &Protocol) -> Request {
     request
 }
 
-/// All seals of a body, whatever the wire calls them.
+/// All seals of a body, under any name of the wire.
 fn seals(value: &Value) -> Vec<String> {
     const WORDS: &[&str] = &["signature", "thoughtSignature", "encrypted_content", "data", "redactedContent"];
     let (mut found, mut open) = (Vec::new(), vec![value]);
@@ -274,10 +274,10 @@ fn seals(value: &Value) -> Vec<String> {
     found
 }
 
-/// What Gemini takes for a signature.
+/// The placeholder that Gemini accepts as a signature.
 const PLACEHOLDER: &str = "c2tpcF90aG91Z2h0X3NpZ25hdHVyZV92YWxpZGF0b3I=";
 
-/// Who seals in the protocol.
+/// Returns the family of providers that seal in the protocol.
 fn family(name: &str) -> &'static str {
     match name {
         "anthropic-messages" | "bedrock-converse" => "anthropic",
@@ -298,7 +298,7 @@ impl Conversation {
         Self { client, history: asked(client), round: 0 }
     }
 
-    /// What the client sends next, as it is sent on.
+    /// Returns the client's next request, as it is sent on.
     fn sent(&self, upstream: (&str, &str), seals: Option<(&SealKeeper, SealScope<'_>)>) -> WrittenRequest {
         let target = protocol(upstream.0).expect("a protocol with requests");
         let mut options = RequestOptions::default();
@@ -313,7 +313,7 @@ impl Conversation {
         target.write_last_request(request, &options).expect("a body")
     }
 
-    /// Takes an answer, and says what comes next. Returns its seals, and whether the client has changed reasoning.
+    /// Takes a response, and says what comes next. Returns its seals, and whether the client has changed reasoning.
     fn answered(
         &mut self,
         upstream: (&str, &str),
@@ -558,7 +558,7 @@ fn calls_are_known_however_they_are_written() {
     }
 }
 
-/// What comes back without any store, in places of the client's own: seals of three turns, and of which parts.
+/// The seals that come back without any store, in fields of the client's own: seals of three turns, and of which parts.
 const IN_PLACE: &[(&str, &str, &[&str])] = &[
     ("anthropic-messages", "bedrock-converse", &["Ethk"]),
     ("anthropic-messages", "gemini-generatecontent", &["Cthk"]),
@@ -623,7 +623,7 @@ fn seals_come_back_in_places_of_the_clients_own() {
     }
 }
 
-/// A client that gives back the message that it got, whole, with members that it does not know.
+/// A client that gives back the complete message that it got, with members that it does not know.
 #[test]
 fn chat_clients_give_details_back() {
     let chat = protocol("openai-chat").expect("a protocol with requests");

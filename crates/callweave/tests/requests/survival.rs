@@ -1,7 +1,7 @@
-//! Law: what a request says arrives in every other protocol, or is named as a loss.
+//! Law: the content of a request arrives in every other protocol, or is named as a loss.
 //!
-//! What was written is read again, and both requests are asked the same questions. So a writer that forgets something,
-//! and a reader that does, cannot pass unless they say so.
+//! The written body is read again, and both requests are asked the same questions. A writer that forgets something, and
+//! a reader that does, therefore cannot pass unless they say so.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -14,7 +14,7 @@ use callweave::request::{
 
 use super::{own, recorded, written};
 
-/// What a request says, in a form in which two can be compared.
+/// The content of a request, in a form in which two can be compared.
 #[derive(Default)]
 pub(super) struct Said {
     system: Vec<String>,
@@ -120,7 +120,7 @@ pub(super) fn texts(value: &Value) -> Vec<String> {
     texts
 }
 
-/// Arguments by value; free text in whatever wrapping is the text.
+/// Arguments by value; free text in any wrapping is the text.
 pub(super) fn arguments(arguments: &CallArguments, kind: CallKind) -> String {
     let value = match arguments {
         CallArguments::Text(text) if kind == CallKind::Custom => return text.clone(),
@@ -213,7 +213,7 @@ pub(super) fn own_names(written: &WrittenRequest) -> HashMap<String, String> {
     names
 }
 
-/// What does not arrive and is not named.
+/// Returns the content that does not arrive and is not named.
 pub(super) fn missing(before: &Said, after: &Said, losses: &[Loss]) -> Vec<String> {
     let is_named =
         |words: &[&str]| losses.iter().any(|loss| words.iter().any(|word| loss.what.contains(word)));
@@ -224,12 +224,12 @@ pub(super) fn missing(before: &Said, after: &Said, losses: &[Loss]) -> Vec<Strin
             found.push(format!("a {what}"));
         }
     };
-    // Where operators may not speak in mid-conversation, the user says it for them, marked.
+    // The user speaks for operators, marked, where these may not speak in mid-conversation.
     let is_marked = losses.iter().any(|loss| loss.what.contains("role of a system message"));
     let marked = after.user.iter().filter(|_| is_marked);
     let system: Vec<String> = after.system.iter().chain(marked).cloned().collect();
     spoken("system text", &before.system, &system, &[]);
-    // Whoever is not known speaks as a user.
+    // An unknown role speaks as a user.
     let user: Vec<String> = after.user.iter().chain(&after.results).cloned().collect();
     spoken("user's text", &before.user, &user, &["by url", "file"]);
     spoken("answer", &before.assistant, &after.assistant, &[]);
@@ -291,7 +291,7 @@ pub(super) fn missing(before: &Said, after: &Said, losses: &[Loss]) -> Vec<Strin
     found
 }
 
-/// What a request says that does not arrive in another protocol, and is not named as a loss.
+/// Returns the content of a request that does not arrive in another protocol, and is not named as a loss.
 pub(super) fn lost_in_silence(request: &Request, target: &Protocol) -> Vec<String> {
     let before = Said::by(request, &HashMap::new());
     let written = written(target, request, &RequestOptions::default());
@@ -299,7 +299,7 @@ pub(super) fn lost_in_silence(request: &Request, target: &Protocol) -> Vec<Strin
     missing(&before, &Said::by(&again, &own_names(&written)), &written.losses)
 }
 
-/// What becomes of something that a request says.
+/// The fate of a part of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Fate {
     Carried,
@@ -307,7 +307,7 @@ pub(super) enum Fate {
     Lost,
 }
 
-/// What becomes of each thing that a request says in another protocol.
+/// Returns the fate of each part of a request in another protocol.
 pub(super) fn fates(request: &Request, target: &Protocol) -> Vec<(&'static str, Fate)> {
     let written = written(target, request, &RequestOptions::default());
     let again = target.read_request(written.body.clone()).expect("a request");

@@ -30,7 +30,7 @@ recorded requests lose nothing else. Members that only one protocol knows are lo
 have stand in the last row.
 ";
 
-/// What becomes of what a protocol's cases say in each other protocol.
+/// Writes the fates of a protocol's cases in each other protocol.
 fn write_fates(text: &mut String, source: &Protocol, targets: &[&Protocol], samples: &[Sample]) {
     let mut all: BTreeMap<&str, Vec<BTreeSet<Fate>>> = BTreeMap::new();
     for sample in samples.iter().filter(|sample| sample.protocol == source) {
@@ -107,7 +107,7 @@ fn the_tables_of_losses_are_current() {
     document::expect_part("", &text);
 }
 
-/// What real requests lose, the tables name.
+/// The losses of real requests are named in the tables.
 #[test]
 fn the_tables_of_losses_are_complete() {
     let (own, recorded) = (own(), recorded());

@@ -1,8 +1,8 @@
 //! Law: a body that goes through another protocol and back says what it said, in the same order and with every result at
 //! its call, but for the losses that both ways name.
 //!
-//! What comes back is compared with what the own protocol's mended form of the body says: order and pairing are
-//! settled there, so that both sides speak of the same conversation.
+//! The returned body is compared with the own protocol's normalized form of the body: order and pairing are settled
+//! there, so that both sides speak of the same conversation.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -13,7 +13,7 @@ use callweave::request::{CallResult, Loss, PartKind, Request, RequestMode, Reque
 use super::survival::{Said, arguments, missing, own_names, squeeze};
 use super::{own, recorded, written};
 
-/// What is said in a conversation, one after the other. Texts of one speaker in a row are one text.
+/// Returns the texts of a conversation, one after the other. Texts of one speaker in a row are one text.
 fn order(request: &Request, names: &HashMap<String, String>) -> Vec<String> {
     let mut said: Vec<(&str, String)> = Vec::new();
     // Ids and names of calls that wait for a result.
@@ -63,7 +63,7 @@ fn order(request: &Request, names: &HashMap<String, String>) -> Vec<String> {
     said.into_iter().map(|(kind, text)| format!("{kind} {text}")).collect()
 }
 
-/// What a result says, however it is wrapped: its texts and numbers, one after the other.
+/// Returns the content of a result, however it is wrapped: its texts and numbers, one after the other.
 fn result_text(result: &CallResult) -> String {
     let texts = result.content.parts.iter().filter_map(|part| part.as_text()).collect::<String>();
     let mut open = vec![Value::from(texts)];
@@ -88,7 +88,7 @@ fn result_text(result: &CallResult) -> String {
     said
 }
 
-/// What does not come back and is not named.
+/// Returns the content that does not come back and is not named.
 fn lost(source: &Protocol, target: &Protocol, request: &Request) -> Vec<String> {
     let mut mended = RequestOptions::default();
     mended.mode = RequestMode::Normalized;
@@ -114,7 +114,7 @@ fn lost(source: &Protocol, target: &Protocol, request: &Request) -> Vec<String> 
     let is_named =
         |words: &[&str]| losses.iter().any(|loss| words.iter().any(|word| loss.what.contains(word)));
     let (one, other) = (order(&before, &none), order(&after, &names));
-    // Where something is named as lost, what is left stands in the same order.
+    // The rest stands in the same order where something is named as lost.
     let is_truncated = is_named(&[
         "conversation",
         "result",

@@ -1,4 +1,4 @@
-//! What other gateways expect of a translation.
+//! The expectations of other gateways for a translation.
 //!
 //! A row says how to compare: `exact`, `subset` (every member that is expected is there), or `paths`. Where two wires
 //! say the same in two ways (a text, or a list of one text; null, or nothing), either is right. Rows that we answer
@@ -16,7 +16,7 @@ use super::record::Record;
 use super::shared;
 use super::survival::lost_in_silence;
 
-/// How many rows of a pair of protocols are as expected.
+/// The number of rows of a pair of protocols that are as expected.
 #[derive(Default)]
 pub(super) struct Score {
     all: usize,
@@ -37,7 +37,7 @@ impl Score {
     }
 }
 
-/// Tells all scores; most rows must be as expected.
+/// Prints all scores; most rows must be as expected.
 pub(super) fn print(scores: &BTreeMap<(String, String), Score>, least: usize) {
     let (mut all, mut good) = (0, 0);
     for ((from, to), score) in scores {
@@ -67,7 +67,7 @@ fn requests_are_translated_as_others_expect() {
         let (from, to) = (name("from"), name("to"));
         let (Some(source), Some(target)) = (protocol(&from), protocol(&to)) else { continue };
         let request = source.read_request(row["input"].clone()).expect("a request");
-        // What a server would refuse is told, so that whoever serves may refuse it.
+        // A body that a server would refuse is reported, so that a gateway may refuse it.
         let written = target.write_request(&request, &RequestOptions::default()).expect("a body");
         let (body, is_told) = (written.body, written.losses.iter().any(|loss| loss.is_malformed));
         let difference = if is_refused {
@@ -106,7 +106,7 @@ fn requests_are_translated_as_others_expect() {
     print(&scores, 90);
 }
 
-/// What is not as the row expects.
+/// Returns the difference from the row's expectation.
 pub(super) fn difference(row: &Value, body: &Value) -> Option<String> {
     let expected = &row["expected"];
     if let Some(absent) = row["absent"].as_array() {
@@ -213,8 +213,8 @@ fn normal_at(path: &str, value: &Value) -> Value {
     normal(&whole).get(key).cloned().unwrap_or_default()
 }
 
-/// What says the same in one way: no nulls, a lone text for a list of one text, arguments as JSON, `strict: false` and
-/// empty objects for nothing.
+/// Normalizes equal content: no nulls, a lone text for a list of one text, arguments as JSON, `strict: false` and empty
+/// objects for nothing.
 fn normal(value: &Value) -> Value {
     match value {
         Value::Array(list) => list.iter().map(normal).collect::<Vec<_>>().into(),
@@ -258,7 +258,7 @@ fn lone_text(part: &Value) -> Option<&str> {
     object.get("text").filter(|_| is_text)?.as_str()
 }
 
-/// Where two values differ; members that are not expected count only where all must be equal.
+/// The position at which two values differ; members that are not expected count only where all must be equal.
 fn compare(expected: &Value, actual: &Value, path: &str, is_exact: bool) -> Option<String> {
     match (expected, actual) {
         (Value::Object(expected), Value::Object(actual)) => {
@@ -281,7 +281,7 @@ fn compare(expected: &Value, actual: &Value, path: &str, is_exact: bool) -> Opti
                 compare(expected, actual, &format!("{path}/{at}"), is_exact)
             })
         }
-        // What a gateway makes by itself.
+        // Values that a gateway makes by itself.
         (Value::String(own), _) if own == "[id]" || own == "[date]" => None,
         (expected, actual) if expected == actual => None,
         (expected, actual) => Some(format!("{path}: {expected} is {actual}")),

@@ -27,7 +27,7 @@ use upstream::{Piece, Reply, Upstream};
 const CALL: &str =
     "<tool_call>{'name': 'get_weather', 'arguments': {'city': 'Oslo', 'days': '2'}}</tool_call>";
 
-/// What becomes of its arguments.
+/// The call's arguments after the argument stage.
 fn arguments() -> Value {
     json!({"city": "Oslo", "days": 2})
 }

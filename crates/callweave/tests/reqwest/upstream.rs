@@ -1,4 +1,4 @@
-//! An upstream on loopback that answers by a script, and remembers what it was asked.
+//! An upstream on loopback that responds by a script, and remembers its requests.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -81,7 +81,7 @@ impl Reply {
 
 /// The upstream.
 pub(crate) struct Upstream {
-    /// Where it listens: `http://127.0.0.1:1234`.
+    /// Its address: `http://127.0.0.1:1234`.
     pub(crate) url: String,
     state: Arc<State>,
 }
@@ -96,7 +96,7 @@ struct State {
 }
 
 impl Upstream {
-    /// Answers with these, one after the other.
+    /// Responds with these, one after the other.
     pub(crate) async fn serve(replies: impl IntoIterator<Item = Reply>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let url = format!("http://{}", listener.local_addr().expect("an address"));
@@ -141,7 +141,7 @@ impl Upstream {
 }
 
 impl State {
-    /// Serves a connection to its end, whoever ends it.
+    /// Serves a connection until either side ends it.
     async fn connection(&self, stream: TcpStream, number: usize) {
         let mut stream = BufReader::new(stream);
         while let Some(seen) = request(&mut stream, number).await {

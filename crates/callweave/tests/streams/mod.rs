@@ -1,15 +1,14 @@
 //! Generated streams of any length: each delta is one frame.
 
-/// A kind of stream: what stands before, at and after its deltas. In a frame, `@` is the delta's text and `#` its
-/// number.
+/// A kind of stream: the text before, at and after its deltas. In a frame, `@` is the delta's text and `#` its number.
 pub(crate) struct Stream {
     pub(crate) name: &'static str,
-    /// What stands around a frame.
+    /// The text around a frame.
     around: [&'static str; 2],
     head: &'static [&'static str],
     delta: &'static str,
     tail: &'static [&'static str],
-    /// What the deltas bring, again and again.
+    /// The texts of the deltas, in repetition.
     texts: &'static [&'static str],
 }
 

@@ -77,7 +77,7 @@ impl Dice {
         schema
     }
 
-    /// Alternatives of objects, some told apart by a member, some by their keys, some not at all.
+    /// Alternatives of objects, some distinguished by a member, some by their keys, some not at all.
     fn union(&mut self, depth: usize) -> Value {
         let mut branches = Vec::new();
         for at in 0..2 + self.below(3) {
@@ -198,7 +198,7 @@ impl Dice {
         }
     }
 
-    /// A text that was cut, has something in it that does not belong there, or has a part twice.
+    /// A text that was truncated, has something in it that does not belong there, or has a part twice.
     pub(crate) fn damaged(&mut self, text: &str) -> String {
         let mut at = self.below(text.len() + 1);
         while !text.is_char_boundary(at) {

@@ -1,10 +1,10 @@
-//! Documents of which each part is made by the test of what it tells.
+//! Documents of which each part is made by the test of its subject.
 
 use std::fs;
 use std::path::Path;
 
-/// Compares a part of `docs/translation.md` with what it should be, or writes it when `BLESS` is set. Parts are told
-/// apart by a line that names them; the first needs none.
+/// Compares a part of `docs/translation.md` with its expected text, or writes it when `BLESS` is set. Parts are
+/// separated by a line that names them; the first needs none.
 pub(crate) fn expect_part(name: &str, text: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/translation.md");
     let mark = format!("\n<!-- {name} -->\n");

@@ -1,5 +1,5 @@
-//! A driver of exchanges without I/O: it plays what an upstream sends and keeps what the client gets. On the way it
-//! checks that the exchange says consistently what is next.
+//! A driver of exchanges without I/O: it plays an upstream's output and keeps the client's response. On the way it
+//! checks that the exchange reports its next step consistently.
 
 #![allow(dead_code, reason = "each test file uses its part")]
 
@@ -33,7 +33,7 @@ pub(crate) enum Step {
     Silence,
 }
 
-/// How the connection ends.
+/// The end of the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
     Finish,
@@ -41,7 +41,7 @@ pub(crate) enum End {
 }
 
 impl Reply {
-    /// A success with these bytes, cut at these places.
+    /// A success with these bytes, split at these places.
     pub(crate) fn cut(bytes: &[u8], cuts: &[usize], end: End) -> Self {
         let mut from = 0;
         let mut steps = Vec::new();
@@ -259,7 +259,7 @@ pub(crate) fn run(mut exchange: Exchange, mut answer: impl FnMut(&HttpRequest) -
     got
 }
 
-/// Calls whatever changes an exchange. One that is over does not change.
+/// Calls everything that changes an exchange. One that is over does not change.
 fn meddle(exchange: &mut Exchange) {
     assert!(exchange.take_outgoing().is_none(), "sends after its end");
     exchange.accept([("x-request-id", "late")]);

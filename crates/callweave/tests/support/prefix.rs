@@ -7,7 +7,7 @@ use callweave::protocol::Protocol;
 use super::driver::{Client, End, Got};
 use super::laws::decode_truncated;
 
-/// What is wrong with a client's response to a prefix of an upstream's.
+/// Returns the fault of a client's response to a prefix of an upstream's.
 pub(crate) fn judge(
     client: &Client,
     got: &Got,

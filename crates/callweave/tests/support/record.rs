@@ -51,13 +51,13 @@ impl Record {
         Self { path, entries, faults: Vec::new() }
     }
 
-    /// Why a row is set aside, if it is.
+    /// The reason why a row is set aside, if it is.
     #[allow(dead_code, reason = "asked for scores alone")]
     pub(crate) fn reason(&self, row: &str) -> Option<&str> {
         self.entries.iter().find(|entry| entry.row == row).map(|entry| entry.why.as_str())
     }
 
-    /// Compares our answer to a row with the recorded one. `story` tells the row to whoever has to look.
+    /// Compares our answer to a row with the recorded one. `story` describes the row for the reader of a failure.
     #[allow(dead_code, reason = "a report asks for reasons alone")]
     pub(crate) fn see(&mut self, row: &str, answer: &impl AsValue, story: impl FnOnce() -> String) {
         let answer = &*answer.as_value();
@@ -108,7 +108,7 @@ impl Record {
     }
 }
 
-/// An answer in short: long strings are cut, with a digest for the rest, so that any change shows.
+/// An answer in short: long strings are shortened, with a digest for the rest, so that any change shows.
 fn compact(answer: &Value) -> String {
     let mut out = String::new();
     shorten(answer, &mut out);

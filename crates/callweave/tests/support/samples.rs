@@ -1,4 +1,4 @@
-//! Answers to test with: every own case and, where they are at hand, every recording.
+//! Responses to test with: every own case and, where they are at hand, every recording.
 
 use std::fs;
 use std::path::PathBuf;
@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::laws::{data, folders, name};
 use crate::shared;
 
-/// An answer as it came over the wire.
+/// A response as it came over the wire.
 #[allow(dead_code, reason = "not every test asks everything")]
 pub(crate) struct Sample {
     /// The protocol and the case, or the file of the recording.

@@ -23,7 +23,7 @@ pub(crate) struct Row {
 }
 
 impl Row {
-    /// What we make of the row.
+    /// Returns our reading of the row.
     pub(crate) fn answer(&self) -> Read {
         Schema::new(&self.schema).read_with(&self.input, self.options).value
     }
@@ -39,7 +39,7 @@ pub(crate) fn rows() -> Option<Vec<Row>> {
     let text = std::fs::read_to_string(path).expect("the vectors can be read");
     let rows = text.lines().map(|line| line.parse::<Read>().expect("a row is JSON"));
     let mut rows: Vec<Row> = rows.filter_map(row).collect();
-    // Some tests have several rows; they are told apart by their place among those of their name.
+    // Some tests have several rows; they are distinguished by their position among those of their name.
     for at in (0..rows.len()).rev() {
         let before = rows[..at].iter().filter(|row| row.name == rows[at].name).count();
         if before > 0 {
@@ -226,7 +226,7 @@ impl Target {
             }
             other => panic!("no such target: {other}"),
         };
-        // What follows: conversions that mean nothing, and the ones that wrap.
+        // The rest: conversions that mean nothing, and the ones that wrap.
         while self.words.get(self.at).is_some_and(|word| {
             matches!(word.as_str(), "(" | ")" | "." | "into" | "to_string" | "as_list" | "as_optional")
         }) {
@@ -296,7 +296,7 @@ fn closing(text: &str, open: usize) -> usize {
     text.len() - 1
 }
 
-/// What `@alias(…)` says, in quotes or not.
+/// Returns the name in `@alias(…)`, in quotes or not.
 fn alias(line: &str) -> Option<String> {
     let (_, rest) = line.split_once("@alias(")?;
     Some(rest.split(')').next()?.trim_matches('"').to_owned())

@@ -4,8 +4,8 @@
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-/// Where a part of the recorded material is: in a folder `shared` beside the repository, or further up. The
-/// test that asks is seen as skipped where there is none.
+/// The path of a part of the recorded material: in a folder `shared` beside the repository, or further up. The test
+/// that asks is seen as skipped where there is none.
 #[allow(dead_code, reason = "not every user of this file has recorded material")]
 pub(crate) fn find(part: &str) -> Option<PathBuf> {
     let found = Path::new(env!("CARGO_MANIFEST_DIR"))

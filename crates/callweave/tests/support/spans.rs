@@ -15,7 +15,7 @@ pub(crate) fn alone() -> MutexGuard<'static, ()> {
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What `run` gives, and the spans that were exported meanwhile.
+/// Returns the result of `run`, and the spans that were exported meanwhile.
 pub(crate) fn recorded<T>(run: impl FnOnce() -> T) -> (T, Vec<SpanData>) {
     let _alone = alone();
     let exporter = InMemorySpanExporter::default();

@@ -1,4 +1,4 @@
-//! The agents, a row each: what they are called, and how they learn whom to ask.
+//! The agents, a row each: their names, and the ways to give them the gateway.
 
 use std::fs;
 use std::path::Path;
@@ -25,7 +25,7 @@ pub(super) enum AgentName {
     Continue,
 }
 
-/// What is known of an agent.
+/// The facts about an agent.
 pub(super) struct AgentRow {
     pub(super) title: &'static str,
     pub(super) program: &'static str,
@@ -36,7 +36,7 @@ pub(super) struct AgentRow {
     set_up: fn(&AgentContext<'_>) -> Result<AgentSetup>,
 }
 
-/// What an agent has to learn.
+/// The facts that an agent has to learn.
 pub(super) struct AgentContext<'s> {
     /// The gateway, without a path.
     pub(super) url: String,
@@ -45,7 +45,7 @@ pub(super) struct AgentContext<'s> {
     pub(super) folder: &'s Path,
 }
 
-/// How it learns it.
+/// The setup by which it learns them.
 #[derive(Default)]
 pub(super) struct AgentSetup {
     /// Arguments before those of the user.
@@ -55,7 +55,7 @@ pub(super) struct AgentSetup {
     pub(super) removed: &'static [&'static str],
 }
 
-/// What agents send as a key, since most refuse to start without one. The gateway has the keys of upstreams.
+/// The key that agents send, since most refuse to start without one. The gateway has the keys of upstreams.
 const KEY: &str = "callweave";
 
 impl AgentName {
@@ -223,7 +223,7 @@ fn link_gemini_home(folder: &Path) -> Result<()> {
     let mut settings = json!({});
     for entry in user.and_then(|user| fs::read_dir(user).ok()).into_iter().flatten().flatten() {
         if entry.file_name() != "settings.json" {
-            // What cannot be linked is missed, and no reason not to start.
+            // A file that cannot be linked is missing, and no reason not to start.
             let _ = link(&entry.path(), &own.join(entry.file_name()));
             continue;
         }

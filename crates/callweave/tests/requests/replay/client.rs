@@ -1,4 +1,4 @@
-//! What the client asks and keeps, in its own words.
+//! The client's requests and its history, in its own protocol.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use callweave::json::Object;
 
 use super::json;
 
-/// What the client asks first.
+/// Returns the client's first request.
 pub(super) fn asked(client: &str, is_streamed: bool) -> Value {
     let schema = r#"{"type": "object", "properties": {"q": {"type": "string"}}}"#;
     let long = format!("look_{}", "x".repeat(90));
@@ -46,8 +46,8 @@ fn frames(bytes: &[u8]) -> Vec<Value> {
         .collect()
 }
 
-/// Adds what was answered to what the client keeps, and the results of the calls: those of a round by turns first to
-/// last and last to first.
+/// Adds the response to the client's history, and the results of the calls: those of a round by turns first to last and
+/// last to first.
 pub(super) fn keep(client: &str, history: &mut Value, answer: &[u8], is_streamed: bool, round: usize) {
     let whole = || json(std::str::from_utf8(answer).expect("text"));
     let list = match client {

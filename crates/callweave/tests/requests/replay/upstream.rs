@@ -1,4 +1,4 @@
-//! What the provider answers, in its own words.
+//! The provider's responses, in its own protocol.
 
 use callweave::Value;
 use callweave::protocol::Protocol;
@@ -53,7 +53,7 @@ fn quoted(text: &str) -> String {
     Value::from(text).to_string()
 }
 
-/// What the provider answers: a thought, a word, and calls; and what it sealed.
+/// Returns the provider's response: reasoning, a word, and calls; and its seals.
 pub(super) fn answer(
     upstream: &str,
     round: usize,

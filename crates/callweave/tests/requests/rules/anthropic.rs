@@ -1,4 +1,4 @@
-//! What Anthropic refuses.
+//! The requests that Anthropic refuses.
 
 use callweave::Value;
 
@@ -134,7 +134,7 @@ fn schema(root: &Value, is_strict: bool, found: Found<'_>) {
     }
 }
 
-/// Whether the last that the model said begins without a thought, and its calls are answered just now.
+/// Whether the model's last message begins without reasoning, and its calls are answered just now.
 fn is_thoughtless(messages: &[&Value]) -> bool {
     let [.., said, answered] = messages else { return false };
     list(answered, "content").any(|block| block["type"] == "tool_result")

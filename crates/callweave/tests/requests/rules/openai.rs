@@ -1,4 +1,4 @@
-//! What OpenAI refuses, in Chat and in Responses.
+//! The requests that OpenAI refuses, in Chat and in Responses.
 
 use callweave::Value;
 
@@ -105,7 +105,7 @@ pub(super) fn chat(body: &Value, found: Found<'_>) {
     }
 }
 
-/// What servers refuse that are not OpenAI's own, whatever names their models have.
+/// Finds faults that servers other than OpenAI's own refuse, whatever names their models have.
 fn common(body: &Value, is_openai: bool, found: Found<'_>) {
     for member in ["metadata", "prompt_cache_key", "service_tier", "store", "verbosity"] {
         if body.get(member).is_some() && !is_openai {
@@ -128,7 +128,7 @@ fn common(body: &Value, is_openai: bool, found: Found<'_>) {
     }
 }
 
-/// What is refused in both.
+/// Finds faults that are refused in both.
 fn settings(body: &Value, found: Found<'_>) {
     if text(body, "user").len() > 64 {
         found.push("the name of a user is too long".to_owned());

@@ -1,4 +1,4 @@
-//! What Gemini, Ollama, Cohere and Bedrock refuse.
+//! The requests that Gemini, Ollama, Cohere and Bedrock refuse.
 
 use std::collections::HashSet;
 
