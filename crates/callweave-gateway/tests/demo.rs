@@ -1,11 +1,11 @@
 //! The scripted model says what it should, in every dialect and protocol.
 
-use callweave::compat::teach::{PromptOptions, teach};
 use callweave::dialect::{DialectRegistry, ExtractOptions};
 use callweave::event::FinishReason;
 use callweave::json::schema::Schema;
 use callweave::protocol::Protocol;
 use callweave::request::RequestOptions;
+use callweave::teach::{PromptOptions, teach};
 use callweave::{Decoder, Message, Tools, Value};
 use callweave_gateway::demo::{self, DemoScript, ScriptStep};
 use serde_json::json;

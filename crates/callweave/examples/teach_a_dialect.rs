@@ -5,8 +5,8 @@
 use std::error::Error;
 
 use callweave::compat::ex_athena::native;
-use callweave::compat::teach::{CallWriter, PromptOptions, augment_system_prompt};
 use callweave::dialect::{DialectRegistry, ExtractOptions as Reading, Extraction};
+use callweave::teach::{CallWriter, PromptOptions, augment_system_prompt};
 use serde_json::json;
 
 fn main() -> Result<(), Box<dyn Error>> {

@@ -80,16 +80,16 @@
 //! - [`upstream`]: the errors of providers, with a class that says what to do.
 //! - [`json`]: scanning, partial values, repair and schemas of what models write.
 //!
-//! # The doors
+//! # Ways in
 //!
 //! - [`pipeline`], [`read`] and `stream` (feature `async`): bytes, readers and streams to events and messages.
-//! - `reqwest` (feature `reqwest`): an exchange around `reqwest::HttpClient`, as a layer of `tower`.
+//! - `reqwest` (feature `reqwest`): an exchange around `reqwest::Client`, as a layer of `tower`.
 //! - [`compat`]: the interfaces of other systems: [`compat::tool_call_aggregator`], [`compat::loose`], [`compat::ex_athena`],
-//!   [`compat::teach`] and [`compat::prompty`].
+//!   [`mod@teach`] and [`compat::prompty`].
 //!
 //! # Features
 //!
-//! `async` adds adapters for `futures::StreamSpan`; `schema` adds validation by the whole of JSON Schema, and about fifty
+//! `async` adds adapters for `futures::Stream`; `schema` adds validation by the whole of JSON Schema, and about fifty
 //! crates; `exchange` adds what a gateway decides, without I/O; `reqwest` drives it for clients over reqwest, and adds
 //! reqwest and tokio; `tracing` (on by default) lets [`compat::prompty`] write spans. A feature never changes results, neither ours nor
 //! those of your own code: see [`json::Value`].
@@ -131,13 +131,13 @@ pub mod stop;
 #[cfg(feature = "async")]
 pub mod stream;
 mod table;
+pub mod teach;
 mod truncated;
 pub mod upstream;
 #[doc(hidden)]
 pub mod weave;
 
 pub use accumulator::Accumulator;
-pub use compat::teach::teach;
 pub use dialect::Tools;
 pub use encode::Encoder;
 pub use error::{Error, ErrorKind, Result};
@@ -150,6 +150,7 @@ pub use message::{InvalidCall, InvalidReason, Message, ToolCall};
 pub use pipeline::{Decoder, decode, extract};
 pub use protocol::Protocol;
 pub use request::Request;
+pub use teach::teach;
 
 /// The examples in the documents, so that they are run.
 #[cfg(doctest)]

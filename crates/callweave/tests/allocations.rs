@@ -6,7 +6,7 @@ mod streams;
 use allocation_counter::{AllocationInfo, measure};
 use callweave::accumulator::Accumulator;
 use callweave::arguments::ArgumentStage;
-use callweave::compat::loose::req_llm::ChunkAccumulator;
+use callweave::compat::req_llm::ChunkAccumulator;
 use callweave::dialect::Tools;
 use callweave::event::{BlockId, BlockKind, CallKind, DeltaKind, Event, EventKind};
 use callweave::message::{BlockContent, Message};

@@ -1,7 +1,7 @@
 //! The accumulators of Nous and ReqLLM, where their systems or we had been wrong.
 
-use callweave::compat::loose::nous::ToolCallAccumulator;
-use callweave::compat::loose::req_llm::{ChunkAccumulator, LostReason};
+use callweave::compat::nous::ToolCallAccumulator;
+use callweave::compat::req_llm::{ChunkAccumulator, LostReason};
 use serde_json::{Value, json};
 
 mod nous {

@@ -1,12 +1,12 @@
 //! The teaching prompt, and the law that calls which are written back are read as the same calls.
 
-use callweave::compat::teach::{CallWriter, PromptOptions, augment_system_prompt};
 use callweave::dialect::{
     CallBody, CallForm, CallMatcher, Dialect, DialectRegistry, ExtractOptions as Reading, Extraction,
     TextStart, Tools,
 };
 use callweave::json::{AsValue, Value};
 use callweave::message::ToolCall;
+use callweave::teach::{CallWriter, PromptOptions, augment_system_prompt};
 use serde_json::json;
 
 fn call(name: &str, arguments: &impl AsValue) -> ToolCall {

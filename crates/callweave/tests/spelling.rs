@@ -2,9 +2,9 @@
 
 use callweave::accumulator::Accumulator;
 use callweave::compat::ex_athena::{ProviderCapabilities, extract};
-use callweave::compat::loose::nous::ToolCallAccumulator;
-use callweave::compat::loose::req_llm::ChunkAccumulator;
+use callweave::compat::nous::ToolCallAccumulator;
 use callweave::compat::prompty::{Processed, PromptAgent, process};
+use callweave::compat::req_llm::ChunkAccumulator;
 use callweave::compat::tool_call_aggregator::{Aggregator, IngestMessageOptions};
 use callweave::dialect::{ExtractOptions as Reading, Extraction};
 use callweave::event::Event;

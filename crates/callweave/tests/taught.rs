@@ -1,13 +1,13 @@
 //! Requests for models without native tools: the calls taught and written into the history are read back.
 
 use callweave::Value;
-use callweave::compat::teach::{CallWriter, PromptOptions, TaughtRequest, teach};
 use callweave::dialect::{Dialect, DialectRegistry, Extraction, TextStart};
 use callweave::event::CallKind;
 use callweave::json::Object;
 use callweave::message::ToolCall;
 use callweave::protocol::Protocol;
 use callweave::request::{Request, RequestMessage, RequestOptions, Role};
+use callweave::teach::{CallWriter, PromptOptions, TaughtRequest, teach};
 use serde_json::json;
 
 #[path = "support/shared.rs"]

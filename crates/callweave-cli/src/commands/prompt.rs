@@ -5,9 +5,9 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow, bail};
-use callweave::compat::teach::{PromptOptions, augment_system_prompt};
 use callweave::dialect::Dialect;
 use callweave::json::Value;
+use callweave::teach::{PromptOptions, augment_system_prompt};
 use clap::Args;
 use serde::Deserialize;
 use serde_json::value::RawValue;

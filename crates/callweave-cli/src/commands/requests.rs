@@ -4,11 +4,11 @@ use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow, bail};
-use callweave::compat::teach::{PromptOptions, teach};
 use callweave::dialect::Dialect;
 use callweave::json::Value;
 use callweave::protocol::Protocol;
 use callweave::request::{Loss, RequestMode, RequestOptions, WrittenRequest};
+use callweave::teach::{PromptOptions, teach};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 

@@ -1,10 +1,10 @@
 //! Requests that teach tools in words, as a model that was taught understands them.
 
 use callweave::Value;
-use callweave::compat::teach::CallWriter;
 use callweave::dialect::{Dialect, ExtractOptions, ExtractedCall, Extraction};
 use callweave::json::Array;
 use callweave::message::ToolCall;
+use callweave::teach::CallWriter;
 
 /// Returns a chat request with native tools, calls and results in the place of those in words. A request that declares
 /// its tools is left as it is.

@@ -1,8 +1,8 @@
 //! Calls written into the text, in a dialect.
 
-use callweave::compat::teach::CallWriter;
 use callweave::dialect::{Dialect, DialectRegistry, ExtractOptions, ExtractedCall, Extraction};
 use callweave::message::ToolCall;
+use callweave::teach::CallWriter;
 use callweave::{Tools, Value};
 
 use super::faults;

@@ -12,7 +12,6 @@ use super::route_body::rewritten;
 use super::store::{StoreScope, StoredTurn};
 use super::tool_cache::DeclaredTools;
 use super::{ExchangeResult, SharedState};
-use crate::compat::teach::teach;
 use crate::dialect::{ExtractOptions, Tools};
 use crate::encode::EncodeOptions;
 use crate::event::{self, Event, Notice, NoticeCode};
@@ -23,6 +22,7 @@ use crate::request::{
     ChoiceForm, Loss, Request, RequestMessage, RequestMode, RequestOptions, RequestOutline, RequestTool,
     SealScope, ToolChoice, ToolKind, WrittenRequest, renamed,
 };
+use crate::teach::teach;
 use crate::upstream::{ErrorClass, UpstreamError};
 
 /// Shared bytes of any owner.

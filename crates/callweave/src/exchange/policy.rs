@@ -9,7 +9,6 @@ use serde::Deserialize;
 use super::amount::ResponseLimits;
 use super::http::{HttpWire, shown_url};
 use super::{ExchangeResult, SharedState};
-use crate::compat::teach::PromptOptions;
 use crate::dialect::{Dialect, DialectRegistry, ExtractOptions};
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::JsonText;
@@ -17,6 +16,7 @@ use crate::protocol::{CODEX_APP_SERVER, OPENAI_CHAT, OPENAI_RESPONSES, Protocol}
 use crate::provider::{Provider, is_local};
 use crate::request::{ChoiceForm, ProviderLimits};
 pub use crate::stop::{StopMode, StopPolicy};
+use crate::teach::PromptOptions;
 use crate::upstream::{ErrorClass, UpstreamError};
 
 /// The policy for the exchange between a client and one upstream.

@@ -4,10 +4,9 @@ use std::borrow::Cow;
 
 use callweave::compat::ex_athena::{self, ProviderCapabilities};
 use callweave::compat::loose::LooseDecoder;
-use callweave::compat::loose::nous::ToolCallAccumulator;
-use callweave::compat::loose::req_llm::ChunkAccumulator;
+use callweave::compat::nous::ToolCallAccumulator;
 use callweave::compat::prompty::{self, PromptAgent, process, process_bytes, process_stream};
-use callweave::compat::teach::{self, CallWriter, augment_system_prompt};
+use callweave::compat::req_llm::ChunkAccumulator;
 use callweave::compat::tool_call_aggregator::{Aggregator, IngestMessageOptions, extract_use_tool_blocks};
 use callweave::dialect::{DialectRegistry, Tools};
 use callweave::json::AsValue;
@@ -15,6 +14,7 @@ use callweave::json::partial::{PartialValue, UnfinishedValues};
 use callweave::json::repair::{self, repair};
 use callweave::json::schema::{CoerceOptions, MissingMembers, Schema, TextCompleteness};
 use callweave::message::ToolCall;
+use callweave::teach::{self, CallWriter, augment_system_prompt};
 
 use serde_json::{Map, Value, json};
 

@@ -1,8 +1,8 @@
 //! ExAthena: `{"text", "tool_calls"}` and capabilities → the calls, or the error of the only ones.
 
 use callweave::compat::ex_athena::{ParsedCall, ProviderCapabilities, TextParser, extract};
-use callweave::compat::teach::{PromptOptions, augment_system_prompt};
 use callweave::message::InvalidReason;
+use callweave::teach::{PromptOptions, augment_system_prompt};
 use serde_json::{Value, json};
 
 pub(crate) fn answer(row: &Value) -> Option<Value> {

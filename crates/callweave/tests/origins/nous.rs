@@ -1,6 +1,6 @@
 //! Nous: `{"fragments": […]}` → the calls.
 
-use callweave::compat::loose::nous::ToolCallAccumulator;
+use callweave::compat::nous::ToolCallAccumulator;
 use serde_json::{Value, json};
 
 pub(crate) fn answer(row: &Value) -> Value {

@@ -1,6 +1,6 @@
 //! ReqLLM: `{"chunks": […]}` → what every finaliser gives.
 
-use callweave::compat::loose::req_llm::ChunkAccumulator;
+use callweave::compat::req_llm::ChunkAccumulator;
 use serde_json::{Value, json};
 
 pub(crate) fn answer(row: &Value) -> Value {

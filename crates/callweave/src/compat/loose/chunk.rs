@@ -13,7 +13,7 @@ const ADDRESS: &[&str] = &["id", "index", "name", "builtin?"];
 /// Marks of a call whose arguments come in pieces.
 const EXPECTS_PIECES: &[&str] = &["start", "expects_arg_fragments", "args_fragment_expected?"];
 /// The wire type of blocks that hold details of the reasoning.
-pub(super) const REASONING_DETAILS: &str = "reasoning_details";
+pub(in crate::compat) const REASONING_DETAILS: &str = "reasoning_details";
 const CLOCK: &str = "done_at_unix_nano";
 
 pub(super) fn is_kind(kind: &str) -> bool {
@@ -21,7 +21,7 @@ pub(super) fn is_kind(kind: &str) -> bool {
 }
 
 /// Whether a member of a call's metadata is for the reader of the chunk only.
-pub(super) fn is_control(key: &str) -> bool {
+pub(in crate::compat) fn is_control(key: &str) -> bool {
     ADDRESS.contains(&key) || EXPECTS_PIECES.contains(&key) || key == CLOCK
 }
 

@@ -28,12 +28,10 @@
 //! assert_eq!((call.name.as_str(), call.arguments()), ("look", r#"{"at":"sky"}"#));
 //! ```
 //!
-//! [`nous`] and [`req_llm`] are accumulators over this decoder with the functions and results that two
+//! [`nous`](super::nous) and [`req_llm`](super::req_llm) are accumulators over this decoder with the functions and results that two
 //! Elixir libraries are known for.
 
-mod chunk;
-pub mod nous;
-pub mod req_llm;
+pub(super) mod chunk;
 
 use crate::event::{CallKind, Event, EventSink};
 use crate::finalize::Finalizer;
@@ -139,7 +137,7 @@ impl LooseDecoder {
     }
 
     /// The last reason to finish that came, as it came.
-    fn raw_finish_reason(&self) -> Option<&str> {
+    pub(super) fn raw_finish_reason(&self) -> Option<&str> {
         self.weave.raw_finish_reason(0)
     }
 
@@ -224,11 +222,11 @@ fn opening(value: Option<TapeNode<'_>>) -> FragmentArguments<'_> {
 }
 
 /// The wire types of the blocks of each shape.
-mod wire_type {
-    pub(super) const PARTIAL: &str = "partial";
-    pub(super) const PHASE: &str = "phase";
-    pub(super) const COMPLETE: &str = "complete";
-    pub(super) const CHUNK: &str = "tool_call";
+pub(super) mod wire_type {
+    pub(in crate::compat) const PARTIAL: &str = "partial";
+    pub(in crate::compat) const PHASE: &str = "phase";
+    pub(in crate::compat) const COMPLETE: &str = "complete";
+    pub(in crate::compat) const CHUNK: &str = "tool_call";
 }
 
 /// Passes on an extra field of the block that comes next. A null says nothing.

@@ -28,7 +28,7 @@ const GAPS: [&str; 3] = ["\n", "\n\n", ""];
 /// ```
 /// use callweave::dialect::DialectRegistry;
 /// use callweave::message::ToolCall;
-/// use callweave::compat::teach::CallWriter;
+/// use callweave::teach::CallWriter;
 ///
 /// let dialect = DialectRegistry::builtin().find("qwen3_coder").expect("it is built in");
 /// let call = ToolCall::new("a", "look", r#"{"at": "sky", "times": 2}"#);

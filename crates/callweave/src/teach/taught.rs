@@ -72,7 +72,7 @@ impl TaughtRequest {
 /// ```
 /// use callweave::Value;
 /// use callweave::dialect::{Extraction, DialectRegistry};
-/// use callweave::compat::teach::{PromptOptions, teach};
+/// use callweave::teach::{PromptOptions, teach};
 /// use callweave::protocol::Protocol;
 /// use callweave::request::RequestOptions;
 ///

@@ -1,7 +1,7 @@
 //! The accumulator of Nous: fragments of tool calls in, a list of calls with decoded arguments out.
 //!
 //! ```
-//! use callweave::compat::loose::nous::ToolCallAccumulator;
+//! use callweave::compat::nous::ToolCallAccumulator;
 //! use serde_json::json;
 //!
 //! let mut accumulator = ToolCallAccumulator::new();
@@ -16,14 +16,14 @@
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::{LooseDecoder, wire_type};
+use super::loose::{LooseDecoder, wire_type};
 use crate::Result;
 use crate::accumulator::Accumulator;
 use crate::event::{BlockCompletion, JsonText};
 use crate::json::{AsValue, Object, Value};
 use crate::message::{Block, BlockContent, Message, ToolCall};
 
-/// Fragments of any [`FragmentShape`](super::FragmentShape) → the calls of a response.
+/// Fragments of any [`FragmentShape`](super::loose::FragmentShape) → the calls of a response.
 #[derive(Clone, Default)]
 pub struct ToolCallAccumulator {
     loose: LooseDecoder,
@@ -58,7 +58,7 @@ impl ToolCallAccumulator {
     /// Takes a fragment of any known shape; others are ignored.
     ///
     /// ```
-    /// # use callweave::compat::loose::nous::ToolCallAccumulator;
+    /// # use callweave::compat::nous::ToolCallAccumulator;
     /// # use serde_json::json;
     /// let mut accumulator = ToolCallAccumulator::new();
     /// accumulator
@@ -76,7 +76,7 @@ impl ToolCallAccumulator {
     /// accumulator is left as it is, so more may be fed and finalised again.
     ///
     /// ```
-    /// # use callweave::compat::loose::nous::ToolCallAccumulator;
+    /// # use callweave::compat::nous::ToolCallAccumulator;
     /// # use serde_json::json;
     /// let mut accumulator = ToolCallAccumulator::new();
     /// accumulator.feed(&json!([{"index": 0, "id": "c", "function": {"name": "f", "arguments": "{\"a\": "}}]));
@@ -99,7 +99,7 @@ impl ToolCallAccumulator {
     /// Everything, as the library's own [`Message`]. The accumulator is left as it is.
     ///
     /// ```
-    /// # use callweave::compat::loose::nous::ToolCallAccumulator;
+    /// # use callweave::compat::nous::ToolCallAccumulator;
     /// # use serde_json::json;
     /// let mut accumulator = ToolCallAccumulator::new();
     /// accumulator.feed(&json!({"name": "tide", "arguments": {"day": 1}}));
@@ -117,7 +117,7 @@ impl DecodedCall {
     /// The arguments as a value of your own type.
     ///
     /// ```
-    /// # use callweave::compat::loose::nous::ToolCallAccumulator;
+    /// # use callweave::compat::nous::ToolCallAccumulator;
     /// # use serde_json::json;
     /// #[derive(serde::Deserialize)]
     /// struct Tide { day: u8 }
@@ -133,7 +133,7 @@ impl DecodedCall {
     /// A ready-made tool result for the model that made an invalid call; none for a valid one.
     ///
     /// ```
-    /// # use callweave::compat::loose::nous::ToolCallAccumulator;
+    /// # use callweave::compat::nous::ToolCallAccumulator;
     /// # use serde_json::json;
     /// let mut accumulator = ToolCallAccumulator::new();
     /// accumulator.feed(&json!([{"index": 0, "function": {"name": "tide", "arguments": "{day"}}]));

@@ -6,7 +6,7 @@
 //! that to a complete [`Request`](crate::request::Request).
 //!
 //! ```
-//! use callweave::compat::teach::{PromptOptions, augment_system_prompt};
+//! use callweave::teach::{PromptOptions, augment_system_prompt};
 //! use serde_json::json;
 //!
 //! let tools = json!([{"name": "look", "description": "Look at something.", "parameters": {

@@ -2,7 +2,7 @@
 //! at any moment.
 //!
 //! ```
-//! use callweave::compat::loose::req_llm::ChunkAccumulator;
+//! use callweave::compat::req_llm::ChunkAccumulator;
 //! use serde_json::json;
 //!
 //! let mut accumulator = ChunkAccumulator::new();
@@ -23,8 +23,8 @@ use std::collections::HashSet;
 
 use serde::Serialize;
 
-use super::LooseDecoder;
-use super::chunk::{REASONING_DETAILS, is_control};
+use super::loose::LooseDecoder;
+use super::loose::chunk::{REASONING_DETAILS, is_control};
 use crate::accumulator::Accumulator;
 use crate::event::{
     AttachmentKind, BlockCompletion, BlockId, CallKind, Event, EventKind, JsonText, Sink, TokenCounts,
@@ -158,7 +158,7 @@ impl ChunkAccumulator {
     /// Takes a chunk; one of no known shape is ignored.
     ///
     /// ```
-    /// # use callweave::compat::loose::req_llm::ChunkAccumulator;
+    /// # use callweave::compat::req_llm::ChunkAccumulator;
     /// # use serde_json::json;
     /// let mut accumulator = ChunkAccumulator::new();
     /// accumulator.push(&json!({"type": "content", "text": "He"})).push(&json!({"type": "content", "text": "llo"}));
@@ -178,7 +178,7 @@ impl ChunkAccumulator {
     /// Takes many chunks.
     ///
     /// ```
-    /// # use callweave::compat::loose::req_llm::ChunkAccumulator;
+    /// # use callweave::compat::req_llm::ChunkAccumulator;
     /// # use serde_json::json;
     /// let mut accumulator = ChunkAccumulator::new();
     /// accumulator.reduce(&[json!({"type": "content", "text": "a"}), json!({"type": "content", "text": "b"})]);
@@ -194,7 +194,7 @@ impl ChunkAccumulator {
     /// The text.
     ///
     /// ```
-    /// # use callweave::compat::loose::req_llm::ChunkAccumulator;
+    /// # use callweave::compat::req_llm::ChunkAccumulator;
     /// assert_eq!(ChunkAccumulator::new().finalize_text(), "");
     /// ```
     pub fn finalize_text(&self) -> Cow<'_, str> {
@@ -204,7 +204,7 @@ impl ChunkAccumulator {
     /// The reasoning.
     ///
     /// ```
-    /// # use callweave::compat::loose::req_llm::ChunkAccumulator;
+    /// # use callweave::compat::req_llm::ChunkAccumulator;
     /// # use serde_json::json;
     /// let mut accumulator = ChunkAccumulator::new();
     /// accumulator.push(&json!({"type": "thinking", "text": "hm"}));
@@ -217,7 +217,7 @@ impl ChunkAccumulator {
     /// The reasoning details, as they came.
     ///
     /// ```
-    /// # use callweave::compat::loose::req_llm::ChunkAccumulator;
+    /// # use callweave::compat::req_llm::ChunkAccumulator;
     /// # use serde_json::json;
     /// let mut accumulator = ChunkAccumulator::new();
     /// accumulator.push(&json!({"type": "meta", "metadata": {"reasoning_details": [{"text": "one"}]}}));
@@ -237,7 +237,7 @@ impl ChunkAccumulator {
     /// The log probabilities, one entry per token, as they came.
     ///
     /// ```
-    /// # use callweave::compat::loose::req_llm::ChunkAccumulator;
+    /// # use callweave::compat::req_llm::ChunkAccumulator;
     /// # use serde_json::json;
     /// let mut accumulator = ChunkAccumulator::new();
     /// accumulator.push(&json!({"type": "meta", "metadata": {"logprobs": [{"token": "a"}, {"token": "b"}]}}));
@@ -250,7 +250,7 @@ impl ChunkAccumulator {
     /// Annotations, as they came; repeated ones are listed once.
     ///
     /// ```
-    /// # use callweave::compat::loose::req_llm::ChunkAccumulator;
+    /// # use callweave::compat::req_llm::ChunkAccumulator;
     /// # use serde_json::json;
     /// let mut accumulator = ChunkAccumulator::new();
     /// let chunk = json!({"type": "meta", "metadata": {"annotations": [{"url": "a"}]}});
@@ -268,7 +268,7 @@ impl ChunkAccumulator {
     /// The provider's last finish reason, as it came.
     ///
     /// ```
-    /// # use callweave::compat::loose::req_llm::ChunkAccumulator;
+    /// # use callweave::compat::req_llm::ChunkAccumulator;
     /// # use serde_json::json;
     /// let mut accumulator = ChunkAccumulator::new();
     /// assert_eq!(accumulator.finalize_finish_reason(), None);
@@ -285,7 +285,7 @@ impl ChunkAccumulator {
     /// None if no usage was seen.
     ///
     /// ```
-    /// # use callweave::compat::loose::req_llm::ChunkAccumulator;
+    /// # use callweave::compat::req_llm::ChunkAccumulator;
     /// # use serde_json::json;
     /// let mut accumulator = ChunkAccumulator::new();
     /// assert_eq!(accumulator.finalize_usage(), None);
@@ -310,7 +310,7 @@ impl ChunkAccumulator {
     /// the arguments of the announcement stand, and a loss is marked in `metadata.error`.
     ///
     /// ```
-    /// # use callweave::compat::loose::req_llm::{ChunkAccumulator, LostReason};
+    /// # use callweave::compat::req_llm::{ChunkAccumulator, LostReason};
     /// # use serde_json::json;
     /// let mut accumulator = ChunkAccumulator::new();
     /// accumulator
@@ -334,7 +334,7 @@ impl ChunkAccumulator {
     /// The calls whose arguments were lost, for reports to a monitor.
     ///
     /// ```
-    /// # use callweave::compat::loose::req_llm::ChunkAccumulator;
+    /// # use callweave::compat::req_llm::ChunkAccumulator;
     /// # use serde_json::json;
     /// let mut accumulator = ChunkAccumulator::new();
     /// accumulator.push(&json!({"type": "tool_call", "name": "f", "metadata": {"id": "c", "start": true}}));
@@ -352,7 +352,7 @@ impl ChunkAccumulator {
     /// The assistant's message; none while there is neither text nor a call. Reasoning is withheld.
     ///
     /// ```
-    /// # use callweave::compat::loose::req_llm::ChunkAccumulator;
+    /// # use callweave::compat::req_llm::ChunkAccumulator;
     /// # use serde_json::json;
     /// let mut accumulator = ChunkAccumulator::new();
     /// accumulator.push(&json!({"type": "thinking", "text": "hm"}));
@@ -378,7 +378,7 @@ impl ChunkAccumulator {
     /// Text and reasoning in the order in which they came, neighbours of a kind joined.
     ///
     /// ```
-    /// # use callweave::compat::loose::req_llm::{ChunkAccumulator, ReqLlmContentPart, ReasoningListing};
+    /// # use callweave::compat::req_llm::{ChunkAccumulator, ReqLlmContentPart, ReasoningListing};
     /// # use serde_json::json;
     /// let mut accumulator = ChunkAccumulator::new();
     /// for (kind, text) in [("content", "a"), ("thinking", "b"), ("content", "c")] {
@@ -416,7 +416,7 @@ impl ChunkAccumulator {
     /// Everything, as the library's own [`Message`].
     ///
     /// ```
-    /// # use callweave::compat::loose::req_llm::ChunkAccumulator;
+    /// # use callweave::compat::req_llm::ChunkAccumulator;
     /// # use serde_json::json;
     /// let mut accumulator = ChunkAccumulator::new();
     /// accumulator.push(&json!({"type": "content", "text": "Hello"}));
