@@ -211,7 +211,12 @@ impl Reader {
     /// Builds and runs a crate that has nothing but the README.
     fn depend(&self, readme: &str) -> Result<(), String> {
         let dependency = block(readme, "toml").ok_or("README.md shows no dependency")?;
-        let code = block(readme, "rust").ok_or("README.md shows no code")?;
+        // Text to values first, then a response to follow.
+        let both = || {
+            let first = block(readme, "rust")?;
+            Some([first, block(&readme[readme.find(first)? + first.len()..], "rust")?].concat())
+        };
+        let code = both().ok_or("README.md does not show two pieces of code")?;
         let library = format!("path = \"{}\"", root().join("crates/callweave").display());
         let manifest = dependency.replace("path = \"../callweave/crates/callweave\"", &library);
         if manifest == dependency {
@@ -226,7 +231,10 @@ impl Reader {
             (
                 "src/main.rs",
                 format!(
-                    "{code}\nfn main() -> callweave::Result<()> {{\n    follow(std::fs::File::open(\"../files/answer.sse\").unwrap(), &Value::Null)\n}}\n"
+                    "{code}\nfn main() -> callweave::Result<()> {{\n    let text = \"[get_weather(city='Oslo')]\";\n    \
+                     let tools: Value = \"[{{\\\"name\\\": \\\"get_weather\\\"}}]\".parse()?;\n    \
+                     assert_eq!(cities(text, &Tools::from_json(&tools))?, [\"Oslo\"]);\n    \
+                     follow(std::fs::File::open(\"../files/answer.sse\").unwrap(), &tools)\n}}\n"
                 ),
             ),
         ];
