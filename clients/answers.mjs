@@ -51,7 +51,9 @@ function run(program, command, requests) {
 /** What the program makes of the answers, asked at once: each with its message and a function for what is written. */
 export function played(program, folders, targets) {
   const all = answers(folders);
-  const messages = run(program, "decode", all.map(({ protocol, path }) => ({ protocol, file: path })));
+  // As the wire has it: `convert` does not look for calls in text unless it is told to.
+  const rowsToDecode = all.map(({ protocol, path }) => ({ protocol, file: path, dialect: "none" }));
+  const messages = run(program, "decode", rowsToDecode);
   const rows = all.flatMap((answer) =>
     targets.flatMap((to) =>
       ["stream", "whole"].flatMap((form) =>

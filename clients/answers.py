@@ -93,7 +93,10 @@ class Callweave:
         ]
         written = run(program, "convert", requests)
         self.written = {row[:4]: data_of(line) for row, line in zip(rows, written, strict=True)}
-        requests = [{"protocol": answer.protocol, "file": str(answer.path)} for answer in self.answers]
+        # As the wire has it: `convert` does not look for calls in text unless it is told to.
+        requests = [
+            {"protocol": answer.protocol, "file": str(answer.path), "dialect": "none"} for answer in self.answers
+        ]
         messages = run(program, "decode", requests)
         self.messages = {str(answer.path): line for answer, line in zip(self.answers, messages, strict=True)}
 

@@ -146,7 +146,7 @@ CASES = {
 
 
 def decoded(program, path):
-    run = subprocess.run([program, "decode", "--as", "message", str(path)], capture_output=True, check=True)
+    run = subprocess.run([program, "decode", "--as", "message", "--dialect", "none", str(path)], capture_output=True, check=True)
     message = json.loads(run.stdout)
     calls = [
         (None if call.get("has_made_id") else call["id"], call["name"], call["arguments"])
