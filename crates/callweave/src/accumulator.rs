@@ -243,8 +243,7 @@ const LONG: usize = 64;
 impl Block {
     /// The block that an event starts.
     pub(crate) fn started_by(event: &mut Event<'_>) -> Option<Self> {
-        let EventKind::BlockStart { block, item, kind, wire_type, index, extra: members } = &mut event.body
-        else {
+        let EventKind::BlockStart { block, item, kind, wire_type, index, extra } = &mut event.body else {
             return None;
         };
         Some(Self {
@@ -256,7 +255,7 @@ impl Block {
             is_ended: false,
             source: event.source,
             attachments: Vec::new(),
-            extra: ExtraFields::of(members.take()),
+            extra: ExtraFields::of(extra.take()),
         })
     }
 
@@ -332,17 +331,17 @@ impl GrowingMessage {
                     block.take(event);
                 }
             }
-            EventKind::Start { id, model, wire_type, extra: members } => {
+            EventKind::Start { id, model, wire_type, extra } => {
                 let message = &mut self.message;
                 message.id = id.take().map(Into::into);
                 message.model = model.take().map(Into::into);
                 message.wire_type = std::mem::take(wire_type).into_owned();
-                message.extra = ExtraFields::of(members.take());
+                message.extra = ExtraFields::of(extra.take());
             }
             EventKind::ChoiceStart => {
                 self.choice_at(number);
             }
-            EventKind::ItemStart { item, id, wire_type, extra: members } => {
+            EventKind::ItemStart { item, id, wire_type, extra } => {
                 let at = self.choice_at(number);
                 let items = &mut self.message.choices[at].items;
                 if (at, items.len()) != (0, item.0 as usize) || self.items.contains(item) {
@@ -353,7 +352,7 @@ impl GrowingMessage {
                     id: id.take().map(Into::into),
                     wire_type: std::mem::take(wire_type).into_owned(),
                     attachments: Vec::new(),
-                    extra: ExtraFields::of(members.take()),
+                    extra: ExtraFields::of(extra.take()),
                 });
             }
             EventKind::BlockStart { block, .. } => {
@@ -442,11 +441,8 @@ mod tests {
                 let mut accumulator = Accumulator::new();
                 for (number, choice) in numbers.into_iter().zip(choices) {
                     let (block, item) = (BlockId(number), ItemId(number));
-                    let (id, wire_type, members) = (None, "".into(), None);
-                    accumulator.put(Event::new(
-                        choice,
-                        EventKind::ItemStart { item, id, wire_type, extra: members },
-                    ));
+                    let (id, wire_type, extra) = (None, "".into(), None);
+                    accumulator.put(Event::new(choice, EventKind::ItemStart { item, id, wire_type, extra }));
                     accumulator.put(Event::new(choice, EventKind::block_start(block, BlockKind::Text)));
                 }
                 for (number, choice) in numbers.into_iter().zip(choices) {

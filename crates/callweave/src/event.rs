@@ -653,30 +653,28 @@ impl EventKind<'_> {
     /// Detaches the body from what it borrows.
     pub fn into_owned(self) -> EventKind<'static> {
         match self {
-            Self::Start { id, model, wire_type, extra: members } => EventKind::Start {
+            Self::Start { id, model, wire_type, extra } => EventKind::Start {
                 id: id.map(own),
                 model: model.map(own),
                 wire_type: own(wire_type),
-                extra: members.map(own_json),
+                extra: extra.map(own_json),
             },
             Self::ChoiceStart => EventKind::ChoiceStart,
-            Self::ItemStart { item, id, wire_type, extra: members } => EventKind::ItemStart {
+            Self::ItemStart { item, id, wire_type, extra } => EventKind::ItemStart {
                 item,
                 id: id.map(own),
                 wire_type: own(wire_type),
-                extra: members.map(own_json),
+                extra: extra.map(own_json),
             },
             Self::ItemEnd { item } => EventKind::ItemEnd { item },
-            Self::BlockStart { block, item, kind, wire_type, index, extra: members } => {
-                EventKind::BlockStart {
-                    block,
-                    item,
-                    kind: kind.into_owned(),
-                    wire_type: own(wire_type),
-                    index,
-                    extra: members.map(own_json),
-                }
-            }
+            Self::BlockStart { block, item, kind, wire_type, index, extra } => EventKind::BlockStart {
+                block,
+                item,
+                kind: kind.into_owned(),
+                wire_type: own(wire_type),
+                index,
+                extra: extra.map(own_json),
+            },
             Self::Delta { block, kind, text } => EventKind::Delta { block, kind, text: own(text) },
             Self::Identity { scope, id, model } => {
                 EventKind::Identity { scope, id: id.map(own), model: model.map(own) }

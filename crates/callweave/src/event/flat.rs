@@ -152,7 +152,7 @@ mod words {
     pub(super) const ENCRYPTED: &str = "encrypted";
     pub(super) const ANNOTATION: &str = "annotation";
     pub(super) const LOGPROBS: &str = "logprobs";
-    pub(super) const ANSWER: &str = "response";
+    pub(super) const RESPONSE: &str = "response";
     pub(super) const CHOICE: &str = "choice";
 }
 
@@ -194,32 +194,32 @@ impl<'b> FlatEvent<'b> {
     fn of(event: &'b Event<'_>) -> Self {
         let mut flat = Self { choice: event.choice, source: event.source, ..Self::default() };
         let kind = match &event.body {
-            EventKind::Start { id, model, wire_type, extra: members } => {
+            EventKind::Start { id, model, wire_type, extra } => {
                 flat.schema_version = Some(SCHEMA_VERSION);
                 flat.id = maybe(id);
                 flat.model = maybe(model);
                 flat.wire_type = borrowed(wire_type);
-                flat.extra = members.as_ref().map(json);
+                flat.extra = extra.as_ref().map(json);
                 "start"
             }
             EventKind::ChoiceStart => "choice_start",
-            EventKind::ItemStart { item, id, wire_type, extra: members } => {
+            EventKind::ItemStart { item, id, wire_type, extra } => {
                 flat.item = Some(*item);
                 flat.id = maybe(id);
                 flat.wire_type = borrowed(wire_type);
-                flat.extra = members.as_ref().map(json);
+                flat.extra = extra.as_ref().map(json);
                 "item_start"
             }
             EventKind::ItemEnd { item } => {
                 flat.item = Some(*item);
                 "item_end"
             }
-            EventKind::BlockStart { block, item, kind, wire_type, index, extra: members } => {
+            EventKind::BlockStart { block, item, kind, wire_type, index, extra } => {
                 flat.block = Some(*block);
                 flat.item = *item;
                 flat.wire_type = borrowed(wire_type);
                 flat.index = *index;
-                flat.extra = members.as_ref().map(json);
+                flat.extra = extra.as_ref().map(json);
                 flat.set_kind(kind);
                 "block_start"
             }
@@ -310,7 +310,7 @@ impl<'b> FlatEvent<'b> {
 
     fn set_scope(&mut self, scope: EventScope) {
         match scope {
-            EventScope::Response => self.scope = Some(words::ANSWER.into()),
+            EventScope::Response => self.scope = Some(words::RESPONSE.into()),
             EventScope::Choice => self.scope = Some(words::CHOICE.into()),
             EventScope::Item(item) => self.item = Some(item),
             EventScope::Block(block) => self.block = Some(block),
@@ -358,7 +358,7 @@ impl<'a> FlatEvent<'a> {
         Ok(match (self.block, self.item, self.scope.as_deref()) {
             (Some(block), ..) => EventScope::Block(block),
             (None, Some(item), _) => EventScope::Item(item),
-            (None, None, Some(words::ANSWER)) => EventScope::Response,
+            (None, None, Some(words::RESPONSE)) => EventScope::Response,
             (None, None, Some(words::CHOICE)) => EventScope::Choice,
             (None, None, Some(wire_type)) => {
                 return Err(format!("an event has the unknown scope {wire_type}"));
