@@ -17,7 +17,7 @@ use memchr::{memchr, memchr_iter, memrchr};
 /// How many threads there are.
 #[derive(Args, Clone, Copy)]
 pub(crate) struct JobCount {
-    /// How many rows are worked on at the same time; as many as there are processors, unless told
+    /// How many rows are worked on at the same time; by default as many as there are processors
     #[arg(long, value_name = "N", requires = "jsonl")]
     jobs: Option<NonZeroUsize>,
 }

@@ -30,7 +30,7 @@ use anstyle::AnsiColor;
 use clap::{ColorChoice, CommandFactory, Parser, Subcommand};
 
 use commands::{
-    check, completions, convert, decode, demo, dialects, extract, man, prompt, protocols, repair, run, serve,
+    check, completions, convert, decode, demo, dialects, extract, man, protocols, repair, run, serve, teach,
 };
 
 #[cfg(feature = "mimalloc")]
@@ -43,7 +43,7 @@ const STYLES: clap::builder::Styles = clap::builder::Styles::styled()
     .literal(AnsiColor::Cyan.on_default().bold())
     .placeholder(AnsiColor::Cyan.on_default());
 
-/// Turn whatever a language model answered into clean events and one finished message
+/// Turn any response of a language model into clean events and one message with valid tool calls
 #[derive(Parser)]
 #[command(name = "callweave", version, styles = STYLES, max_term_width = 100)]
 #[command(after_help = "\
@@ -51,12 +51,12 @@ Examples:
   callweave demo                            see it work on a sample
   callweave serve                           be the gateway between agents and models
   callweave run claude --upstream URL       a coding agent with a model of your own
-  curl -sN … | callweave decode             watch an answer as it streams
-  callweave decode answer.sse | jq .        one finished message as JSON
+  curl -sN … | callweave decode             watch a response as it streams
+  callweave decode response.sse | jq .      one finished message as JSON
   callweave extract reply.txt               the calls that a model wrote into its text
-  callweave repair --explain broken.json    what it takes to make it JSON
+  callweave repair --explain broken.json    the changes that make it JSON
 
-On a terminal answers are shown in colour as they grow; piped, they are plain JSON.")]
+On a terminal responses are shown in colour as they grow; piped, they are plain JSON.")]
 struct Cli {
     /// When to use colour
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto", hide_possible_values = true)]
@@ -75,7 +75,8 @@ enum Command {
     Convert(convert::ConvertArgs),
     Extract(extract::ExtractArgs),
     Repair(repair::RepairArgs),
-    Prompt(prompt::PromptArgs),
+    #[command(alias = "prompt")]
+    Teach(teach::TeachArgs),
     Demo(demo::DemoArgs),
     Protocols(protocols::ProtocolsArgs),
     Dialects(dialects::DialectsArgs),
@@ -85,6 +86,9 @@ enum Command {
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
+    for (old, new) in renamed(std::env::args().skip(1)) {
+        report::print_warning(&format!("{old} is called {new} now"));
+    }
     match cli.color {
         ColorChoice::Auto => {}
         ColorChoice::Always => anstream::ColorChoice::Always.write_global(),
@@ -101,7 +105,7 @@ fn main() -> ExitCode {
         Command::Convert(convert) => convert.run(),
         Command::Extract(extract) => extract.run(),
         Command::Repair(repair) => repair.run(),
-        Command::Prompt(prompt) => prompt.run(),
+        Command::Teach(teach) => teach.run(),
         Command::Demo(demo) => demo.run(),
         Command::Protocols(protocols) => protocols.run(),
         Command::Dialects(dialects) => dialects.run(),
@@ -112,8 +116,27 @@ fn main() -> ExitCode {
     if is_broken_pipe(&error) {
         return ExitCode::SUCCESS;
     }
-    report::tell_error(&format!("{error:#}"));
+    report::print_error(&format!("{error:#}"));
     ExitCode::FAILURE
+}
+
+/// Words of the command line that have another name now.
+const RENAMED: &[(&str, &str)] = &[
+    ("prompt", "teach"),
+    ("--mend", "--normalize"),
+    ("--whole", "--complete"),
+    ("--key-env", "--api-key-env"),
+];
+
+/// The words that were given under their old names. A command comes first; other words without dashes are values.
+fn renamed(words: impl Iterator<Item = String>) -> Vec<&'static (&'static str, &'static str)> {
+    let words: Vec<String> = words.take_while(|word| word != "--").collect();
+    let command = words.iter().position(|word| !word.starts_with('-'));
+    let is_given = |old: &str| match old.starts_with('-') {
+        true => words.iter().any(|word| word.split('=').next() == Some(old)),
+        false => command.is_some_and(|at| words[at] == old),
+    };
+    RENAMED.iter().filter(|(old, _)| is_given(old)).collect()
 }
 
 /// Whether the reader of our output has gone away: `callweave … | head` is no error.

@@ -10,16 +10,25 @@ use crate::pretty::visible;
 const LINE: usize = 160;
 
 /// Prints a message. A closed standard error is no reason to stop.
-pub(crate) fn tell(text: &str) {
+pub(crate) fn print(text: &str) {
     let text: String = text.chars().map(visible).collect();
     let _ = writeln!(anstream::stderr(), "{text}");
 }
 
-/// Says what went wrong.
-pub(crate) fn tell_error(text: &str) {
-    let label = Style::new().bold().fg_color(Some(AnsiColor::Red.into()));
+/// Prints an error.
+pub(crate) fn print_error(text: &str) {
+    labelled("error:", AnsiColor::Red, text);
+}
+
+/// Prints a warning.
+pub(crate) fn print_warning(text: &str) {
+    labelled("warning:", AnsiColor::Yellow, text);
+}
+
+fn labelled(label: &str, color: AnsiColor, text: &str) {
+    let style = Style::new().bold().fg_color(Some(color.into()));
     let text: String = text.chars().map(visible).collect();
-    let _ = writeln!(anstream::stderr(), "{label}error:{label:#} {text}");
+    let _ = writeln!(anstream::stderr(), "{style}{label}{style:#} {text}");
 }
 
 /// The beginning of a text, in one line.

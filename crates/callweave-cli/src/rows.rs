@@ -18,7 +18,7 @@ use serde_json::value::RawValue;
 use crate::batches::{JobCount, LineBatch, each_batch};
 use crate::input::InputFile;
 use crate::render::{print_whole, show};
-use crate::report::{tell, tell_error};
+use crate::report::{print, print_error};
 use crate::wrapping::ExpectedWrapping;
 
 /// The longest line that is read.
@@ -176,10 +176,10 @@ impl FileTurn<'_> {
     }
 
     /// Says something about the file.
-    pub(crate) fn tell(&self, text: &str) {
+    pub(crate) fn remark(&self, text: &str) {
         match self.name {
-            Some(name) => tell(&format!("{name}: {text}")),
-            None => tell(text),
+            Some(name) => print(&format!("{name}: {text}")),
+            None => print(text),
         }
     }
 }
@@ -199,7 +199,7 @@ pub(crate) fn each_file(files: &[PathBuf], mut work: impl FnMut(FileTurn<'_>) ->
                 failed += 1;
                 let error = format!("{error:#}");
                 let known = if error.contains(&name) { String::new() } else { name + ": " };
-                tell_error(&format!("{known}{error}"));
+                print_error(&format!("{known}{error}"));
             }
         }
     }

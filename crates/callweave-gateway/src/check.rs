@@ -54,7 +54,7 @@ impl Gateway {
             text,
             "\nwaits {:?} for a connection, {:?} for the first byte, {:?} for the next, {:?} for all of an answer, and pings \
              after {:?}",
-            timeouts.connect, timeouts.first_byte, timeouts.idle, timeouts.answer, timeouts.keep_alive
+            timeouts.connect, timeouts.first_byte, timeouts.idle, timeouts.response, timeouts.keep_alive
         );
         let limits = &config.limits;
         let _ = writeln!(

@@ -409,7 +409,7 @@ fn unready(why: &'static str) -> Response<ResponseBody> {
 }
 
 fn text(text: impl Into<Bytes>) -> Response<ResponseBody> {
-    let mut response = Response::new(ResponseBody::whole(text));
+    let mut response = Response::new(ResponseBody::complete(text));
     let plain = HeaderValue::from_static("text/plain; charset=utf-8");
     response.headers_mut().insert(header::CONTENT_TYPE, plain);
     response
@@ -420,7 +420,7 @@ fn json(value: &Value) -> Response<ResponseBody> {
 }
 
 fn json_text(text: impl Into<Bytes>) -> Response<ResponseBody> {
-    let mut response = Response::new(ResponseBody::whole(text));
+    let mut response = Response::new(ResponseBody::complete(text));
     response.headers_mut().insert(header::CONTENT_TYPE, JSON);
     response
 }

@@ -166,7 +166,7 @@ impl LiveResponse {
                 self.fail(&fault);
             }
             TimerTick::Due(DueAction::Over) => {
-                let waited = self.gateway.config.timeouts.answer;
+                let waited = self.gateway.config.timeouts.response;
                 self.fail(&UpstreamFault::late("did not come to the end of its answer", waited));
             }
             TimerTick::Closing => self.exchange.abort(*RequestFailure::shutting_down().error),

@@ -131,7 +131,7 @@ pub(crate) async fn ask(
     upstream.sign(wire, None, &mut headers);
     let told = |fault: UpstreamFault| fault.to_string();
     let address = address(&wire.under(&upstream.config.base_url, wire.models_path)).map_err(told)?;
-    let end = Instant::now() + gateway.config.timeouts.answer;
+    let end = Instant::now() + gateway.config.timeouts.response;
     let sent = gateway.client.send_within(Method::GET, address, headers, Bytes::new(), end).await;
     let mut reply = sent.map_err(told)?;
     let body = reply.rest(LONGEST, gateway.config.timeouts.idle).await.map_err(told)?;

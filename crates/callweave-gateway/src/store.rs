@@ -83,7 +83,7 @@ impl ExchangeStore for MemoryStore {
         state.hold(&kept.turn);
         state.order.push_back((number, Instant::now(), key.clone()));
         state.kept.insert(key, (number, Arc::new(kept)));
-        while state.kept.len() > self.limits.answers || state.bytes > self.limits.bytes {
+        while state.kept.len() > self.limits.responses || state.bytes > self.limits.bytes {
             state.forget_oldest();
         }
     }
@@ -184,9 +184,9 @@ mod tests {
         StoredResponse { turn: Arc::new(turn), body: Arc::default() }
     }
 
-    fn memory(answers: usize, bytes: usize) -> MemoryStore {
+    fn memory(responses: usize, bytes: usize) -> MemoryStore {
         MemoryStore::new(config::StoreConfig {
-            answers,
+            responses,
             bytes,
             expiry: Duration::from_secs(60),
             ..config::StoreConfig::default()

@@ -101,7 +101,7 @@ impl Upstream {
 
     /// Keeps the provider that its model list identifies: from then on it is asked as if that were configured.
     pub(crate) fn find_out(&self, provider: &'static Provider) {
-        if !self.is_unknown() || !provider.is_told_by_list {
+        if !self.is_unknown() || !provider.is_recognized_by_list {
             return;
         }
         let config =
@@ -309,7 +309,7 @@ pub(crate) fn address(text: &str) -> Result<Uri, UpstreamFault> {
 
 /// The fault of a response beyond the limit.
 pub(crate) fn too_large(limit: u64) -> UpstreamFault {
-    UpstreamFault::unusable(format!("sent an answer of more than {limit} bytes (limits.answer)"))
+    UpstreamFault::unusable(format!("sent an answer of more than {limit} bytes (limits.response)"))
 }
 
 /// The headers of an upstream's response that concern the client.

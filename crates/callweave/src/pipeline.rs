@@ -156,8 +156,8 @@ impl DecoderBuilder {
     }
 
     /// Sets the argument stage; it replaces earlier settings of that stage.
-    pub fn mend(self, mend: ArgumentStage) -> Self {
-        Self { mend, ..self }
+    pub fn arguments(self, arguments: ArgumentStage) -> Self {
+        Self { mend: arguments, ..self }
     }
 
     /// Declares the tools that the model was given. A call of one of them begins as soon as its name has come, unless

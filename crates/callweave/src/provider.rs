@@ -52,7 +52,7 @@ pub struct Provider {
     /// The shape of its model list, where no other provider has it.
     list_shape: Option<ListShape>,
     /// Whether a server that has its model list is of its kind. Gateways pass the lists of other providers on.
-    pub is_told_by_list: bool,
+    pub is_recognized_by_list: bool,
     /// Its rules for Chat requests.
     pub(crate) chat: &'static ProviderLimits,
     /// Its rules for Responses requests.
@@ -90,7 +90,7 @@ const COMPATIBLE: Provider = Provider {
     hosts: &[],
     list_owners: &[],
     list_shape: None,
-    is_told_by_list: false,
+    is_recognized_by_list: false,
     chat: &ProviderLimits::CHAT,
     responses: &ProviderLimits::COMPATIBLE_RESPONSES,
     has_values: true,
@@ -150,7 +150,7 @@ pub static TABLE: &[Provider] = &[
             list: "data",
             members: &[("type", Some("model")), ("display_name", None)],
         }),
-        is_told_by_list: true,
+        is_recognized_by_list: true,
         chat: &ProviderLimits::CLAUDE_CHAT,
         ..OWN
     },
@@ -167,7 +167,7 @@ pub static TABLE: &[Provider] = &[
         calls_natively: true,
         hosts: &["generativelanguage.googleapis.com"],
         list_shape: Some(ListShape { list: "models", members: &[("supportedGenerationMethods", None)] }),
-        is_told_by_list: true,
+        is_recognized_by_list: true,
         chat: &ProviderLimits::GEMINI_CHAT,
         ..OWN
     },
@@ -217,7 +217,7 @@ pub static TABLE: &[Provider] = &[
         base_url_variable: Some("OPENROUTER_BASE_URL"),
         hosts: &["openrouter.ai"],
         list_shape: Some(ListShape { list: "data", members: &[("supported_parameters", None)] }),
-        is_told_by_list: true,
+        is_recognized_by_list: true,
         ..COMPATIBLE
     },
     Provider {
@@ -338,7 +338,7 @@ pub static TABLE: &[Provider] = &[
         hosts: &["ollama.com"],
         list_owners: &["library"],
         list_shape: Some(ListShape { list: "models", members: &[("details", None), ("digest", None)] }),
-        is_told_by_list: true,
+        is_recognized_by_list: true,
         ..COMPATIBLE
     },
     Provider {
@@ -346,7 +346,7 @@ pub static TABLE: &[Provider] = &[
         aliases: &[],
         telemetry_name: "vllm",
         list_owners: &["vllm"],
-        is_told_by_list: true,
+        is_recognized_by_list: true,
         ..COMPATIBLE
     },
     Provider {
@@ -354,7 +354,7 @@ pub static TABLE: &[Provider] = &[
         aliases: &[],
         telemetry_name: "sglang",
         list_owners: &["sglang"],
-        is_told_by_list: true,
+        is_recognized_by_list: true,
         ..COMPATIBLE
     },
     Provider {
@@ -362,7 +362,7 @@ pub static TABLE: &[Provider] = &[
         aliases: &["llama-cpp", "llama-server"],
         telemetry_name: "llama.cpp",
         list_owners: &["llamacpp"],
-        is_told_by_list: true,
+        is_recognized_by_list: true,
         chat: &ProviderLimits::WORD_CHOICE,
         responses: &ProviderLimits::WORD_CHOICE_RESPONSES,
         ..COMPATIBLE
@@ -373,7 +373,7 @@ pub static TABLE: &[Provider] = &[
         telemetry_name: "llama.cpp",
         protocols: CHAT,
         list_owners: &["me"],
-        is_told_by_list: true,
+        is_recognized_by_list: true,
         chat: &ProviderLimits::NAMED_CHOICE,
         responses: &ProviderLimits::NAMED_CHOICE_RESPONSES,
         ..COMPATIBLE
@@ -383,7 +383,7 @@ pub static TABLE: &[Provider] = &[
         aliases: &["lm-studio"],
         telemetry_name: "lmstudio",
         list_owners: &["organization_owner"],
-        is_told_by_list: true,
+        is_recognized_by_list: true,
         chat: &ProviderLimits::WORD_CHOICE,
         responses: &ProviderLimits::WORD_CHOICE_RESPONSES,
         ..COMPATIBLE
@@ -587,7 +587,7 @@ mod tests {
             assert_eq!(found.map(|provider| provider.name), name, "{list}");
         }
         // A server that passes OpenAI's list on need not be OpenAI.
-        assert!(!Provider::named("openai").expect("a row").is_told_by_list);
+        assert!(!Provider::named("openai").expect("a row").is_recognized_by_list);
     }
 
     #[test]

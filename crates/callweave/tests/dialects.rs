@@ -445,7 +445,7 @@ fn models_speak_their_dialects() {
 fn a_dialect_can_be_read_from_a_file() {
     let dialect: Dialect = serde_json::from_value(json!({
         "name": "percent",
-        "thoughts": [{"open": "%think", "close": "%answer"}],
+        "reasoning": [{"open": "%think", "close": "%answer"}],
         "forms": [{"open": "%call", "close": "%end", "body": {"json": {}}}],
     }))
     .expect("a dialect");

@@ -156,7 +156,7 @@ fn past_calls_are_read_back() {
             let place = format!("messages[{}]", 1 + 3 * number);
             let found = read(&text(turn), &taught, TextStart::Text);
             let plain = ("plain".to_owned(), Value::Object(Object::new()));
-            if taught.losses.iter().any(|loss| loss.place == place) {
+            if taught.losses.iter().any(|loss| loss.path == place) {
                 lost += 1;
                 println!("{} cannot say {}", dialect.name, arguments);
                 assert_eq!(found, [plain], "{} {}", dialect.name, text(turn));

@@ -18,7 +18,7 @@ use tokio::sync::Notify;
 
 use crate::commands::decode::unknown_protocol;
 use crate::log::{LogOutput, PlainFields};
-use crate::report::tell;
+use crate::report::print_warning;
 
 /// Serve any client from any model, with valid tool calls
 #[derive(Args)]
@@ -145,7 +145,7 @@ impl ServeArgs {
         let log = LogOutput::new()?;
         begin_log(&log, self.log, std::io::stderr().is_terminal())?;
         let gateway = Gateway::new(config, &Environment::process())?;
-        gateway.warnings().iter().for_each(|warning| tell(&format!("warning: {warning}")));
+        gateway.warnings().iter().for_each(|warning| print_warning(warning));
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
         let served = runtime.block_on(async {
             let listen = gateway.config().listen;

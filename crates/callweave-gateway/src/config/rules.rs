@@ -54,7 +54,7 @@ impl Config {
         let LimitsConfig {
             body,
             decompressed,
-            answer,
+            response,
             concurrent,
             arguments,
             headers,
@@ -68,12 +68,12 @@ impl Config {
             in_flight,
             connections,
         } = &self.limits;
-        let StoreConfig { answers, bytes, seal_bytes, expiry } = &self.store;
+        let StoreConfig { responses, bytes, seal_bytes, expiry } = &self.store;
         let wide = |number: &usize| *number as u64;
         for (path, number, (least, most)) in [
             ("limits.body", wide(body), BYTES),
             ("limits.decompressed", wide(decompressed), BYTES),
-            ("limits.answer", *answer, BYTES),
+            ("limits.response", *response, BYTES),
             ("limits.arguments", wide(arguments), BYTES),
             ("limits.concurrent", wide(concurrent), PLACES),
             ("limits.headers", wide(headers), (1, 10_000)),
@@ -86,7 +86,7 @@ impl Config {
             ("limits.members", wide(members), COUNT),
             ("limits.in_flight", wide(in_flight), BYTES),
             ("limits.connections", wide(connections), PLACES),
-            ("store.answers", wide(answers), (0, COUNT.1)),
+            ("store.responses", wide(responses), (0, COUNT.1)),
             ("store.bytes", wide(bytes), (0, BYTES.1)),
             ("store.seal_bytes", wide(seal_bytes), (0, BYTES.1)),
         ] {
@@ -94,13 +94,13 @@ impl Config {
                 flaws.push(ConfigFlaw::new(path, format!("{number} is not from {least} to {most}")));
             }
         }
-        let TimeoutsConfig { connect, first_byte, idle, answer, request, keep_alive, shutdown } =
+        let TimeoutsConfig { connect, first_byte, idle, response, request, keep_alive, shutdown } =
             &self.timeouts;
         for (path, time, least) in [
             ("timeouts.connect", connect, SHORTEST),
             ("timeouts.first_byte", first_byte, SHORTEST),
             ("timeouts.idle", idle, SHORTEST),
-            ("timeouts.answer", answer, SHORTEST),
+            ("timeouts.response", response, SHORTEST),
             ("timeouts.request", request, SHORTEST),
             ("timeouts.keep_alive", keep_alive, PINGS),
             ("timeouts.shutdown", shutdown, Duration::ZERO),

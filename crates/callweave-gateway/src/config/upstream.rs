@@ -187,7 +187,7 @@ impl UpstreamConfig {
         policy.seals_in_ids = self.seals_in_ids;
         policy.keeps_responses = self.keeps_responses;
         policy.stop = self.stop().or(stop);
-        policy.limits.bytes = limits.answer;
+        policy.limits.bytes = limits.response;
         policy.limits.argument_bytes = limits.arguments;
         policy.limits.schema_steps = limits.schema_steps;
         policy

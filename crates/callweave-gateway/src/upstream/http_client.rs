@@ -73,7 +73,7 @@ impl HttpClient {
             plain: builder.build(TimedConnector { connector, patience }),
             connect: patience,
             first_byte: timeouts.first_byte,
-            answer: config.limits.answer,
+            answer: config.limits.response,
             own: hops::GatewayMark::new(),
         })
     }

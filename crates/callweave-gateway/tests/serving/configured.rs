@@ -64,7 +64,7 @@ fn every_problem_has_its_line_what_is_allowed_and_what_was_meant() {
         ("[limits]\nconcurrent = 9223372036854775807".to_owned(), &["line 2", "from 1 to "]),
         ("[limits]\nbody = 0".to_owned(), &["line 2"]),
         ("[limits]\ndecompressed = 9223372036854775807".to_owned(), &["line 2"]),
-        ("[limits]\nanswer = 0".to_owned(), &["line 2"]),
+        ("[limits]\nresponse = 0".to_owned(), &["line 2"]),
         ("[limits]\narguments = 0".to_owned(), &["line 2"]),
         ("[limits]\nheaders = 100000000".to_owned(), &["line 2"]),
         (
@@ -168,6 +168,23 @@ fn a_folder_that_cannot_be_made_is_told_before_anything_is_served() {
         let config = Config::read(&format!("\nrecord = \"{folder}\"")).expect("valid");
         let refused = Gateway::new(config, &Environment::of(|_| None)).err().expect("no folder").to_string();
         assert!(refused.starts_with("line 2: record: /dev/null"), "{refused}");
+    }
+}
+
+#[test]
+fn keys_under_their_old_names_are_read_with_a_warning() {
+    let text = "[limits]\nanswer = 7\n[timeouts]\nanswer = 8\n[store]\nanswers = 9";
+    let config = Config::read(text).expect("valid");
+    let seconds = config.timeouts.response.as_secs();
+    assert_eq!((config.limits.response, seconds, config.store.responses), (7, 8, 9));
+    let gateway = Gateway::new(config, &Environment::of(|_| None)).expect("a gateway");
+    let warnings = gateway.warnings().join("\n");
+    for renamed in [
+        "line 2: limits.response: answer is called response now",
+        "line 4: timeouts.response: answer is called response now",
+        "line 6: store.responses: answers is called responses now",
+    ] {
+        assert!(warnings.contains(renamed), "{warnings}");
     }
 }
 

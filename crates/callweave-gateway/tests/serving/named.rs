@@ -48,7 +48,8 @@ async fn a_refused_connection_is_no_timeout_and_is_named() {
 #[tokio::test]
 async fn an_answer_that_is_too_large_is_no_timeout() {
     let far = Far::start(vec![whole(200, &answered(&"x".repeat(5000)))]).await;
-    let got = post(&far.gateway("[limits]\nanswer = 1000"), "/v1/chat/completions", &chat("x", false)).await;
+    let got =
+        post(&far.gateway("[limits]\nresponse = 1000"), "/v1/chat/completions", &chat("x", false)).await;
     assert_eq!((got.status, &got.json()["error"]["code"]), (502, &Value::Null), "{}", got.text);
     assert!(got.text.contains("too large") && got.text.contains("\\\"far\\\""), "{}", got.text);
 }
@@ -224,7 +225,7 @@ async fn compressed_answers_are_read_within_the_limit() {
         let asked = |head: String, body: Vec<u8>, is_streamed: bool| async move {
             let url = says(&head, body).await;
             let gateway = gateway(&format!(
-                "default_upstream = \"far\"\n[upstreams.far]\nbase_url = \"{url}\"\nretries = 0\n[limits]\nanswer = 100000"
+                "default_upstream = \"far\"\n[upstreams.far]\nbase_url = \"{url}\"\nretries = 0\n[limits]\nresponse = 100000"
             ));
             post(&gateway, "/v1/chat/completions", &chat("x", is_streamed)).await
         };

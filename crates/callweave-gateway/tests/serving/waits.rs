@@ -92,7 +92,7 @@ async fn counts_and_what_passes_through_end_too() {
 /// Neither silence nor trouble: it just never ends.
 #[tokio::test]
 async fn an_answer_has_an_end_in_all() {
-    let config = "[timeouts]\nanswer = 0.7\nidle = 5";
+    let config = "[timeouts]\nresponse = 0.7\nidle = 5";
     let endless =
         || trickling("200 X\r\ncontent-type: text/event-stream", &format!("data: {}\n\n", said("on ")));
     for (path, body, word) in [
@@ -111,7 +111,8 @@ async fn an_answer_has_an_end_in_all() {
     assert_eq!((got.status, &got.json()["type"]), (504, &json!("error")), "{}", got.text);
     // And while nothing has begun.
     let far = Far::start(vec![(String::new(), Then::Hang)]).await;
-    let got = post(&far.gateway("[timeouts]\nanswer = 0.2"), "/v1/chat/completions", &chat("x", false)).await;
+    let got =
+        post(&far.gateway("[timeouts]\nresponse = 0.2"), "/v1/chat/completions", &chat("x", false)).await;
     assert_eq!(got.status, 504, "{}", got.text);
     // And where nobody reads what comes.
     let far = Far::start(vec![trickling("200 X\r\ncontent-type: application/json", " ")]).await;
@@ -140,7 +141,7 @@ async fn what_was_answered_is_not_bought_again() {
     for (answer, then) in answers {
         for (key, times) in [("", 1), ("retry_broken = true", 3)] {
             let far = Far::start(vec![(answer.clone(), then); 5]).await;
-            let gateway = far.gateway(&format!("{key}\n[limits]\nanswer = 2000"));
+            let gateway = far.gateway(&format!("{key}\n[limits]\nresponse = 2000"));
             let got = post(&gateway, "/v1/chat/completions", &chat("x", false)).await;
             assert_eq!((got.status, far.seen().len()), (502, times), "{answer}: {}", got.text);
         }

@@ -338,8 +338,8 @@ fn bare(text: &str, tools: &Tools) -> Vec<ParsedCall> {
         arguments_optional: false,
     };
     let dialect = Dialect::new("raw_json")
-        .thoughts("<think>", "</think>")
-        .quotes_calls_in_thoughts()
+        .reasoning("<think>", "</think>")
+        .quotes_calls_in_reasoning()
         .form(CallForm::new(CallBody::Json(body)));
     let options = ExtractOptions::with_dialects(vec![dialect]).tools(tools.clone()).trusting();
     // Something follows the text, so that its end does not complete an object that has none.

@@ -65,7 +65,7 @@ struct ChoiceText {
     /// The dialect of the text that was read.
     dialect: Option<String>,
     /// Reads the protocol's own reasoning, and the calls in it.
-    thoughts: Option<(Extractor, CallCollector)>,
+    reasoning: Option<(Extractor, CallCollector)>,
 }
 
 /// The blocks and calls that the extractor found.
@@ -281,7 +281,7 @@ impl DialectStage {
                             let options = self.options.clone().starting_in(TextStart::Reasoning);
                             (options.extractor(choice.number), CallCollector::default())
                         };
-                        let (thinker, calls) = choice.thoughts.get_or_insert_with(begin);
+                        let (thinker, calls) = choice.reasoning.get_or_insert_with(begin);
                         thinker.push(text, calls);
                     }
                     *block = own;
@@ -361,18 +361,18 @@ fn end_text(
     sink: &mut EventSink<'_>,
 ) {
     if let Some(mut extractor) = choice.extractor.take() {
-        let ChoiceText { found, number, dialect, thoughts, .. } = choice;
+        let ChoiceText { found, number, dialect, reasoning, .. } = choice;
         let mut renumber = BlockRenumbering { found, choice: *number, next_block, sink };
         extractor.end(answer, &mut renumber);
         renumber.end_emptied();
         renumber.end_item();
         *dialect = extractor.dialect().map(str::to_owned);
         // They are meant where the response ends with them, nothing else said.
-        let Some((mut thinker, mut calls)) = thoughts.take().filter(|_| !found.has_spoken) else { return };
+        let Some((mut thinker, mut calls)) = reasoning.take().filter(|_| !found.has_spoken) else { return };
         thinker.end(answer, &mut calls);
         let mut emitter = BlockEmitter::new(*number);
         emitter.next_block = *next_block;
-        emitter.tell_meant(&calls.whole, sink);
+        emitter.emit_meant(&calls.whole, sink);
         *next_block = emitter.next_block;
     }
 }

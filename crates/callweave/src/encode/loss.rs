@@ -502,7 +502,7 @@ impl LossLedger {
 }
 
 fn loss(place: LossPlace, what: String) -> Loss {
-    Loss { place: place.to_string(), what, is_malformed: false }
+    Loss { path: place.to_string(), what, is_malformed: false }
 }
 
 /// The kind of a block, as in the event that starts it.

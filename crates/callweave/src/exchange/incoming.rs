@@ -481,7 +481,7 @@ impl IncomingRequest {
                     None => {
                         let (session, lost) =
                             CodexSession::open(&self.id, &target.model, changed.body.take());
-                        let loss = |what| Loss { place: String::new(), what, is_malformed: false };
+                        let loss = |what| Loss { path: String::new(), what, is_malformed: false };
                         changed.losses.extend(lost.into_iter().map(loss));
                         PreparedOutgoing::Session(session)
                     }

@@ -507,6 +507,6 @@ fn only_reasoning(options: &ExtractOptions) -> ExtractOptions {
 
 /// The dialects without their reasoning.
 fn without_reasoning(options: &ExtractOptions) -> ExtractOptions {
-    let only = |dialect: &Dialect| Dialect { thoughts: Vec::new(), ..dialect.clone() };
+    let only = |dialect: &Dialect| Dialect { reasoning: Vec::new(), ..dialect.clone() };
     ExtractOptions::with_dialects(options.dialects().iter().map(only).collect())
 }

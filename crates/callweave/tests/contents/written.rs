@@ -146,8 +146,8 @@ pub(crate) fn pieces(dialects: &[Dialect]) -> Vec<String> {
 /// The markers of a dialect, as they are written.
 pub(crate) fn own_pieces(dialect: &Dialect) -> BTreeSet<String> {
     let mut pieces: BTreeSet<String> = dialect.markup.iter().cloned().collect();
-    for thought in &dialect.thoughts {
-        pieces.extend(thought.open.iter().chain(&thought.close).cloned());
+    for pair in &dialect.reasoning {
+        pieces.extend(pair.open.iter().chain(&pair.close).cloned());
     }
     for form in &dialect.forms {
         pieces.extend(form.open.iter().chain(&form.close).cloned());

@@ -1,4 +1,4 @@
-//! `callweave prompt`: a system prompt that teaches a model to call tools in a dialect.
+//! `callweave teach`: a system prompt that teaches a model to call tools in a dialect.
 
 use std::fs;
 use std::io::{self, Write};
@@ -20,13 +20,13 @@ use crate::rows::{self, RowFailure, RowOutcome, RowRequest};
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
-  callweave prompt tools.json                                      ~~~tool_call fences, full schemas
-  callweave prompt --dialect hermes --tools tools.json --compact   one line per tool
-  callweave prompt --tools tools.json --system system.txt          behind your own prompt
-  callweave prompt --jsonl requests.jsonl                          many prompts: {\"tools\": …} per line
+  callweave teach tools.json                                       ~~~tool_call fences, full schemas
+  callweave teach --dialect hermes --tools tools.json --compact    one line per tool
+  callweave teach --tools tools.json --system system.txt           behind your own prompt
+  callweave teach --jsonl requests.jsonl                           many prompts: {\"tools\": …} per line
 
-What the model answers, callweave extract --dialect reads.")]
-pub(crate) struct PromptArgs {
+callweave extract --dialect reads the replies of the model.")]
+pub(crate) struct TeachArgs {
     /// The dialect to teach; see callweave dialects
     #[arg(long, value_name = "NAME", default_value = "fence")]
     dialect: String,
@@ -52,14 +52,14 @@ pub(crate) struct PromptArgs {
     files: Vec<PathBuf>,
 }
 
-impl PromptArgs {
+impl TeachArgs {
     pub(crate) fn run(&self) -> Result<()> {
         let dialects = KnownDialects::with_file(self.dialect_file.as_deref())?;
         let system = self.system.as_deref().map(read).transpose()?;
         if self.jsonl {
             let stdin = vec![PathBuf::from("-")];
             let files = if self.files.is_empty() { &stdin } else { &self.files };
-            return rows::run(files, self.jobs, |row: PromptRow| {
+            return rows::run(files, self.jobs, |row: TeachRow| {
                 row.prompt(self, &dialects, system.as_deref())
             });
         }
@@ -100,7 +100,7 @@ fn prompt(request: &Value, source: &str, system: Option<&str>, options: &PromptO
 
 /// A request to write one prompt. Members it does not know are the caller's own.
 #[derive(Deserialize)]
-struct PromptRow {
+struct TeachRow {
     id: Option<Box<RawValue>>,
     tools: Value,
     dialect: Option<String>,
@@ -108,7 +108,7 @@ struct PromptRow {
     compact: Option<bool>,
 }
 
-impl RowRequest for PromptRow {
+impl RowRequest for TeachRow {
     const SHAPE: &'static str = "an object with \"tools\"";
 
     fn take_id(&mut self) -> Option<Box<RawValue>> {
@@ -116,10 +116,10 @@ impl RowRequest for PromptRow {
     }
 }
 
-impl PromptRow {
+impl TeachRow {
     fn prompt(
         self,
-        command: &PromptArgs,
+        command: &TeachArgs,
         dialects: &KnownDialects,
         system: Option<&str>,
     ) -> Result<RowOutcome, RowFailure> {
