@@ -6,7 +6,7 @@ use callweave_gateway::keys::KeyDigest;
 use http::Method;
 use serde_json::json;
 
-use crate::far::{Far, PAUSE, Then, answered, broken, said, stream, whole};
+use crate::scripted_upstream::{Far, PAUSE, Then, answered, broken, said, stream, whole};
 use crate::support::{chat, gateway, get, listening, messages, metric, next, post, request, responses, send};
 
 #[tokio::test]

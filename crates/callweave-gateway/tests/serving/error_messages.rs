@@ -7,7 +7,7 @@ use callweave_gateway::Gateway;
 use callweave_gateway::config::{Config, Environment};
 use serde_json::{Value, json};
 
-use crate::far::{Far, Then, answered, said, stream, whole};
+use crate::scripted_upstream::{Far, Then, answered, said, stream, whole};
 use crate::support::{chat, gateway, get, messages, post};
 
 fn unused() -> std::net::SocketAddr {

@@ -3,7 +3,7 @@
 use http::Method;
 use serde_json::{Value, json};
 
-use crate::far::{Far, PAUSE, Then, answered, broken, said, stream};
+use crate::scripted_upstream::{Far, PAUSE, Then, answered, broken, said, stream};
 use crate::support::{chat, gateway, messages, next, post, request, responses};
 
 const COMMENT: &str = ": keep-alive\n\n";
@@ -90,7 +90,7 @@ async fn a_failure_after_long_silence_is_told_in_the_stream() {
 
 #[tokio::test]
 async fn who_wants_a_whole_answer_gets_its_status_however_long_it_takes() {
-    let (answer, then) = crate::far::whole(200, &answered("here"));
+    let (answer, then) = crate::scripted_upstream::whole(200, &answered("here"));
     let far =
         Far::start(vec![(format!("{PAUSE}{answer}"), then), (format!("{PAUSE}{}", broken().0), then)]).await;
     let gateway = far.gateway("retries = 0\n[timeouts]\nkeep_alive = 0.1");

@@ -3,7 +3,7 @@
 use http::Method;
 use serde_json::{Value, json};
 
-use crate::far::{Far, PAUSE, Then, answered, broken, said, stream, whole};
+use crate::scripted_upstream::{Far, PAUSE, Then, answered, broken, said, stream, whole};
 use crate::support::{chat, gateway, get, messages, metric, next, post, request, responses};
 
 /// An error whose body stops in the middle.

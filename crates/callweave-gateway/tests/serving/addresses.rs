@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::far::{Far, answered, whole};
+use crate::scripted_upstream::{Far, answered, whole};
 use crate::support::{chat, gateway, post};
 
 #[tokio::test]

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::far::{Far, whole};
+use crate::scripted_upstream::{Far, whole};
 use crate::support::{chat, post, request, send};
 
 const SIGNATURE: &str = "EqQBCgIYAhIkc2lnbmF0dXJl";

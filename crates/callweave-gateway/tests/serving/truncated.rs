@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::far::{Far, Then};
+use crate::scripted_upstream::{Far, Then};
 use crate::support::{Got, chat, messages, post, responses};
 
 /// The clients, and the form of an error in mid-stream for each.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use callweave_gateway::Gateway;
 use serde_json::{Value, json};
 
-use crate::far::{Far, Then, broken, stream, whole};
+use crate::scripted_upstream::{Far, Then, broken, stream, whole};
 use crate::support::{Got, chat, gateway, messages, metric, post, responses};
 
 fn demo(rest: &str) -> String {

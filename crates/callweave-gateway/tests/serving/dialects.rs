@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::far::{Far, answered, whole};
+use crate::scripted_upstream::{Far, answered, whole};
 use crate::support::{chat, gateway, metric, post};
 
 const HERMES: &str =

@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use crate::far::{Far, Then, stream, whole};
+use crate::scripted_upstream::{Far, Then, stream, whole};
 use crate::support::{chat, messages, post};
 
 fn native_call(id: &str) -> Value {

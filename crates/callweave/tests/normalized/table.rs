@@ -15,7 +15,7 @@ faithful mode an answer comes back in its own protocol as it was. In mended mode
 those cannot be told is a loss: `Encoder::losses` names it for a stream, `Protocol::losses` for a whole body, each with
 its place.
 
-The table is made by `BLESS=1 cargo test -p callweave --all-features --test mended` from the cases in
+The table is made by `BLESS=1 cargo test -p callweave --all-features --test normalized` from the cases in
 `crates/callweave/tests/data/protocol`. `lost` means that some case of another protocol was written without it, streamed
 (`in a stream`), whole (`in a body`) or both. The same test holds that nothing else is lost, there and back, and that each
 of these is.

@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use crate::far::{Far, Then, whole};
+use crate::scripted_upstream::{Far, Then, whole};
 use crate::support::{Got, chat, messages, post, responses};
 
 /// Finds the leaves of a value that the other lacks or has otherwise. A null says nothing.

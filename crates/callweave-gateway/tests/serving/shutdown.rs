@@ -11,7 +11,7 @@ use tokio::net::TcpStream;
 use tokio::sync::Notify;
 
 use crate::client;
-use crate::far::{Far, Then};
+use crate::scripted_upstream::{Far, Then};
 use crate::support::{chat, gateway, get, listening, messages, metric, post, responses};
 
 async fn served(gateway: &Arc<Gateway>) -> (Server, std::net::SocketAddr) {
