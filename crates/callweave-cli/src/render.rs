@@ -212,7 +212,7 @@ impl VisibleText {
 }
 
 /// Prints complete results, where nothing of them was printed as it happened.
-pub(crate) fn print_whole(shown: &str) -> Result<()> {
+pub(crate) fn print_complete(shown: &str) -> Result<()> {
     match io::stdout().is_terminal() {
         _ if shown.is_empty() => {}
         true => anstream::stdout().write_all(shown.as_bytes())?,

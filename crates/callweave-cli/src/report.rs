@@ -36,9 +36,9 @@ pub(crate) fn line_of(text: &str) -> String {
     excerpt(text.trim(), LINE)
 }
 
-/// At most `most` characters of a text, in one line.
-pub(crate) fn excerpt(text: &str, most: usize) -> String {
-    let end = text.char_indices().nth(most).map(|(end, _)| end);
+/// At most `max` characters of a text, in one line.
+pub(crate) fn excerpt(text: &str, max: usize) -> String {
+    let end = text.char_indices().nth(max).map(|(end, _)| end);
     let line = text[..end.unwrap_or(text.len())].replace("\r\n", "⏎").replace(['\n', '\r'], "⏎");
     if end.is_some() { line + "…" } else { line }
 }

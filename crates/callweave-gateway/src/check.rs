@@ -131,8 +131,8 @@ fn describe(upstream: &Upstream, text: &mut String) {
         "model" => "is searched for calls in the dialect of the model, if its name tells".to_owned(),
         name => format!("is searched for calls in {name}"),
     };
-    let thoughts = if config.splits_reasoning() { "taken out of it" } else { "left in it" };
-    let _ = writeln!(text, "  text: {dialect}; thoughts are {thoughts}");
+    let reasoning = if config.splits_reasoning() { "taken out of it" } else { "left in it" };
+    let _ = writeln!(text, "  text: {dialect}; thoughts are {reasoning}");
     let tools = match config.tools {
         ToolTeaching::Native => "declared as its protocol has it",
         ToolTeaching::Prompt => "taught in the prompt",

@@ -26,7 +26,7 @@ pub(crate) struct LiveResponse {
     pub(crate) exchange: Exchange,
     upstream: UpstreamState,
     recording: Option<OpenRecording>,
-    quiet: IdleTimer,
+    idle_timer: IdleTimer,
     /// The time that the gateway itself worked.
     pub(crate) worked: Duration,
     /// Comes to its end when the gateway does.
@@ -82,7 +82,7 @@ impl LiveResponse {
         let timeouts = &gateway.config.timeouts;
         let exchange = Exchange::new(Arc::clone(&asked.request), target.of_exchange()?);
         Ok(Self {
-            quiet: IdleTimer::new(timeouts.first_byte, end),
+            idle_timer: IdleTimer::new(timeouts.first_byte, end),
             exchange,
             upstream: UpstreamState::None,
             recording: None,
@@ -102,7 +102,7 @@ impl LiveResponse {
 
     /// The client reads from now on, and gets keep-alives.
     pub(crate) fn begin(&mut self) {
-        self.quiet.ping_every(self.gateway.config.timeouts.keep_alive);
+        self.idle_timer.ping_every(self.gateway.config.timeouts.keep_alive);
     }
 
     /// The failure of a response of which the client has seen nothing.
@@ -127,13 +127,13 @@ impl LiveResponse {
                 self.send();
                 return self.progress();
             }
-            NextStep::Read(grace) => self.quiet.set_grace(grace),
+            NextStep::Read(grace) => self.idle_timer.set_grace(grace),
         }
-        match tick(&mut self.upstream, &mut self.quiet, &mut self.closing).await {
+        match tick(&mut self.upstream, &mut self.idle_timer, &mut self.closing).await {
             TimerTick::Due(DueAction::Ping) => return LiveProgress::Ping,
             // The words of a refusal have a limit of their own.
             TimerTick::Due(DueAction::Idle) if matches!(self.upstream, UpstreamState::Refusing(_)) => {
-                self.quiet.hear();
+                self.idle_timer.note_input();
                 return LiveProgress::Ping;
             }
             TimerTick::Answered(Ok(reply)) => self.take_reply(reply),
@@ -149,7 +149,7 @@ impl LiveResponse {
                 }
                 self.exchange.push(&bytes);
                 if self.exchange.has_bytes() {
-                    self.quiet.tell();
+                    self.idle_timer.note_output();
                 }
                 let took = began.elapsed();
                 self.worked += took;
@@ -187,7 +187,7 @@ impl LiveResponse {
         let began = Instant::now();
         let outgoing = heavy::run(self.asked.request.size(), || self.exchange.take_outgoing());
         self.worked += began.elapsed();
-        self.quiet.wait_for(self.gateway.config.timeouts.first_byte);
+        self.idle_timer.wait_for(self.gateway.config.timeouts.first_byte);
         let Some(OutgoingRequest::Request(request)) = outgoing else { return };
         self.log_losses();
         self.recording = self.gateway.recorder.begin(&self.asked.id, request.body.as_ref());
@@ -200,7 +200,7 @@ impl LiveResponse {
     /// Takes the beginning of a response.
     fn take_reply(&mut self, mut reply: UpstreamReply) {
         let idle = self.gateway.config.timeouts.idle;
-        self.quiet.wait_for(idle);
+        self.idle_timer.wait_for(idle);
         self.upstream = if reply.status >= 300 {
             UpstreamState::Refusing(Box::pin(async move { reply.refusal(idle).await }))
         } else {
@@ -251,7 +251,7 @@ impl LiveResponse {
 /// Waits for what comes next.
 async fn tick(
     connection: &mut UpstreamState,
-    quiet: &mut IdleTimer,
+    idle_timer: &mut IdleTimer,
     closing: &mut Pin<Box<dyn Future<Output = ()> + Send>>,
 ) -> TimerTick {
     let mut next = pin!(connection.next());
@@ -259,14 +259,14 @@ async fn tick(
         if let Poll::Ready(tick) = next.as_mut().poll(context) {
             return Poll::Ready(tick);
         }
-        if let Poll::Ready(due) = quiet.poll_due(context) {
+        if let Poll::Ready(due) = idle_timer.poll_due(context) {
             return Poll::Ready(TimerTick::Due(due));
         }
         closing.as_mut().poll(context).map(|()| TimerTick::Closing)
     })
     .await;
     if matches!(tick, TimerTick::Bytes(_)) {
-        quiet.hear();
+        idle_timer.note_input();
     }
     tick
 }

@@ -163,7 +163,7 @@ impl Upstream {
         more_headers: HeaderMap,
     ) -> Result<UpstreamReply, UpstreamFault> {
         if self.config.is_demo() {
-            let script = demo::answer(&request.model, request.body.as_ref(), request.is_streamed);
+            let script = demo::response(&request.model, request.body.as_ref(), request.is_streamed);
             return Ok(ScriptPlayer::reply(
                 script.ok_or_else(|| UpstreamFault::unusable("has no such model"))?,
             ));

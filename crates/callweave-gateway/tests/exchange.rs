@@ -118,7 +118,7 @@ fn script(request: &HttpRequest) -> (DemoScript, Vec<String>) {
     if request.headers.iter().all(|header| *header != ("content-type", "application/json".to_owned())) {
         faults.push("the body is not said to be JSON".to_owned());
     }
-    let script = demo::answer(&request.model, request.body.as_ref(), request.is_streamed);
+    let script = demo::response(&request.model, request.body.as_ref(), request.is_streamed);
     (script.expect("a scripted model"), faults)
 }
 

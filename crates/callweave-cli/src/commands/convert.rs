@@ -184,7 +184,7 @@ impl ConvertPlan {
         let mut writing = ConvertOutput::new(self, reading.arguments, out);
         let reading = ReadOptions { arguments: &ArgumentStage::new(), ..reading };
         let mut problem = None;
-        let answers = reading.read(input, Some(&mut live), false, |decoder, ended| {
+        let responses = reading.read(input, Some(&mut live), false, |decoder, ended| {
             ended.clear();
             let protocol = decoder.protocol();
             if protocol.is_none() || !self.is_stream.unwrap_or_else(|| is_streamed(decoder)) {
@@ -196,10 +196,10 @@ impl ConvertPlan {
             }
             Ok(())
         });
-        let is_stream = self.is_stream.unwrap_or(answers.is_streamed);
-        let messages = writing.finish(events.take(), answers.protocol, is_stream)?;
+        let is_stream = self.is_stream.unwrap_or(responses.is_streamed);
+        let messages = writing.finish(events.take(), responses.protocol, is_stream)?;
         let problem = match problem {
-            None => answers.problem(&messages)?,
+            None => responses.problem(&messages)?,
             problem => problem,
         };
         Ok(RowOutcome { json: String::new(), problem })

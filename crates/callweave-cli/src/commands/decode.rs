@@ -18,7 +18,7 @@ use crate::batches::JobCount;
 use crate::commands::extract::{NO_DIALECT, TextReading};
 use crate::declared::{KnownDialects, tools_of};
 use crate::input::InputFile;
-use crate::render::{EventPrinter, OutputForm, print_whole};
+use crate::render::{EventPrinter, OutputForm, print_complete};
 use crate::response::{ReadOptions, outcome};
 use crate::rows::{self, FileTurn, RowFailure, RowOutcome, RowRequest};
 use crate::size;
@@ -140,7 +140,7 @@ impl DecodeArgs {
         let mut sink = printer.sink();
         let is_complete = form == OutputForm::Message;
         let live: Option<&mut EventSink<'_>> = if is_complete { None } else { Some(&mut sink) };
-        let answers = reading.read(&mut input, live, is_complete, |decoder, ended| {
+        let responses = reading.read(&mut input, live, is_complete, |decoder, ended| {
             for message in ended.drain(..) {
                 results.take(outcome(&message, decoder.protocol()).map_err(RowFailure::from));
             }
@@ -149,9 +149,9 @@ impl DecodeArgs {
         });
         printer.finish()?;
         if self.verbose {
-            turn.remark(&answers.nature);
+            turn.remark(&responses.nature);
         }
-        answers.outcomes().into_iter().for_each(|answered| results.take(answered));
+        responses.outcomes().into_iter().for_each(|answered| results.take(answered));
         Ok(())
     }
 }
@@ -177,7 +177,7 @@ impl FileResults<'_> {
     }
 
     fn print(&mut self) -> Result<()> {
-        print_whole(&self.printed)?;
+        print_complete(&self.printed)?;
         self.printed.clear();
         Ok(())
     }

@@ -46,7 +46,7 @@ impl Config {
             self.check_own(name, upstream, &mut flaws);
         }
         self.check_names(&mut flaws);
-        self.check_doors(&mut flaws);
+        self.check_access(&mut flaws);
         flaws
     }
 
@@ -70,7 +70,7 @@ impl Config {
         } = &self.limits;
         let StoreConfig { responses, bytes, seal_bytes, expiry } = &self.store;
         let wide = |number: &usize| *number as u64;
-        for (path, number, (least, most)) in [
+        for (path, number, (least, max)) in [
             ("limits.body", wide(body), BYTES),
             ("limits.decompressed", wide(decompressed), BYTES),
             ("limits.response", *response, BYTES),
@@ -90,8 +90,8 @@ impl Config {
             ("store.bytes", wide(bytes), (0, BYTES.1)),
             ("store.seal_bytes", wide(seal_bytes), (0, BYTES.1)),
         ] {
-            if !(least..=most).contains(&number) {
-                flaws.push(ConfigFlaw::new(path, format!("{number} is not from {least} to {most}")));
+            if !(least..=max).contains(&number) {
+                flaws.push(ConfigFlaw::new(path, format!("{number} is not from {least} to {max}")));
             }
         }
         let TimeoutsConfig { connect, first_byte, idle, response, request, keep_alive, shutdown } =
@@ -192,7 +192,7 @@ impl Config {
     }
 
     /// Checks the settings that let clients in.
-    fn check_doors(&self, flaws: &mut Vec<ConfigFlaw>) {
+    fn check_access(&self, flaws: &mut Vec<ConfigFlaw>) {
         for (at, key) in self.client_keys.iter().enumerate() {
             let what = match keys::digest_of(key) {
                 None => {
@@ -289,13 +289,13 @@ impl UpstreamConfig {
             put("api_key_env", what.to_owned());
         }
         let grace = self.stop_after_tools_grace_ms.unwrap_or_default();
-        for (key, number, (least, most)) in [
+        for (key, number, (least, max)) in [
             ("reask", u64::from(self.reask), REPEATS),
             ("retries", u64::from(self.retries), REPEATS),
             ("stop_after_tools_grace_ms", grace, (0, 3_600_000)),
         ] {
-            if !(least..=most).contains(&number) {
-                put(key, format!("{number} is not from {least} to {most}"));
+            if !(least..=max).contains(&number) {
+                put(key, format!("{number} is not from {least} to {max}"));
             }
         }
     }

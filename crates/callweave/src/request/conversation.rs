@@ -289,8 +289,8 @@ impl From<Media> for PartKind {
 }
 
 impl From<RequestReasoning> for PartKind {
-    fn from(thought: RequestReasoning) -> Self {
-        Self::Reasoning(Box::new(thought))
+    fn from(reasoning: RequestReasoning) -> Self {
+        Self::Reasoning(Box::new(reasoning))
     }
 }
 

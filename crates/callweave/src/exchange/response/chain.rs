@@ -23,7 +23,7 @@ use crate::upstream::UpstreamError;
 pub(in crate::exchange) struct ResponseChain {
     decoder: Decoder,
     /// Maps changes of the request back, if there were any.
-    undo: Option<Box<ReverseMappingStage>>,
+    reverse_mapping: Option<Box<ReverseMappingStage>>,
     /// Replaces ids of calls that the conversation has already.
     unique_ids: UniqueIds,
     /// Ends the response after its calls, where the policy says so.
@@ -73,9 +73,9 @@ impl ResponseChain {
             SchemaMode::Coerce => builder.coerce().validate(),
         };
         let ResponseReading { incoming, target, written, reasks, .. } = reading;
-        let undo = written.filter(|written| is_changed(written) || *seals_in_ids).map(|written| {
-            let undo = ReverseMappingStage::new(written);
-            Box::new(if *seals_in_ids { undo.carrying_seals() } else { undo })
+        let reverse_mapping = written.filter(|written| is_changed(written) || *seals_in_ids).map(|written| {
+            let reverse_mapping = ReverseMappingStage::new(written);
+            Box::new(if *seals_in_ids { reverse_mapping.carrying_seals() } else { reverse_mapping })
         });
         let seals = target.engine.shared.seals.as_ref();
         let harvest = seals.zip(written).map(|(seals, written)| {
@@ -84,7 +84,7 @@ impl ResponseChain {
         let harvest = harvest.filter(|harvest| harvest.is_on());
         Self {
             decoder: builder.build(),
-            undo,
+            reverse_mapping,
             harvest,
             unique_ids: UniqueIds::new(Arc::clone(incoming), reasks),
             stopper: StopStage::new(stop).map(Box::new),
@@ -188,7 +188,7 @@ impl ResponseChain {
         sink: &mut EventSink<'_>,
         decode: impl FnOnce(&mut Decoder, &mut EventSink<'_>) -> T,
     ) -> T {
-        let Self { decoder, undo, unique_ids, stopper, ending, harvest } = self;
+        let Self { decoder, reverse_mapping, unique_ids, stopper, ending, harvest } = self;
         let mut keep = |event: Event<'_>| keep(harvest, event, sink);
         let mut end = |event: Event<'_>| ending.push(event, &mut keep);
         let mut stop = |mut event: Event<'_>| {
@@ -198,8 +198,10 @@ impl ResponseChain {
                 None => end(event),
             }
         };
-        match undo {
-            Some(undo) => decode(decoder, &mut |event: Event<'_>| undo.push(event, &mut stop)),
+        match reverse_mapping {
+            Some(reverse_mapping) => {
+                decode(decoder, &mut |event: Event<'_>| reverse_mapping.push(event, &mut stop))
+            }
             None => decode(decoder, &mut stop),
         }
     }
