@@ -1,6 +1,6 @@
-//! callweave turns whatever a language model answers, in any provider's protocol and in any textual
-//! dialect, streamed or whole, into one clean sequence of events and one finished message with valid
-//! tool calls; and back out again in the protocol that a client speaks.
+//! callweave turns any response of a language model, in any provider's protocol and in any textual dialect, streamed or
+//! complete, into one clean sequence of events and one message with valid tool calls; and writes it in the protocol that
+//! a client speaks.
 //!
 //! ```
 //! use callweave::read::ItemReader;
@@ -38,13 +38,12 @@
 //! # The flow
 //!
 //! ```text
-//! bytes ─▶ framing ─▶ protocol ─▶ weave ─▶ Event ─▶ extractor, mend ─▶ close ─▶ Event ─┬▶ Accumulator ─▶ RequestMessage
-//!                                                                                      └▶ Encoder ─▶ bytes
+//! bytes ─▶ framing ─▶ protocol ─▶ weave ─▶ dialect, arguments, finalize ─▶ Event ─┬▶ Accumulator ─▶ Message
+//!                                                                                 └▶ Encoder ─▶ bytes
 //! ```
 //!
-//! Every stage is `push(input, &mut sink)` and `finish(&mut sink)`. Whole input is one push, so the
-//! streamed and the whole answer cannot disagree. Nothing here waits, reads a file or a clock: you bring
-//! the bytes, callweave says what they mean. Only the feature `reqwest` adds a module that speaks to a network.
+//! Every stage is `push(input, &mut sink)` and `finish(&mut sink)`. A complete body is one push, so a streamed and a
+//! complete response cannot disagree. Nothing here waits or reads a file or a clock. Only the feature `reqwest` adds a module that speaks to a network.
 //!
 //! ```
 //! use callweave::accumulator::Accumulator;
@@ -63,16 +62,15 @@
 //!
 //! # The stages
 //!
-//! Fragments, weave, close and grammar are the spine of the library: they can be reached, for tests and tools, but may
-//! change with any release.
+//! [`fragment`], [`weave`], [`finalize`] and [`grammar`] are public for tests and tools; they may change with any release.
 //!
-//! - [`framing`]: bytes in any cut → frames (SSE, JSON lines, JSON values, AWS event streams).
-//! - [`protocol`]: one frame → [`fragment`]s, pure; the [`protocol::TABLE`] lists what is spoken.
-//! - [`weave`]: fragments → [`event`]s, the one stateful fold; [`grammar`] states what comes out.
-//! - [`dialect`]: text → events, for models that write calls and thoughts into their text.
+//! - [`framing`]: bytes, split anywhere → frames (SSE, JSON lines, JSON values, AWS event streams).
+//! - [`protocol`]: one frame → [`fragment`]s, pure; the [`protocol::TABLE`] lists the protocols.
+//! - [`weave`]: fragments → [`event`]s, the one stateful fold; [`grammar`] checks its output.
+//! - [`dialect`]: text → events, for models that write calls and reasoning into their text.
 //! - [`arguments`]: calls → calls that can be run: repaired, fitted to their schemas, checked.
-//! - [`finalize`]: ids that nobody gave, and why the answer finished.
-//! - [`accumulator`]: events → [`message`]; [`live`]: events → what to follow while they come.
+//! - [`finalize`]: missing ids, and the finish reason.
+//! - [`accumulator`]: events → [`message`]; [`live`]: events → items to follow while they come.
 //! - [`encode`]: events and messages → the bytes of a protocol.
 //! - [`request`]: the bodies that clients send ↔ one neutral request.
 //! - `exchange` (feature `exchange`): everything between a client's request and its response, as a gateway does it.
