@@ -17,11 +17,11 @@
 //!     .repair() // arguments that are not quite JSON
 //!     .build();
 //! let mut items = ItemReader::with(answer, decoder); // anything that can be read
-//! while let Some(item) = items.next() {
+//! for item in &mut items {
 //!     match item? {
 //!         LiveItem::Text(text) => print!("{text}"),
 //!         LiveItem::Reasoning(thought) => eprint!("{thought}"),
-//!         LiveItem::Call(call) => println!("{} … {:?}", call.name, call.arguments), // while it grows
+//!         LiveItem::Call(call) => eprint!("{} {}", call.name, call.piece), // while it grows
 //!         LiveItem::CallDone(call) => println!("{}({})", call.name, call.arguments()),
 //!         LiveItem::Finish(reason) => println!("{reason}"),
 //!         LiveItem::Error(error) => eprintln!("{error}"),
