@@ -27,7 +27,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             }
             Processed::ToolCalls(calls) => {
                 for call in calls {
-                    println!("{provider}: {} wants {}({})", call.id, call.name, call.arguments);
+                    println!("{provider}: {} wants {}({})", call.id, call.name, call.arguments());
                 }
             }
             other => println!("{provider}: {}", serde_json::to_string(&other)?),

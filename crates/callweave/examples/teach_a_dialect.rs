@@ -26,6 +26,6 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!("assistant: {answer}\nuser: {}", writer.render_result(call, "rain"));
 
     let found = Extraction::of(&answer, &Reading::new(&name)?);
-    println!("read as: {}({})", found.calls[0].name, found.calls[0].arguments);
+    println!("read as: {}({})", found.calls[0].name, found.calls[0].arguments());
     Ok(())
 }

@@ -17,7 +17,7 @@ fn piece(index: u32, name: Option<&str>, arguments: Option<&str>) -> Value {
 fn calls(aggregator: &Aggregator, choice: u32) -> Vec<(String, String, String)> {
     let own = |text: &str| text.to_owned();
     let snapshot = aggregator.snapshot(choice);
-    snapshot.iter().map(|call| (own(call.id), own(call.name), own(call.arguments))).collect()
+    snapshot.iter().map(|call| (own(call.id), own(call.name), own(call.arguments()))).collect()
 }
 
 fn call(id: &str, name: &str, arguments: &str) -> (String, String, String) {
@@ -372,7 +372,7 @@ fn an_empty_custom_beside_a_function_says_nothing() {
     aggregator.ingest_delta(&json!({"tool_calls": [element]}), None);
     let snapshot = aggregator.snapshot(None);
     assert_eq!(json!(snapshot[0])["type"], "function");
-    assert_eq!((snapshot[0].name, snapshot[0].arguments), ("f", "{}"));
+    assert_eq!((snapshot[0].name, snapshot[0].arguments()), ("f", "{}"));
 }
 
 #[test]
@@ -472,7 +472,7 @@ fn a_piece_that_names_no_call_never_mixes_two() {
     aggregator.ingest_delta(&piece(1, Some("b"), Some("{\"y\":")), None);
     let ingested = aggregator.ingest_delta(&json!({"tool_calls": [{"function": {"arguments": "2}"}}]}), None);
     assert!(ingested.updated, "it is not lost either");
-    assert_eq!((ingested.deltas[0].call.ordinal, ingested.deltas[0].call.arguments), (2, "2}"));
+    assert_eq!((ingested.deltas[0].call.ordinal, ingested.deltas[0].call.arguments()), (2, "2}"));
     let found = calls(&aggregator, 0);
     assert_eq!((found[0].2.as_str(), found[1].2.as_str()), ("{\"x\":", "{\"y\":"));
 }

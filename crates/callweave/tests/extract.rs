@@ -273,7 +273,7 @@ fn a_call_that_was_cut_is_never_called_damaged() {
         let options = ExtractOptions::new(&dialect.name).expect("it is built in");
         for end in (0..dialect.example.len()).filter(|&end| dialect.example.is_char_boundary(end)) {
             let found = Extraction::of(&dialect.example[..end], &options);
-            if found.calls.iter().any(|call| call.incomplete) {
+            if found.calls.iter().any(|call| call.completion == BlockCompletion::Truncated) {
                 let codes: Vec<_> = found.notices.iter().map(|notice| notice.code).collect();
                 assert_eq!(codes, [NoticeCode::IncompleteArguments], "{} up to {end}", dialect.name);
             }

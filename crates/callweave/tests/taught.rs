@@ -129,7 +129,7 @@ fn call(name: &str, arguments: &Value) -> ToolCall {
 fn read(text: &str, taught: &TaughtRequest, start: TextStart) -> Vec<(String, Value)> {
     let found = Extraction::of(text, &taught.reading().clone().starting_in(start));
     let value = |arguments: &str| arguments.parse::<Object>().map_or(Value::Null, Value::Object);
-    found.calls.into_iter().map(|call| (call.name, value(&call.arguments))).collect()
+    found.calls.into_iter().map(|call| (call.name.clone(), value(call.arguments()))).collect()
 }
 
 /// Past calls with every nasty value are read back as they were, or their loss is named, and then nothing else is read.

@@ -43,9 +43,7 @@ use std::collections::{HashMap, HashSet};
 
 use serde::{Deserialize, Serialize};
 
-use crate::dialect::{
-    CallBody, CallForm, Dialect, ExtractOptions, ExtractedCall, Extraction, JsonBody, Tools,
-};
+use crate::dialect::{CallBody, CallForm, Dialect, ExtractOptions, Extraction, JsonBody, Tools};
 use crate::event::{BlockCompletion, CallKind};
 use crate::finalize::Finalizer;
 use crate::json::repair::{self, ChangeClass, RepairVerdict};
@@ -86,6 +84,7 @@ pub enum TextParser {
 
 /// A call that was found.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct ParsedCall {
     /// The call. Its name is empty and its arguments are all that is known where it was too damaged.
     #[serde(flatten)]
@@ -250,7 +249,7 @@ const ARGUMENTS: &[&str] = &["arguments", "input", "args"];
 fn structured(call: &Value) -> ParsedCall {
     let mut tape = Tape::new();
     let Ok(node) = tape.lay_out(call) else {
-        return ParsedCall::new(TextParser::Native, ExtractedCall::default(), CallKind::Function);
+        return ParsedCall::new(TextParser::Native, ToolCall::default());
     };
     // Some have their id in the wrapper or in extra fields.
     let (mut inner_id, mut kind) = (None, None);
@@ -271,13 +270,9 @@ fn structured(call: &Value) -> ParsedCall {
         None if call.is_object() => Cow::Borrowed(""),
         None => node.raw().into(),
     };
-    let found = ExtractedCall {
-        name: read.name.map(|name| name.to_cow().into_owned()).unwrap_or_default(),
-        arguments: arguments.into_owned(),
-        id: read.id.or(inner_id).map(|id| id.to_cow().into_owned()),
-        ..ExtractedCall::default()
-    };
-    ParsedCall::new(TextParser::Native, found, kind.unwrap_or(read.kind))
+    let [id, name] = [read.id.or(inner_id), read.name].map(|text| text.map(Str::to_cow).unwrap_or_default());
+    let call = ToolCall { kind: kind.unwrap_or(read.kind), ..ToolCall::new(id, name, arguments) };
+    ParsedCall::new(TextParser::Native, call)
 }
 
 const FENCE: &str = "~~~tool_call";
@@ -295,12 +290,9 @@ fn fenced(text: &str) -> Vec<ParsedCall> {
         };
         let calls = Extraction::of(&block[..end], &options).calls;
         if calls.is_empty() {
-            let damaged = ExtractedCall { arguments: body.trim().to_owned(), ..ExtractedCall::default() };
-            found.push(ParsedCall::new(TextParser::TextTagged, damaged, CallKind::Function));
+            found.push(ParsedCall::new(TextParser::TextTagged, ToolCall::new("", "", body.trim())));
         }
-        found.extend(
-            calls.into_iter().map(|call| ParsedCall::new(TextParser::TextTagged, call, CallKind::Function)),
-        );
+        found.extend(calls.into_iter().map(|call| ParsedCall::new(TextParser::TextTagged, call)));
         // The closer of one fence may be the opener of the next.
         let closer = end - FENCE_END.len() + 1;
         rest = &block[if block[closer..].starts_with(FENCE) { closer } else { end }..];
@@ -326,7 +318,7 @@ fn marked(text: &str, tools: &Tools) -> Vec<ParsedCall> {
         .tools(tools.clone())
         .trusting();
     let calls = Extraction::of(text, &options).calls;
-    calls.into_iter().map(|call| ParsedCall::new(TextParser::Markup, call, CallKind::Function)).collect()
+    calls.into_iter().map(|call| ParsedCall::new(TextParser::Markup, call)).collect()
 }
 
 fn bare(text: &str, tools: &Tools) -> Vec<ParsedCall> {
@@ -345,21 +337,20 @@ fn bare(text: &str, tools: &Tools) -> Vec<ParsedCall> {
     // Something follows the text, so that its end does not complete an object that has none.
     let calls = Extraction::of_deltas([text, "\n."], &options).calls.into_iter();
     calls
-        .filter(|call| !call.incomplete)
-        .map(|call| ParsedCall::new(TextParser::RawJson, call, CallKind::Function))
+        .filter(|call| call.completion != BlockCompletion::Truncated)
+        .map(|call| ParsedCall::new(TextParser::RawJson, call))
         .filter(|found| found.call.invalid().is_none())
         .collect()
 }
 
 impl ParsedCall {
-    fn new(parser: TextParser, found: ExtractedCall, kind: CallKind) -> Self {
-        let mut call = ToolCall {
-            kind,
-            completion: if found.incomplete { BlockCompletion::Truncated } else { BlockCompletion::Complete },
-            ..ToolCall::new(found.id.unwrap_or_default(), found.name, found.arguments)
-        };
+    fn new(parser: TextParser, mut call: ToolCall) -> Self {
+        let is_truncated = call.completion == BlockCompletion::Truncated;
+        if !is_truncated {
+            call.completion = BlockCompletion::Complete;
+        }
         // A truncated call is not repaired, nor is the free text of a custom one.
-        if kind == CallKind::Custom || found.incomplete {
+        if call.kind == CallKind::Custom || is_truncated {
             return Self { call, parser, repaired_from: None };
         }
         if call.raw_arguments.trim() == "null" {

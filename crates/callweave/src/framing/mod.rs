@@ -82,6 +82,7 @@ pub type FrameSink<'s> = dyn for<'f> Sink<Frame<'f>> + 's;
 
 /// The framings there are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Framing {
     /// Server-sent events.
     Sse,

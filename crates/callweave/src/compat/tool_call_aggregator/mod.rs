@@ -18,7 +18,7 @@
 //!
 //! aggregator.ingest_delta(&json!({"tool_calls": [{"index": 0, "function": {"arguments": "\"sky\"}"}}]}), None);
 //! let snapshot = aggregator.snapshot(None);
-//! assert_eq!(snapshot[0].arguments, r#"{"at":"sky"}"#);
+//! assert_eq!(snapshot[0].arguments(), r#"{"at":"sky"}"#);
 //! ```
 //!
 //! Invariants: choices are isolated; calls keep the order in which they became known, and their ids; argument text is

@@ -6,10 +6,12 @@ use serde::{Serialize, Serializer};
 
 use crate::event::{BlockCompletion, CallKind};
 use crate::json::{JsonScanner, ScanStatus};
+use crate::message::ToolCall;
 
 /// The current state of a call. Serialises to `{id, type, function: {name}, arguments}`, that of a custom tool to `{id,
 /// type, custom: {name, input}}`; with `incomplete` where more of it was to come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ToolCallRecord<'a> {
     /// Its id, stable for the turn: the provider's if it came with the call, else made.
     pub id: &'a str,
@@ -21,14 +23,14 @@ pub struct ToolCallRecord<'a> {
     pub kind: CallKind,
     /// The tool's name.
     pub name: &'a str,
-    /// The complete argument text so far, as the model wrote it; empty if there is none.
-    pub arguments: &'a str,
+    pub(super) arguments: &'a str,
     /// How it ended, if it has.
     pub(super) completion: Option<BlockCompletion>,
 }
 
 /// A call that changed. Serialises as its record does, with the latest complete argument text, if there is any.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ToolCallDelta<'a> {
     /// The choice it belongs to.
     pub choice: u32,
@@ -51,6 +53,7 @@ pub(super) struct CallNews {
 
 /// The changes made by an ingest.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct Ingested<'a> {
     /// Whether there is anything to stream.
     pub updated: bool,
@@ -64,7 +67,39 @@ struct CallShape {
     text: &'static str,
 }
 
-impl ToolCallRecord<'_> {
+impl<'a> ToolCallRecord<'a> {
+    /// The complete argument text so far, as the model wrote it; empty if there is none.
+    pub fn arguments(&self) -> &'a str {
+        self.arguments
+    }
+
+    /// The call as the rest of the library has it, with its arguments in types of your own and the reason why it cannot
+    /// be run, if it cannot.
+    ///
+    /// ```
+    /// # use callweave::compat::tool_call_aggregator::Aggregator;
+    /// # use serde_json::json;
+    /// #[derive(serde::Deserialize)]
+    /// struct Look { at: String }
+    /// let mut aggregator = Aggregator::new();
+    /// aggregator.ingest_delta(&json!({"function_call": {"name": "look", "arguments": "{\"at\":\"sky\""}}), None);
+    /// assert!(aggregator.snapshot(None)[0].to_call().invalid().is_some());
+    /// aggregator.ingest_delta(&json!({"function_call": {"arguments": "}"}}), None);
+    /// assert_eq!(aggregator.snapshot(None)[0].to_call().parse::<Look>()?.at, "sky");
+    /// # Ok::<(), callweave::Error>(())
+    /// ```
+    pub fn to_call(&self) -> ToolCall {
+        let mut call = ToolCall::new(self.id, self.name, self.arguments);
+        call.has_made_id = self.provider_id != Some(self.id);
+        call.kind = self.kind;
+        call.completion = match self.completion {
+            Some(completion) => completion,
+            None if self.is_incomplete() => BlockCompletion::Truncated,
+            None => BlockCompletion::Complete,
+        };
+        call
+    }
+
     /// Whether more of the call was to come: its arguments are no complete value yet, or the provider said that it was
     /// truncated. Once the response is over, such a call is not to be run.
     ///
