@@ -5,7 +5,7 @@ use callweave::compat::ex_athena::{ProviderCapabilities, extract};
 use callweave::compat::nous::ToolCallAccumulator;
 use callweave::compat::prompty::{Processed, PromptAgent, process};
 use callweave::compat::req_llm::ChunkAccumulator;
-use callweave::compat::tool_call_aggregator::{Aggregator, IngestMessageOptions};
+use callweave::compat::tool_call_aggregator::{IngestMessageOptions, ToolCallAggregator};
 use callweave::dialect::{ExtractOptions as Reading, Extraction};
 use callweave::event::Event;
 use callweave::json::partial::PartialValue;
@@ -141,7 +141,7 @@ fn doors() {
     let structured = process(&PromptAgent::new("anthropic").with_outputs(), &message).expect("an answer");
     assert_eq!(serde_json::to_string(&structured).expect("JSON"), WRITTEN);
 
-    let mut aggregator = Aggregator::new();
+    let mut aggregator = ToolCallAggregator::new();
     let calls = format!(r#"{{"tool_calls":[{{"id":"a","function":{{"name":"f","arguments":{WRITTEN}}}}}]}}"#);
     aggregator.ingest_message(&value(&calls), None, IngestMessageOptions::default());
     assert_eq!(

@@ -4,11 +4,11 @@
 //! the provider; out comes a list of calls, possibly empty. Four parsers are tried in this order, and the
 //! first that has something to say wins:
 //!
-//! 1. [`native`]: structured calls. Where there are any, the text is not looked at.
-//! 2. [`text_tagged`]: `~~~tool_call` fences; where the text has one, or where the provider is known to
+//! 1. [`native::parse`]: structured calls. Where there are any, the text is not looked at.
+//! 2. [`text_tagged::parse`]: `~~~tool_call` fences; where the text has one, or where the provider is known to
 //!    have no native calls.
-//! 3. [`markup`]: `<tool_call>…</tool_call>`, which some servers forget to take out of the text.
-//! 4. [`raw_json`]: bare or fenced JSON; where the text has both words `"name"` and `"arguments"`. With
+//! 3. [`markup::parse`]: `<tool_call>…</tool_call>`, which some servers forget to take out of the text.
+//! 4. [`raw_json::parse`]: bare or fenced JSON; where the text has both words `"name"` and `"arguments"`. With
 //!    [declared tools](ProviderCapabilities::tools) an object in the middle of prose must name one of them.
 //!
 //! ```
@@ -30,7 +30,7 @@
 //! Invariants of all parsers:
 //!
 //! - A damaged call is an error of that call ([`ToolCall::invalid`], [`ToolCall::error_result`]); its text is kept, and
-//!   the good calls beside it stay. Only [`raw_json`] passes over text that is no complete call, because there nothing
+//!   the good calls beside it stay. Only [`raw_json::parse`] passes over text that is no complete call, because there nothing
 //!   says that a call was meant.
 //! - Arguments that are the same data in another notation (a trailing comma, single quotes) are repaired,
 //!   and [`ParsedCall::repaired_from`] says so. Null and missing arguments are `{}`.
@@ -50,6 +50,7 @@ use crate::json::repair::{self, ChangeClass, RepairVerdict};
 use crate::json::{AsValue, Str, Tape, TapeNode, Value};
 use crate::message::ToolCall;
 use crate::protocol::{CallObject, CallWords};
+pub use crate::teach::{PromptOptions, augment_system_prompt};
 use crate::{Error, ErrorKind, Result};
 
 /// The known facts about a provider and the request it answered.
@@ -72,13 +73,13 @@ pub struct ProviderCapabilities {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TextParser {
-    /// [`native`]
+    /// [`native::parse`]
     Native,
-    /// [`text_tagged`]
+    /// [`text_tagged::parse`]
     TextTagged,
-    /// [`markup`]
+    /// [`markup::parse`]
     Markup,
-    /// [`raw_json`]
+    /// [`raw_json::parse`]
     RawJson,
 }
 
@@ -114,63 +115,86 @@ pub fn extract(reply: &impl AsValue, capabilities: &ProviderCapabilities) -> Res
     Ok(settle(found))
 }
 
-/// Structured calls, as the APIs write them: `{"type": "function", "id", "function": {"name", "arguments"}}`,
-/// `{"type": "tool_use", "id", "name", "input"}`, flat `{"id", "name", "arguments"}`, the items, parts and
-/// chunks of other APIs; with or without type and id.
-///
-/// ```
-/// use callweave::compat::ex_athena::native;
-/// use serde_json::json;
-///
-/// let calls = [
-///     json!({"type": "function", "id": "a", "function": {"name": "look", "arguments": "{\"at\":\"sky\"}"}}),
-///     json!({"type": "tool_use", "id": "b", "name": "read", "input": {"path": "x"}}),
-///     json!({"name": "ping", "arguments": "{oops"}),
-/// ];
-/// let found = native(&calls);
-/// assert_eq!(found.iter().map(|found| found.call.invalid().is_none()).collect::<Vec<_>>(), [true, true, false]);
-/// assert_eq!(found[2].call.id, "tool_0_2");
-/// ```
-pub fn native<'v, V: AsValue + 'v>(calls: impl IntoIterator<Item = &'v V>) -> Vec<ParsedCall> {
-    settle(calls.into_iter().map(|call| structured(&call.as_value())).collect())
+/// Structured calls.
+pub mod native {
+    use super::{ParsedCall, settle, structured};
+    use crate::json::AsValue;
+
+    /// Structured calls, as the APIs write them: `{"type": "function", "id", "function": {"name", "arguments"}}`,
+    /// `{"type": "tool_use", "id", "name", "input"}`, flat `{"id", "name", "arguments"}`, the items, parts and
+    /// chunks of other APIs; with or without type and id.
+    ///
+    /// ```
+    /// use callweave::compat::ex_athena::native;
+    /// use serde_json::json;
+    ///
+    /// let calls = [
+    ///     json!({"type": "function", "id": "a", "function": {"name": "look", "arguments": "{\"at\":\"sky\"}"}}),
+    ///     json!({"type": "tool_use", "id": "b", "name": "read", "input": {"path": "x"}}),
+    ///     json!({"name": "ping", "arguments": "{oops"}),
+    /// ];
+    /// let found = native::parse(&calls);
+    /// assert_eq!(found.iter().map(|found| found.call.invalid().is_none()).collect::<Vec<_>>(), [true, true, false]);
+    /// assert_eq!(found[2].call.id, "tool_0_2");
+    /// ```
+    pub fn parse<'v, V: AsValue + 'v>(calls: impl IntoIterator<Item = &'v V>) -> Vec<ParsedCall> {
+        settle(calls.into_iter().map(|call| structured(&call.as_value())).collect())
+    }
 }
 
 /// Calls in `~~~tool_call` fences.
-///
-/// The opener is followed by the end of its line, and the closing tildes are the first on theirs. A fence
-/// without an end is no call.
-///
-/// ```
-/// let found = callweave::compat::ex_athena::text_tagged("~~~tool_call\n{\"name\": \"look\"}\n~~~\n~~~tool_call\n{oops\n~~~");
-/// assert_eq!(found[0].call.arguments(), "{}");
-/// assert!(found[1].call.error_result().is_some());
-/// ```
-pub fn text_tagged(text: &str) -> Vec<ParsedCall> {
-    settle(fenced(text))
+pub mod text_tagged {
+    use super::{ParsedCall, fenced, settle};
+
+    /// Calls in `~~~tool_call` fences.
+    ///
+    /// The opener is followed by the end of its line, and the closing tildes are the first on theirs. A fence
+    /// without an end is no call.
+    ///
+    /// ```
+    /// let found = callweave::compat::ex_athena::text_tagged::parse("~~~tool_call\n{\"name\": \"look\"}\n~~~\n~~~tool_call\n{oops\n~~~");
+    /// assert_eq!(found[0].call.arguments(), "{}");
+    /// assert!(found[1].call.error_result().is_some());
+    /// ```
+    pub fn parse(text: &str) -> Vec<ParsedCall> {
+        settle(fenced(text))
+    }
 }
 
-/// Calls between `<tool_call>` and `</tool_call>`, as JSON or with tagged parameters.
-pub fn markup(text: &str, tools: &Tools) -> Vec<ParsedCall> {
-    settle(marked(text, tools))
+/// Leaked `<tool_call>` markup.
+pub mod markup {
+    use super::{ParsedCall, marked, settle};
+    use crate::dialect::Tools;
+
+    /// Calls between `<tool_call>` and `</tool_call>`, as JSON or with tagged parameters.
+    pub fn parse(text: &str, tools: &Tools) -> Vec<ParsedCall> {
+        settle(marked(text, tools))
+    }
 }
 
-/// Calls as JSON objects with `name` and `arguments`, bare or in a Markdown fence, alone, in lists or in other objects.
-/// An object without arguments, or an incomplete one, is no call, nor is one in reasoning. Without declared tools,
-/// prose around an object does not matter.
-///
-/// ```
-/// use callweave::dialect::Tools;
-/// use callweave::compat::ex_athena::raw_json;
-///
-/// let text = "Sure: {\"name\": \"look\", \"arguments\": {\"at\": \"sky\"}}";
-/// assert_eq!(raw_json(text, &Tools::default()).len(), 1);
-///
-/// let mut tools = Tools::default();
-/// tools.declare("read", None);
-/// assert_eq!(raw_json(text, &tools).len(), 0);
-/// ```
-pub fn raw_json(text: &str, tools: &Tools) -> Vec<ParsedCall> {
-    settle(bare(text, tools))
+/// Bare JSON.
+pub mod raw_json {
+    use super::{ParsedCall, bare, settle};
+    use crate::dialect::Tools;
+
+    /// Calls as JSON objects with `name` and `arguments`, bare or in a Markdown fence, alone, in lists or in other objects.
+    /// An object without arguments, or an incomplete one, is no call, nor is one in reasoning. Without declared tools,
+    /// prose around an object does not matter.
+    ///
+    /// ```
+    /// use callweave::dialect::Tools;
+    /// use callweave::compat::ex_athena::raw_json;
+    ///
+    /// let text = "Sure: {\"name\": \"look\", \"arguments\": {\"at\": \"sky\"}}";
+    /// assert_eq!(raw_json::parse(text, &Tools::default()).len(), 1);
+    ///
+    /// let mut tools = Tools::default();
+    /// tools.declare("read", None);
+    /// assert_eq!(raw_json::parse(text, &tools).len(), 0);
+    /// ```
+    pub fn parse(text: &str, tools: &Tools) -> Vec<ParsedCall> {
+        settle(bare(text, tools))
+    }
 }
 
 /// A reply whose shape is right.

@@ -68,8 +68,8 @@ use crate::accumulator::Accumulator;
 use crate::event::{BlockCompletion, CallKind, JsonText};
 use crate::json::{AsValue, Value};
 use crate::message::{Message, ToolCall};
-use crate::pipeline::FrameDecoder;
-use crate::protocol::Protocol;
+use crate::pipeline::{Decoder, FrameDecoder};
+use crate::protocol::{ANTHROPIC_MESSAGES, OPENAI_CHAT, OPENAI_RESPONSES, Protocol};
 use crate::{Error, ErrorKind, Result};
 
 pub use self::stream::{
@@ -180,6 +180,82 @@ pub async fn process_async(agent: &PromptAgent, response: &impl AsValue) -> Resu
     process(agent, response)
 }
 
+/// The result of a chat completion (§8.1), whatever the agent's provider.
+///
+/// ```
+/// use callweave::compat::prompty::{PromptAgent, Processed, process_chat};
+/// use serde_json::json;
+///
+/// let response = json!({"choices": [{"message": {"content": "Hello"}}]});
+/// assert_eq!(process_chat(&PromptAgent::new("acme"), &response)?, Processed::Text("Hello".into()));
+/// assert!(process_chat(&PromptAgent::new("acme"), &json!({"type": "message", "content": []})).is_err());
+/// # Ok::<(), callweave::Error>(())
+/// ```
+pub fn process_chat(agent: &PromptAgent, response: &impl AsValue) -> Result<Processed> {
+    ProcessOutcome::of_protocols(agent, &[&OPENAI_CHAT], &response.as_value()).result
+}
+
+/// The result of a response of OpenAI's Responses API (§8.4), whatever the agent's provider.
+///
+/// ```
+/// use callweave::compat::prompty::{PromptAgent, Processed, process_responses};
+/// use serde_json::json;
+///
+/// let response = json!({"object": "response", "output": [], "output_text": "Hello"});
+/// assert_eq!(process_responses(&PromptAgent::new("acme"), &response)?, Processed::Text("Hello".into()));
+/// # Ok::<(), callweave::Error>(())
+/// ```
+pub fn process_responses(agent: &PromptAgent, response: &impl AsValue) -> Result<Processed> {
+    ProcessOutcome::of_protocols(agent, &[&OPENAI_RESPONSES], &response.as_value()).result
+}
+
+/// The result of a message of Anthropic's (§8.5), whatever the agent's provider.
+///
+/// ```
+/// use callweave::compat::prompty::{PromptAgent, process_anthropic};
+/// use serde_json::json;
+///
+/// let response = json!({"content": [{"type": "tool_use", "id": "t", "name": "look", "input": {"at": "sky"}}]});
+/// let processed = process_anthropic(&PromptAgent::new("acme"), &response)?;
+/// assert_eq!(processed.tool_calls()[0].arguments(), r#"{"at":"sky"}"#);
+/// # Ok::<(), callweave::Error>(())
+/// ```
+pub fn process_anthropic(agent: &PromptAgent, response: &impl AsValue) -> Result<Processed> {
+    ProcessOutcome::of_protocols(agent, &[&ANTHROPIC_MESSAGES], &response.as_value()).result
+}
+
+/// The vector, or vectors, of an embedding response (§8.2).
+///
+/// ```
+/// use callweave::compat::prompty::{PromptAgent, Processed, process_embedding};
+/// use serde_json::json;
+///
+/// let agent = PromptAgent::new("openai");
+/// let response = json!({"data": [{"embedding": [0.5, 1.0]}]});
+/// assert_eq!(process_embedding(&agent, &response)?, Processed::Vector(vec![0.5, 1.0]));
+/// let error = process_embedding(&agent, &json!({"data": []})).unwrap_err();
+/// assert_eq!(error.detail(), "Empty embedding response");
+/// # Ok::<(), callweave::Error>(())
+/// ```
+pub fn process_embedding(_agent: &PromptAgent, response: &impl AsValue) -> Result<Processed> {
+    value::embeddings(&response.as_value())
+}
+
+/// The image, or images, of an image response (§8.3): its address, else its data in base64.
+///
+/// ```
+/// use callweave::compat::prompty::{PromptAgent, Processed, process_image};
+/// use serde_json::json;
+///
+/// let response = json!({"data": [{"b64_json": "AAA="}, {"url": "https://example.com/1.png", "b64_json": "BBB="}]});
+/// let images = Processed::Images(vec!["AAA=".into(), "https://example.com/1.png".into()]);
+/// assert_eq!(process_image(&PromptAgent::new("openai"), &response)?, images);
+/// # Ok::<(), callweave::Error>(())
+/// ```
+pub fn process_image(_agent: &PromptAgent, response: &impl AsValue) -> Result<Processed> {
+    value::images(&response.as_value())
+}
+
 /// The result of a response, and the facts learned on the way.
 struct ProcessOutcome {
     result: Result<Processed>,
@@ -199,11 +275,9 @@ struct ResponseFacts<'a> {
 
 impl ProcessOutcome {
     fn of(agent: &PromptAgent, response: &Value) -> Self {
-        let failed =
-            |error| Self { result: Err(error), message: Message::default(), protocol: None, value: None };
         let provider = match AgentProvider::named(&agent.provider) {
             Ok(provider) => provider,
-            Err(error) => return failed(error),
+            Err(error) => return Self::failed(error),
         };
         if let Some(api) = value::recognise(agent.api, response).filter(|_| provider.has_values()) {
             let result = match api {
@@ -212,10 +286,21 @@ impl ProcessOutcome {
             };
             return Self { result, message: value::envelope(response), protocol: None, value: Some(api) };
         }
-        let Some((protocol, message)) = decode(&provider, response) else {
-            return failed(unexpected());
-        };
-        Self { result: conclude(agent, protocol, &message), message, protocol, value: None }
+        Self::of_protocols(agent, &provider.protocols(), response)
+    }
+
+    /// The outcome of a chat in one of these protocols.
+    fn of_protocols(agent: &PromptAgent, protocols: &[&'static Protocol], response: &Value) -> Self {
+        match decode(protocols, response) {
+            Some((protocol, message)) => {
+                Self { result: conclude(agent, protocol, &message), message, protocol, value: None }
+            }
+            None => Self::failed(unexpected()),
+        }
+    }
+
+    fn failed(error: Error) -> Self {
+        Self { result: Err(error), message: Message::default(), protocol: None, value: None }
     }
 
     fn learned(&self) -> ResponseFacts<'_> {
@@ -228,7 +313,7 @@ fn unexpected() -> Error {
 }
 
 /// Decodes a complete response by the protocol that claims it; else by the first that finds content in it.
-fn decode(provider: &AgentProvider, response: &Value) -> Option<(Option<&'static Protocol>, Message)> {
+fn decode(protocols: &[&'static Protocol], response: &Value) -> Option<(Option<&'static Protocol>, Message)> {
     let collect = |mut decoder: FrameDecoder| {
         let mut accumulator = Accumulator::new();
         decoder.push_value(response, &mut accumulator);
@@ -236,9 +321,9 @@ fn decode(provider: &AgentProvider, response: &Value) -> Option<(Option<&'static
         Some((decoder.protocol(), accumulator.take()))
     };
     let has_content = |message: &Message| message.choices.iter().any(|choice| !choice.blocks.is_empty());
-    let labelled = collect(provider.decoder().build_for_frames());
-    let bare = || provider.protocols().into_iter().map(FrameDecoder::new).filter_map(collect);
-    let empty = || with_label(provider, response).and_then(|labelled| decode(provider, &labelled));
+    let labelled = collect(Decoder::builder().among(protocols.to_vec()).build_for_frames());
+    let bare = || protocols.iter().copied().map(FrameDecoder::new).filter_map(collect);
+    let empty = || with_label(protocols, response).and_then(|labelled| decode(protocols, &labelled));
     labelled.or_else(|| bare().find(|(_, message)| has_content(message))).or_else(empty)
 }
 
@@ -250,11 +335,11 @@ const LABELS: &[(&str, &[&str], &str, &str)] = &[
 ];
 
 /// The body with the label that it lacks, if a provider that speaks that protocol may have sent it.
-fn with_label(provider: &AgentProvider, response: &Value) -> Option<Value> {
+fn with_label(protocols: &[&'static Protocol], response: &Value) -> Option<Value> {
     let body = response.as_object()?;
     let is_held = |key: &&str| body.get(key).is_some_and(|value| value.is_array() || *key == "output_text");
     let (.., label, wire_type) = LABELS.iter().find(|(name, members, label, _)| {
-        provider.protocols().iter().any(|protocol| protocol.name == *name)
+        protocols.iter().any(|protocol| protocol.name == *name)
             && body.get(label).is_none()
             && members.iter().any(is_held)
     })?;

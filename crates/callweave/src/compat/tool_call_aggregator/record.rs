@@ -54,7 +54,7 @@ pub(super) struct CallNews {
 /// The changes made by an ingest.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
-pub struct Ingested<'a> {
+pub struct IngestDeltaResult<'a> {
     /// Whether there is anything to stream.
     pub updated: bool,
     /// The calls that changed, in order.
@@ -77,11 +77,11 @@ impl<'a> ToolCallRecord<'a> {
     /// be run, if it cannot.
     ///
     /// ```
-    /// # use callweave::compat::tool_call_aggregator::Aggregator;
+    /// # use callweave::compat::tool_call_aggregator::ToolCallAggregator;
     /// # use serde_json::json;
     /// #[derive(serde::Deserialize)]
     /// struct Look { at: String }
-    /// let mut aggregator = Aggregator::new();
+    /// let mut aggregator = ToolCallAggregator::new();
     /// aggregator.ingest_delta(&json!({"function_call": {"name": "look", "arguments": "{\"at\":\"sky\""}}), None);
     /// assert!(aggregator.snapshot(None)[0].to_call().invalid().is_some());
     /// aggregator.ingest_delta(&json!({"function_call": {"arguments": "}"}}), None);
@@ -104,9 +104,9 @@ impl<'a> ToolCallRecord<'a> {
     /// truncated. Once the response is over, such a call is not to be run.
     ///
     /// ```
-    /// # use callweave::compat::tool_call_aggregator::Aggregator;
+    /// # use callweave::compat::tool_call_aggregator::ToolCallAggregator;
     /// # use serde_json::json;
-    /// let mut aggregator = Aggregator::new();
+    /// let mut aggregator = ToolCallAggregator::new();
     /// aggregator.ingest_delta(&json!({"function_call": {"name": "f", "arguments": "{\"a\":"}}), None);
     /// assert!(aggregator.snapshot(None)[0].is_incomplete());
     /// aggregator.ingest_delta(&json!({"function_call": {"arguments": "1}"}}), None);
@@ -124,10 +124,10 @@ impl<'a> ToolCallRecord<'a> {
     /// An element of a message's `tool_calls`.
     ///
     /// ```
-    /// use callweave::compat::tool_call_aggregator::Aggregator;
+    /// use callweave::compat::tool_call_aggregator::ToolCallAggregator;
     /// use serde_json::json;
     ///
-    /// let mut aggregator = Aggregator::new();
+    /// let mut aggregator = ToolCallAggregator::new();
     /// aggregator.ingest_delta(&json!({"function_call": {"name": "f", "arguments": "{}"}}), None);
     /// let call = json!({"id": "tool_0_0", "type": "function", "function": {"name": "f", "arguments": "{}"}});
     /// assert_eq!(aggregator.snapshot(None)[0].to_tool_call(), call);
@@ -148,9 +148,9 @@ impl<'a> ToolCallRecord<'a> {
     /// A message's singular `function_call`.
     ///
     /// ```
-    /// # use callweave::compat::tool_call_aggregator::Aggregator;
+    /// # use callweave::compat::tool_call_aggregator::ToolCallAggregator;
     /// # use serde_json::json;
-    /// let mut aggregator = Aggregator::new();
+    /// let mut aggregator = ToolCallAggregator::new();
     /// aggregator.ingest_delta(&json!({"tool_calls": [{"index": 0, "function": {"name": "f", "arguments": "{}"}}]}), None);
     /// assert_eq!(aggregator.snapshot(None)[0].to_function_call(), json!({"name": "f", "arguments": "{}"}));
     /// ```
@@ -185,9 +185,9 @@ impl ToolCallDelta<'_> {
     /// to the name and the arguments.
     ///
     /// ```
-    /// # use callweave::compat::tool_call_aggregator::Aggregator;
+    /// # use callweave::compat::tool_call_aggregator::ToolCallAggregator;
     /// # use serde_json::json;
-    /// let mut aggregator = Aggregator::new();
+    /// let mut aggregator = ToolCallAggregator::new();
     /// let first = json!({"tool_calls": [{"index": 0, "id": "c", "function": {"name": "f", "arguments": "{"}}]});
     /// aggregator.ingest_delta(&first, None);
     /// let second = json!({"tool_calls": [{"index": 0, "function": {"arguments": "}"}}]});
@@ -201,9 +201,9 @@ impl ToolCallDelta<'_> {
     /// The same with the complete name and argument text so far, to be replaced by the client.
     ///
     /// ```
-    /// # use callweave::compat::tool_call_aggregator::Aggregator;
+    /// # use callweave::compat::tool_call_aggregator::ToolCallAggregator;
     /// # use serde_json::json;
-    /// # let mut aggregator = Aggregator::new();
+    /// # let mut aggregator = ToolCallAggregator::new();
     /// # let first = json!({"tool_calls": [{"index": 0, "id": "c", "function": {"name": "f", "arguments": "{"}}]});
     /// # aggregator.ingest_delta(&first, None);
     /// # let second = json!({"tool_calls": [{"index": 0, "function": {"arguments": "}"}}]});
@@ -216,7 +216,7 @@ impl ToolCallDelta<'_> {
     }
 }
 
-impl Ingested<'_> {
+impl IngestDeltaResult<'_> {
     /// The choices that changed.
     pub fn choices(&self) -> impl Iterator<Item = u32> {
         // Deltas come choice by choice.
@@ -231,9 +231,9 @@ impl Ingested<'_> {
     /// `delta.tool_calls` of a streamed chunk of that choice, to be appended by the client.
     ///
     /// ```
-    /// # use callweave::compat::tool_call_aggregator::Aggregator;
+    /// # use callweave::compat::tool_call_aggregator::ToolCallAggregator;
     /// # use serde_json::json;
-    /// let mut aggregator = Aggregator::new();
+    /// let mut aggregator = ToolCallAggregator::new();
     /// let payload = json!({"tool_calls": [{"index": 7, "id": "c", "function": {"name": "f"}}]});
     /// let tool_calls = json!([{"index": 0, "id": "c", "type": "function", "function": {"name": "f"}}]);
     /// assert_eq!(aggregator.ingest_delta(&payload, None).to_tool_calls(None), tool_calls);
@@ -246,9 +246,9 @@ impl Ingested<'_> {
     /// because this form can hold no more. None if it did not change.
     ///
     /// ```
-    /// # use callweave::compat::tool_call_aggregator::Aggregator;
+    /// # use callweave::compat::tool_call_aggregator::ToolCallAggregator;
     /// # use serde_json::json;
-    /// let mut aggregator = Aggregator::new();
+    /// let mut aggregator = ToolCallAggregator::new();
     /// let payload = json!({"function_call": {"name": "f", "arguments": "{"}});
     /// let delta = aggregator.ingest_delta(&payload, None).to_function_call(None);
     /// assert_eq!(delta, Some(json!({"name": "f", "arguments": "{"}).into()));

@@ -1,6 +1,6 @@
 //! Gives the result of a whole answer: calls if there are any, else a structured value, else text.
 //!
-//! `cargo run -p callweave --example process_response`
+//! `cargo run -p callweave --example compat_prompty`
 
 use std::error::Error;
 
