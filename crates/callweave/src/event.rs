@@ -346,6 +346,20 @@ pub enum CallKind {
     Builtin,
 }
 
+/// The kind as the JSON output spells it, such as `function`.
+impl fmt::Display for CallKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.serialize(f)
+    }
+}
+
+/// The completion as the JSON output spells it, such as `truncated`.
+impl fmt::Display for BlockCompletion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.serialize(f)
+    }
+}
+
 /// Whether a block is complete.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -84,8 +84,9 @@
 //!
 //! - [`pipeline`], [`read`] and `stream` (feature `async`): bytes, readers and streams to events and messages.
 //! - `reqwest` (feature `reqwest`): an exchange around `reqwest::Client`, as a layer of `tower`.
-//! - [`compat`]: the interfaces of other systems: [`compat::tool_call_aggregator`], [`compat::loose`], [`compat::ex_athena`],
-//!   [`mod@teach`] and [`compat::prompty`].
+//! - [`compat`]: the interfaces of other systems under their own names: [`compat::nous`], [`compat::req_llm`],
+//!   [`compat::ex_athena`], [`compat::tool_call_aggregator`] and [`compat::prompty`].
+//! - [`mod@teach`]: prompts for models without native tool calls.
 //!
 //! # Features
 //!
@@ -119,6 +120,8 @@ pub mod json;
 pub mod live;
 mod made_id;
 pub mod message;
+#[doc(hidden)]
+pub mod names;
 pub mod pipeline;
 pub mod protocol;
 pub mod provider;

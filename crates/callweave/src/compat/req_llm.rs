@@ -20,6 +20,7 @@
 
 use std::borrow::Cow;
 use std::collections::HashSet;
+use std::fmt;
 
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
@@ -67,12 +68,10 @@ pub enum LostReason {
     JsonDecodeError,
 }
 
-impl LostReason {
-    fn label(self) -> &'static str {
-        match self {
-            Self::MissingFragments => "missing_fragments",
-            Self::JsonDecodeError => "json_decode_error",
-        }
+/// The reason as ReqLLM spells it, such as `missing_fragments`.
+impl fmt::Display for LostReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.serialize(f)
     }
 }
 
@@ -307,7 +306,7 @@ impl ChunkAccumulator {
         let mut calls = self.calls();
         for call in &mut calls {
             if let Some(reason) = call.lost {
-                call.metadata.insert("error", vec!["args_lost", reason.label()]);
+                call.metadata.insert("error", vec!["args_lost".to_owned(), reason.to_string()]);
             }
         }
         calls
