@@ -142,7 +142,7 @@ pub(crate) fn is_streamed(decoder: &Decoder) -> bool {
         Some(Framing::Sse | Framing::AwsEventStream) => true,
         // A body may stand in one line.
         Some(Framing::JsonLines) => decoder.frames() > 1,
-        Some(Framing::JsonValues) | None => false,
+        Some(_) | None => false,
     }
 }
 

@@ -252,9 +252,9 @@ impl BlockView {
                     page.styled(DIM, &format!("  {}", printable(id)));
                 }
                 match call {
-                    CallKind::Function => {}
                     CallKind::Custom => page.styled(DIM, "  custom"),
                     CallKind::Builtin => page.styled(DIM, "  run by the provider"),
+                    _ => {}
                 }
                 page.end_line();
             }

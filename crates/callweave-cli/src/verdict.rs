@@ -1,7 +1,7 @@
 //! Whether a response is as it should be: the one place that decides about exit codes.
 
 use callweave::dialect::Extraction;
-use callweave::event::{CallKind, FinishReason, Notice, NoticeCode};
+use callweave::event::{BlockCompletion, CallKind, FinishReason, Notice, NoticeCode};
 use callweave::json::repair::{RepairVerdict, repair};
 use callweave::message::{Choice, Message};
 use callweave::protocol::Protocol;
@@ -39,16 +39,16 @@ pub(crate) fn of_message(message: &Message, protocol: Option<&Protocol>) -> Opti
 
 /// The same of what was found in a text.
 pub(crate) fn of_extraction(found: &Extraction) -> Option<String> {
-    let calls = found.calls.iter().filter_map(|call| match (call.incomplete, call.invalid) {
-        (true, _) => Some(format!("the call of {} was cut off", call.name)),
-        (_, true) if call.after_damage => Some(format!(
+    let calls = found.calls.iter().filter_map(|call| match call.completion {
+        BlockCompletion::Truncated => Some(format!("the call of {} was cut off", call.name)),
+        BlockCompletion::AfterDamage => Some(format!(
             "a call cannot be used: that of {} stands behind a damaged one, and may be a part of it",
             call.name
         )),
-        (_, true) => {
+        _ if call.object().is_err() => {
             Some(format!("a call cannot be used: the arguments of {} are not a JSON object", call.name))
         }
-        (false, false) => None,
+        _ => None,
     });
     let notices: Vec<_> = found.notices.iter().collect();
     told(calls.chain(of_notices(&notices)))

@@ -4,9 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::Bytes;
-use callweave::exchange::scan;
 use callweave::exchange::store::StoredResponse;
-use callweave::json::Tape;
 use callweave::upstream::ErrorClass;
 use callweave::{Value, protocol};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Version, header, request};
@@ -258,7 +256,7 @@ impl Gateway {
                 Ok(json(&models::show()))
             }
             ClientRoute::Parse => heavy::run(bytes.len(), || {
-                scan(&mut Tape::new(), &bytes, &limits.request())?;
+                limits.request().check(&bytes)?;
                 Ok(json_text(parse::parse(&bytes, self.config.limits.schema_steps)?))
             }),
             _ => Err(RequestFailure::new(ErrorClass::NotFound, "nothing answers here")),
@@ -387,12 +385,7 @@ fn unknown_response(id: &str) -> RequestFailure {
 
 /// The JSON of a body.
 pub(crate) fn read_json(bytes: &[u8], limits: &LimitsConfig) -> Result<Value, RequestFailure> {
-    heavy::run(bytes.len(), || {
-        let mut tape = Tape::new();
-        let body = scan(&mut tape, bytes, &limits.request())?;
-        Value::try_from(body)
-            .map_err(|error| RequestFailure::invalid(format!("the request is not JSON: {error}")))
-    })
+    heavy::run(bytes.len(), || Ok(limits.request().read(bytes)?))
 }
 
 /// The id that the client gave the request, or a made one.

@@ -63,7 +63,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use amount::{RequestLimits, ResponseLimits, scan, too_large};
+pub use amount::{RequestLimits, ResponseLimits, too_large};
 pub use fault::{UpstreamFault, UpstreamRefusal};
 pub use incoming::{HttpRequest, IncomingHead, IncomingRequest, SharedBytes};
 pub use policy::{

@@ -17,11 +17,11 @@
 //!     .repair() // arguments that are not quite JSON
 //!     .build();
 //! let mut items = ItemReader::with(answer, decoder); // anything that can be read
-//! while let Some(item) = items.next() {
+//! for item in &mut items {
 //!     match item? {
 //!         LiveItem::Text(text) => print!("{text}"),
 //!         LiveItem::Reasoning(thought) => eprint!("{thought}"),
-//!         LiveItem::Call(call) => println!("{} … {:?}", call.name, call.arguments), // while it grows
+//!         LiveItem::Call(call) => eprint!("{} {}", call.name, call.piece), // while it grows
 //!         LiveItem::CallDone(call) => println!("{}({})", call.name, call.arguments()),
 //!         LiveItem::Finish(reason) => println!("{reason}"),
 //!         LiveItem::Error(error) => eprintln!("{error}"),
@@ -82,8 +82,9 @@
 //!
 //! - [`pipeline`], [`read`] and `stream` (feature `async`): bytes, readers and streams to events and messages.
 //! - `reqwest` (feature `reqwest`): an exchange around `reqwest::Client`, as a layer of `tower`.
-//! - [`compat`]: the interfaces of other systems: [`compat::tool_call_aggregator`], [`compat::loose`], [`compat::ex_athena`],
-//!   [`mod@teach`] and [`compat::prompty`].
+//! - [`compat`]: the interfaces of other systems under their own names: [`compat::nous`], [`compat::req_llm`],
+//!   [`compat::ex_athena`], [`compat::tool_call_aggregator`] and [`compat::prompty`].
+//! - [`mod@teach`]: prompts for models without native tool calls.
 //!
 //! # Features
 //!
@@ -117,6 +118,8 @@ pub mod json;
 pub mod live;
 mod made_id;
 pub mod message;
+#[doc(hidden)]
+pub mod names;
 pub mod pipeline;
 pub mod protocol;
 pub mod provider;

@@ -197,7 +197,8 @@ impl DecoderBuilder {
         Self { id_prefix: Some(prefix.into()), ..self }
     }
 
-    /// Makes missing ids of calls out of this seed: see [`Finalizer::with_seed`].
+    /// Makes missing ids of calls out of this seed: they differ in their first nine letters and digits, and from those of
+    /// other seeds.
     pub fn id_seed(self, seed: impl Into<String>) -> Self {
         Self { id_seed: Some(seed.into()), ..self }
     }

@@ -12,8 +12,9 @@
 //! assert!(Provider::at("http://127.0.0.1:8000/v1").is_none());
 //! ```
 
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::Result;
 use crate::json::Value;
+use crate::names;
 use crate::protocol::{
     ANTHROPIC_MESSAGES, BEDROCK_CONVERSE, BEDROCK_INVOKE, CODEX_APP_SERVER, COHERE_V2,
     GEMINI_GENERATE_CONTENT, GEMINI_INTERACTIONS, OLLAMA, OPENAI_CHAT, OPENAI_RESPONSES, Protocol,
@@ -411,7 +412,8 @@ impl Provider {
     pub(crate) fn with_rules(name: &str) -> Result<&'static Self> {
         let known = Self::named(name).filter(|provider| !provider.protocols.is_empty());
         known.ok_or_else(|| {
-            Error::new(ErrorKind::Unknown, format!("no provider with limits is called {name:?}"))
+            let with_rules = TABLE.iter().filter(|provider| !provider.protocols.is_empty());
+            names::unknown("provider with limits", name, with_rules.map(|provider| provider.name))
         })
     }
 

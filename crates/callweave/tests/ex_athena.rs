@@ -101,7 +101,7 @@ fn structured_calls_of_all_shapes() {
         json!({"toolUse": {"toolUseId": "h", "name": "f", "input": {"n": 8}}}),
         json!({"type": "custom", "id": "i", "custom": {"name": "f", "input": "not, JSON"}}),
     ];
-    let found = native(&calls);
+    let found = native::parse(&calls);
     let ids: Vec<_> = found.iter().map(|found| found.call.id.as_str()).collect();
     assert_eq!(ids, ["a", "b", "c", "tool_0_3", "e", "f", "tool_0_6", "h", "i"]);
     assert_eq!(found[0].call.arguments(), "{\"n\": 12345678901234567890123}", "as the model wrote it");
@@ -114,7 +114,7 @@ fn structured_calls_of_all_shapes() {
 #[test]
 fn arguments_are_decoded_or_the_call_is_invalid() {
     let one = |arguments: Value| {
-        let found = native(&[json!({"name": "f", "arguments": arguments})]).remove(0);
+        let found = native::parse(&[json!({"name": "f", "arguments": arguments})]).remove(0);
         found.call.invalid().map(|invalid| invalid.reason).ok_or(found.call.arguments().to_owned())
     };
     for empty in [json!(null), json!(""), json!(" \n"), json!("null"), json!({})] {
@@ -138,7 +138,7 @@ fn another_notation_is_repaired_and_told() {
         assert_eq!(shown(&found), ["f({\"a\": [1, 2]})"], "{text}");
         assert_eq!(found[0].repaired_from.as_deref(), Some("{\"a\": [1, 2,],}"), "{text}");
     }
-    let cut = native(&[json!({"name": "f", "arguments": "{\"a\": \"b"})]);
+    let cut = native::parse(&[json!({"name": "f", "arguments": "{\"a\": \"b"})]);
     assert_eq!(shown(&cut), ["!f({\"a\": \"b)"], "what was cut off is not completed");
     assert_eq!(cut[0].repaired_from, None);
 }
@@ -155,7 +155,7 @@ fn a_bad_call_never_loses_the_good_ones() {
 
 #[test]
 fn a_fence_is_whole_only_by_its_lines() {
-    let found = |text: &str| shown(&text_tagged(text));
+    let found = |text: &str| shown(&text_tagged::parse(text));
     assert_eq!(found("~~~tool_call {\"name\": \"a\"}\n~~~"), [""; 0], "a body on the line of the opener");
     assert_eq!(found("~~~tool_call\n{\"name\": \"a\"}\n ~~~"), [""; 0], "an indented end");
     assert_eq!(found("~~~tool_call\n{\"name\": \"a\"}"), [""; 0], "no end");
@@ -178,12 +178,12 @@ fn leaked_markup_is_read_with_either_body() {
     tools.declare("f", Some(&json!({"properties": {"n": {"type": "integer"}}})));
     let text = "<tool_call>{\"name\": \"f\", \"arguments\": {\"n\": \"</tool_call>\"}}</tool_call> <tool_call>?</tool_call>\
                 <tool_call>\n<function=f>\n<parameter=n>\n2\n</parameter>\n</function>\n</tool_call>";
-    assert_eq!(shown(&markup(text, &tools)), ["f({\"n\": \"</tool_call>\"})", "f({\"n\": 2})"]);
+    assert_eq!(shown(&markup::parse(text, &tools)), ["f({\"n\": \"</tool_call>\"})", "f({\"n\": 2})"]);
 }
 
 #[test]
 fn raw_json_is_a_whole_object_with_both_members() {
-    let found = |text: &str| shown(&raw_json(text, &Tools::default()));
+    let found = |text: &str| shown(&raw_json::parse(text, &Tools::default()));
     assert_eq!(found("```json\n{\"name\": \"a\", \"arguments\": null}\n```"), ["a({})"]);
     assert_eq!(found("{\"calls\": [{\"name\": \"a\", \"arguments\": \"{\\\"x\\\":1}\"}]}"), ["a({\"x\":1})"]);
     assert_eq!(found("{ no {\"name\": \"a\", \"arguments\": {\"k\": \"}\"}}"), ["a({\"k\": \"}\"})"]);
@@ -217,7 +217,7 @@ fn with_declared_tools_quoted_json_is_no_call() {
 
 #[test]
 fn calls_told_again_and_ids_used_again() {
-    let found = native(&[
+    let found = native::parse(&[
         json!({"id": "x", "name": "f", "arguments": "{\"a\": 1, \"b\": 2}"}),
         json!({"id": "x", "name": "f", "arguments": {"b": 2, "a": 1}}),
         json!({"id": "x", "name": "f", "arguments": {"a": 2}}),
@@ -234,7 +234,7 @@ fn calls_told_again_and_ids_used_again() {
 #[test]
 fn what_is_found_is_shown_as_json() {
     let found =
-        text_tagged("~~~tool_call\n{\"id\": \"own\", \"name\": \"f\", \"arguments\": {'a': 1,}}\n~~~");
+        text_tagged::parse("~~~tool_call\n{\"id\": \"own\", \"name\": \"f\", \"arguments\": {'a': 1,}}\n~~~");
     assert_eq!(
         json!(found),
         json!([{
@@ -247,7 +247,7 @@ fn what_is_found_is_shown_as_json() {
 #[test]
 fn many_damaged_fences_cost_as_much_as_they_are_long() {
     let text = "~~~tool_call\n{\"a\": {\"b\": [\n~~~\n~~~tool_call {\n".repeat(2_000);
-    assert_eq!(text_tagged(&text).len(), 2_000);
+    assert_eq!(text_tagged::parse(&text).len(), 2_000);
 }
 
 #[test]
@@ -273,7 +273,7 @@ fn a_call_that_was_cut_is_never_called_damaged() {
         let options = ExtractOptions::new(&dialect.name).expect("it is built in");
         for end in (0..dialect.example.len()).filter(|&end| dialect.example.is_char_boundary(end)) {
             let found = Extraction::of(&dialect.example[..end], &options);
-            if found.calls.iter().any(|call| call.incomplete) {
+            if found.calls.iter().any(|call| call.completion == BlockCompletion::Truncated) {
                 let codes: Vec<_> = found.notices.iter().map(|notice| notice.code).collect();
                 assert_eq!(codes, [NoticeCode::IncompleteArguments], "{} up to {end}", dialect.name);
             }
@@ -285,7 +285,7 @@ fn a_call_that_was_cut_is_never_called_damaged() {
 fn equal_calls_with_ids_of_their_own_are_two() {
     let roll = |id: serde_json::Value| json!({"id": id, "name": "roll", "arguments": {}});
     let ids = |calls: &[serde_json::Value]| {
-        native(calls).into_iter().map(|found| found.call.id).collect::<Vec<_>>()
+        native::parse(calls).into_iter().map(|found| found.call.id).collect::<Vec<_>>()
     };
     assert_eq!(ids(&[roll(json!("a")), roll(json!("b"))]), ["a", "b"]);
     // Repeated, or without a sign that it was made twice, it is one.

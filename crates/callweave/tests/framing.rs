@@ -304,6 +304,28 @@ fn corpus() {
     }
 }
 
+/// Every response of our own cases: splits change nothing.
+#[test]
+fn own_responses() {
+    let mut random = Random(1);
+    let mut count = 0;
+    let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/protocol");
+    for case in subfolders(&data).iter().flat_map(|protocol| subfolders(protocol)) {
+        let files = fs::read_dir(&case).expect("a case").map(|entry| entry.expect("readable").path());
+        let mut inputs = files.filter(|path| path.file_stem().is_some_and(|stem| stem == "input"));
+        let bytes = fs::read(inputs.next().expect("an input")).expect("the file is there");
+        let name = case.display();
+        let framer = || Framer::detect(StreamLimits::default());
+        let whole = run(framer(), [&bytes[..]]);
+        assert_eq!(run(framer(), bytes.chunks(1)), whole, "{name}: byte by byte");
+        for _ in 0..3 {
+            assert_eq!(run(framer(), random_pieces(&bytes, &mut random)), whole, "{name}: random cuts");
+        }
+        count += 1;
+    }
+    assert!(count > 100, "{count} cases");
+}
+
 /// Returns the framing that the index's words mean for these bytes.
 fn recorded_framing(words: &str, bytes: &[u8]) -> Framing {
     match words {

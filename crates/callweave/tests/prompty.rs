@@ -7,6 +7,7 @@ use callweave::compat::prompty::{
     ApiType, Processed, PromptAgent, StreamFailure, StreamItem, process, process_async, process_bytes,
     process_stream,
 };
+use callweave::event::BlockCompletion;
 use callweave::upstream::ErrorClass;
 use callweave::{Error, ErrorKind};
 use serde_json::{Value, json};
@@ -42,7 +43,7 @@ fn shown(provider: &str, chunks: Vec<Value>) -> Value {
     let items = items(provider, chunks).expect("the stream is whole");
     let short = |item: StreamItem| match item {
         StreamItem::Text(text) => json!(text),
-        StreamItem::ToolCall(call) => json!([call.id, call.name, call.arguments]),
+        StreamItem::ToolCall(call) => json!([call.id, call.name, call.raw_arguments]),
         other => panic!("{other:?}"),
     };
     items.into_iter().map(short).collect()
@@ -160,9 +161,9 @@ mod whole {
         let Ok(Processed::ToolCalls(calls)) = process(&PromptAgent::new("openai"), &response) else {
             panic!("calls")
         };
-        assert!(calls[0].is_truncated);
+        assert_eq!(calls[0].completion, BlockCompletion::Truncated);
         let error = calls[0].parse::<Value>().expect_err("it was cut");
-        assert_eq!(error.to_string(), "the call of f was cut off");
+        assert_eq!(error.to_string(), "the call of f was cut off after 7 bytes");
     }
 
     #[test]

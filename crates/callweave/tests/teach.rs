@@ -59,7 +59,7 @@ fn tools() -> Tools {
 fn read(text: &str, dialect: &Dialect, tools: Tools) -> Vec<(String, Value)> {
     let options = Reading::with_dialects(vec![dialect.clone()]).tools(tools).starting_in(TextStart::Text);
     let calls = Extraction::of(text, &options).calls.into_iter();
-    calls.map(|call| (call.name, call.arguments.parse().unwrap_or(Value::Null))).collect()
+    calls.map(|call| (call.name.clone(), call.arguments().parse().unwrap_or(Value::Null))).collect()
 }
 
 #[test]

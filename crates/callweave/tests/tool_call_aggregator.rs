@@ -1,6 +1,6 @@
 //! The acceptance criteria of the aggregator, each as a test of its name.
 
-use callweave::compat::tool_call_aggregator::{Aggregator, IngestMessageOptions, ParsedTextBlock};
+use callweave::compat::tool_call_aggregator::{IngestMessageOptions, ParsedTextBlock, ToolCallAggregator};
 use serde_json::{Value, json};
 
 const EMIT: IngestMessageOptions = IngestMessageOptions { emit_if_missing: true };
@@ -14,10 +14,10 @@ fn piece(index: u32, name: Option<&str>, arguments: Option<&str>) -> Value {
     json!({"tool_calls": [{"index": index, "function": function}]})
 }
 
-fn calls(aggregator: &Aggregator, choice: u32) -> Vec<(String, String, String)> {
+fn calls(aggregator: &ToolCallAggregator, choice: u32) -> Vec<(String, String, String)> {
     let own = |text: &str| text.to_owned();
     let snapshot = aggregator.snapshot(choice);
-    snapshot.iter().map(|call| (own(call.id), own(call.name), own(call.arguments))).collect()
+    snapshot.iter().map(|call| (own(call.id), own(call.name), own(call.arguments()))).collect()
 }
 
 fn call(id: &str, name: &str, arguments: &str) -> (String, String, String) {
@@ -26,7 +26,7 @@ fn call(id: &str, name: &str, arguments: &str) -> (String, String, String) {
 
 #[test]
 fn criterion_1_streaming_partials() {
-    let mut aggregator = Aggregator::new();
+    let mut aggregator = ToolCallAggregator::new();
     let ingested = aggregator.ingest_delta(&piece(0, Some("look"), None), None);
     assert!(ingested.updated, "the name alone is told at once");
     let first = json!([{"id": "tool_0_0", "type": "function", "function": {"name": "look"}}]);
@@ -46,7 +46,7 @@ fn criterion_1_streaming_partials() {
 
 #[test]
 fn criterion_1_a_name_in_pieces_is_told_as_it_grows_and_joined() {
-    let mut aggregator = Aggregator::new();
+    let mut aggregator = ToolCallAggregator::new();
     aggregator.ingest_delta(&piece(0, Some("get_"), None), None);
     let ingested = aggregator.ingest_delta(&piece(0, Some("weather"), Some("{}")), None);
     assert_eq!(ingested.deltas[0].call.name, "get_weather");
@@ -57,7 +57,7 @@ fn criterion_1_a_name_in_pieces_is_told_as_it_grows_and_joined() {
 
 #[test]
 fn criterion_2_final_snapshot() {
-    let mut aggregator = Aggregator::new();
+    let mut aggregator = ToolCallAggregator::new();
     for payload in [
         piece(0, Some("look"), Some("{\"at\":")),
         piece(0, None, Some("\"sky\"}")),
@@ -74,7 +74,7 @@ fn criterion_2_final_snapshot() {
 
 #[test]
 fn criterion_3_single_and_multi_forms() {
-    let mut aggregator = Aggregator::new();
+    let mut aggregator = ToolCallAggregator::new();
     let legacy =
         json!({"choices": [{"index": 0, "delta": {"function_call": {"name": "look", "arguments": "{"}}}]});
     let ingested = aggregator.ingest_delta(&legacy, None);
@@ -97,7 +97,7 @@ fn criterion_3_single_and_multi_forms() {
 
 #[test]
 fn criterion_4_multi_call_ordering() {
-    let mut aggregator = Aggregator::new();
+    let mut aggregator = ToolCallAggregator::new();
     // The first has no arguments yet, the second is complete: their order is that of the list.
     aggregator.ingest_delta(
         &json!({"toolCalls": [
@@ -114,7 +114,7 @@ fn criterion_4_multi_call_ordering() {
 
 #[test]
 fn criterion_5_choice_support() {
-    let mut aggregator = Aggregator::new();
+    let mut aggregator = ToolCallAggregator::new();
     aggregator.ingest_delta(&piece(0, Some("one"), Some("{}")), 1);
     assert!(aggregator.has_calls(1) && !aggregator.has_calls(None));
     aggregator.ingest_delta(&piece(0, Some("zero"), Some("{}")), None);
@@ -131,7 +131,7 @@ fn criterion_5_choice_support() {
 
 #[test]
 fn criterion_6_textual_fallback() {
-    let mut aggregator = Aggregator::new();
+    let mut aggregator = ToolCallAggregator::new();
     let block = "<use_tool>\n  <name>tide</name>\n  <args>{\"harbour\":\"Å\"}</args>\n</use_tool>";
     let text = format!("So: {block} and <b>noise</b> {block} tail");
     let blocks = aggregator.extract_use_tool_blocks(&text);
@@ -160,7 +160,7 @@ fn criterion_6_textual_fallback() {
 
 #[test]
 fn criterion_6_structured_calls_come_before_text() {
-    let mut aggregator = Aggregator::new();
+    let mut aggregator = ToolCallAggregator::new();
     let message = json!({"choices": [{"message": {
         "content": "<use_tool><name>a</name></use_tool>",
         "tool_calls": [{"id": "c", "type": "function", "function": {"name": "b", "arguments": "{}"}}],
@@ -171,7 +171,7 @@ fn criterion_6_structured_calls_come_before_text() {
 
 #[test]
 fn criterion_7_robustness() {
-    let mut aggregator = Aggregator::new();
+    let mut aggregator = ToolCallAggregator::new();
     let deltas = [
         piece(0, Some("a"), Some("{\"x\":")),
         json!({"content": "text"}),
@@ -198,7 +198,7 @@ fn criterion_7_robustness() {
 #[test]
 fn criterion_7_memory_is_the_arguments_and_is_freed() {
     let held = |run: &mut dyn FnMut()| allocation_counter::measure(run).bytes_current;
-    let mut aggregator = Aggregator::new();
+    let mut aggregator = ToolCallAggregator::new();
     let text = json!({"choices": [{"index": 0, "delta": {"content": "x".repeat(1000)}}]});
     let call = piece(0, None, Some(&"y".repeat(100)));
     aggregator.ingest_delta(&piece(0, Some("f"), Some("{\"k\":\"")), None);
@@ -221,7 +221,7 @@ fn criterion_7_memory_is_the_arguments_and_is_freed() {
 
 #[test]
 fn criterion_7_a_delta_costs_what_it_brings() {
-    let mut aggregator = Aggregator::new();
+    let mut aggregator = ToolCallAggregator::new();
     aggregator.ingest_delta(&piece(0, Some("f"), Some("{\"k\":\"")), None);
     let delta = piece(0, None, Some("0123456789"));
     let mut allocated = |count: usize| {
@@ -236,7 +236,7 @@ fn criterion_7_a_delta_costs_what_it_brings() {
 fn criterion_8_purity() {
     // The same payloads give the same results, and looking changes nothing.
     let run = || {
-        let mut aggregator = Aggregator::new();
+        let mut aggregator = ToolCallAggregator::new();
         let mut answers = Vec::new();
         for payload in [piece(0, Some("a"), Some("{")), piece(0, None, Some("}")), json!({"content": "x"})] {
             answers.push(json!(aggregator.ingest_delta(&payload, None)));
@@ -254,7 +254,7 @@ fn criterion_8_purity() {
 
 #[test]
 fn criterion_9_id_stability() {
-    let mut aggregator = Aggregator::new();
+    let mut aggregator = ToolCallAggregator::new();
     assert_eq!(aggregator.ingest_delta(&piece(0, Some("a"), None), None).deltas[0].call.id, "tool_0_0");
     // The provider's id comes late: the client keeps the one it knows, the handler learns the other.
     let late = json!({"tool_calls": [{"index": 0, "id": "late", "function": {"arguments": "{}"}}]});
@@ -270,7 +270,7 @@ fn criterion_9_id_stability() {
 
 #[test]
 fn criterion_10_non_stream_assembly() {
-    let mut aggregator = Aggregator::new();
+    let mut aggregator = ToolCallAggregator::new();
     let message = json!({"message": {
         "tool_calls": [
             {"id": "m1", "index": 0, "function": {"name": "tide", "arguments": "{\"day\":"}},
@@ -299,7 +299,7 @@ fn criterion_10_non_stream_assembly() {
 
 #[test]
 fn responses_events_and_codex_notifications_bring_calls() {
-    let mut aggregator = Aggregator::new();
+    let mut aggregator = ToolCallAggregator::new();
     for payload in [
         json!({"type": "response.output_item.added", "item": {"id": "fc_1", "call_id": "a", "type": "function_call", "name": "one"}}),
         json!({"msg": {"type": "output_item.added", "item": {"id": "fc_2", "call_id": "b", "type": "function_call", "name": "two"}}}),
@@ -321,7 +321,7 @@ fn responses_events_and_codex_notifications_bring_calls() {
 
 #[test]
 fn payloads_of_other_protocols_bring_calls() {
-    let mut aggregator = Aggregator::new();
+    let mut aggregator = ToolCallAggregator::new();
     for payload in [
         json!({"type": "content_block_start", "index": 1, "content_block": {"type": "tool_use", "id": "tu", "name": "look", "input": {}}}),
         json!({"type": "content_block_delta", "index": 1, "delta": {"type": "input_json_delta", "partial_json": "{\"at\":1}"}}),
@@ -338,7 +338,7 @@ fn payloads_of_other_protocols_bring_calls() {
 #[test]
 fn a_place_used_again_for_equal_arguments_is_another_call() {
     for legacy in [false, true] {
-        let mut aggregator = Aggregator::new();
+        let mut aggregator = ToolCallAggregator::new();
         for name in ["list", "status"] {
             let call = json!({"name": name, "arguments": "{}"});
             let payload = match legacy {
@@ -353,7 +353,7 @@ fn a_place_used_again_for_equal_arguments_is_another_call() {
 
 #[test]
 fn the_singular_form_beside_the_same_call_is_that_call() {
-    let mut aggregator = Aggregator::new();
+    let mut aggregator = ToolCallAggregator::new();
     for (name, arguments) in [(Some("f"), None), (None, Some("{\"a\":")), (None, Some("1}"))] {
         let mut payload = piece(0, name, arguments);
         payload["function_call"] = payload["tool_calls"][0]["function"].clone();
@@ -366,18 +366,18 @@ fn the_singular_form_beside_the_same_call_is_that_call() {
 
 #[test]
 fn an_empty_custom_beside_a_function_says_nothing() {
-    let mut aggregator = Aggregator::new();
+    let mut aggregator = ToolCallAggregator::new();
     let function = json!({"name": "f", "arguments": "{}"});
     let element = json!({"index": 0, "function": function, "custom": {"name": "", "input": ""}});
     aggregator.ingest_delta(&json!({"tool_calls": [element]}), None);
     let snapshot = aggregator.snapshot(None);
     assert_eq!(json!(snapshot[0])["type"], "function");
-    assert_eq!((snapshot[0].name, snapshot[0].arguments), ("f", "{}"));
+    assert_eq!((snapshot[0].name, snapshot[0].arguments()), ("f", "{}"));
 }
 
 #[test]
 fn a_call_that_was_cut_says_so() {
-    let mut aggregator = Aggregator::new();
+    let mut aggregator = ToolCallAggregator::new();
     aggregator.ingest_delta(&piece(0, Some("f"), Some("{\"a\":")), None);
     assert_eq!(json!(aggregator.snapshot(None)[0])["incomplete"], true);
     aggregator.ingest_delta(&piece(0, None, Some("1}")), None);
@@ -386,7 +386,7 @@ fn a_call_that_was_cut_says_so() {
 
 #[test]
 fn a_grown_name_is_told_to_clients_that_append_as_what_was_added() {
-    let mut aggregator = Aggregator::new();
+    let mut aggregator = ToolCallAggregator::new();
     let (mut name, mut arguments) = (String::new(), String::new());
     for payload in [
         piece(0, Some("get_"), None),
@@ -407,7 +407,7 @@ fn a_grown_name_is_told_to_clients_that_append_as_what_was_added() {
 
 #[test]
 fn a_chunk_is_told_choice_by_choice() {
-    let mut aggregator = Aggregator::new();
+    let mut aggregator = ToolCallAggregator::new();
     let call =
         |name: &str| json!({"tool_calls": [{"index": 0, "function": {"name": name, "arguments": "{}"}}]});
     let chunk = json!({"choices": [{"index": 0, "delta": call("zero")}, {"index": 1, "delta": call("one")}]});
@@ -427,7 +427,7 @@ fn a_chunk_is_told_choice_by_choice() {
 
 #[test]
 fn a_custom_call_is_custom_in_every_shape() {
-    let mut aggregator = Aggregator::new();
+    let mut aggregator = ToolCallAggregator::new();
     let payload =
         |custom: Value| json!({"tool_calls": [{"index": 0, "id": "c", "type": "custom", "custom": custom}]});
     let ingested = aggregator.ingest_delta(&payload(json!({"name": "patch", "input": "***"})), None);
@@ -447,7 +447,7 @@ fn a_custom_call_is_custom_in_every_shape() {
 #[test]
 fn a_piece_that_names_no_call_is_of_the_only_open_one() {
     let anonymous = |text: &str| json!({"tool_calls": [{"function": {"arguments": text}}]});
-    let mut aggregator = Aggregator::new();
+    let mut aggregator = ToolCallAggregator::new();
     aggregator.ingest_delta(&piece(0, Some("done"), Some("{}")), None);
     aggregator.ingest_delta(&piece(1, Some("open"), Some("{\"a\":")), None);
     aggregator.ingest_delta(&anonymous("1"), None);
@@ -456,7 +456,7 @@ fn a_piece_that_names_no_call_is_of_the_only_open_one() {
     assert_eq!(calls(&aggregator, 0), expected);
 
     // The only open one need not be the one that was spoken of last.
-    let mut aggregator = Aggregator::new();
+    let mut aggregator = ToolCallAggregator::new();
     aggregator.ingest_delta(&piece(0, Some("open"), Some("{\"a\":")), None);
     aggregator.ingest_delta(&json!({"name": "done", "type": "function_call", "arguments": "{}"}), None);
     aggregator.ingest_delta(&piece(2, Some("also done"), Some("{}")), None);
@@ -467,12 +467,12 @@ fn a_piece_that_names_no_call_is_of_the_only_open_one() {
 
 #[test]
 fn a_piece_that_names_no_call_never_mixes_two() {
-    let mut aggregator = Aggregator::new();
+    let mut aggregator = ToolCallAggregator::new();
     aggregator.ingest_delta(&piece(0, Some("a"), Some("{\"x\":")), None);
     aggregator.ingest_delta(&piece(1, Some("b"), Some("{\"y\":")), None);
     let ingested = aggregator.ingest_delta(&json!({"tool_calls": [{"function": {"arguments": "2}"}}]}), None);
     assert!(ingested.updated, "it is not lost either");
-    assert_eq!((ingested.deltas[0].call.ordinal, ingested.deltas[0].call.arguments), (2, "2}"));
+    assert_eq!((ingested.deltas[0].call.ordinal, ingested.deltas[0].call.arguments()), (2, "2}"));
     let found = calls(&aggregator, 0);
     assert_eq!((found[0].2.as_str(), found[1].2.as_str()), ("{\"x\":", "{\"y\":"));
 }
@@ -484,12 +484,12 @@ fn options_forbid_parallel_calls_wherever_they_stand() {
         json!({"request": {"options": [{"parallelToolCalls": false}]}}),
         json!({"msg": {"response": {"metadata": {"parallel_tool_calls": false}}}}),
     ] {
-        let mut aggregator = Aggregator::new();
+        let mut aggregator = ToolCallAggregator::new();
         aggregator.ingest_delta(&payload, None);
         assert!(!aggregator.supports_parallel_calls(), "{payload}");
     }
     // A model's arguments are no options.
-    let mut aggregator = Aggregator::new();
+    let mut aggregator = ToolCallAggregator::new();
     let call = json!({"name": "configure", "arguments": {"parallel_tool_calls": false}});
     aggregator.ingest_delta(&json!({"tool_calls": [{"index": 0, "function": call}]}), None);
     assert!(aggregator.supports_parallel_calls());
@@ -498,7 +498,7 @@ fn options_forbid_parallel_calls_wherever_they_stand() {
 #[test]
 fn blocks_are_told_in_the_words_of_the_story() {
     let block = "<use_tool><name>look</name><args>{}</args></use_tool>";
-    let found = json!(Aggregator::new().extract_use_tool_blocks(block)[0]);
+    let found = json!(ToolCallAggregator::new().extract_use_tool_blocks(block)[0]);
     assert_eq!((&found["indexStart"], &found["indexEnd"]), (&json!(0), &json!(block.len())));
     assert_eq!((&found["name"], &found["argsText"]), (&json!("look"), &json!("{}")));
 }
@@ -509,7 +509,7 @@ fn a_call_that_its_provider_calls_incomplete_is_marked() {
         json!({"object": "response", "status": status, "output": [
             {"type": "function_call", "call_id": "c", "name": "rm", "arguments": "{\"path\":\"/a\"", "status": status}]})
     };
-    let mut aggregator = Aggregator::new();
+    let mut aggregator = ToolCallAggregator::new();
     aggregator.ingest_message(&item("incomplete"), None, EMIT);
     let record = json!(aggregator.snapshot(None)[0]);
     assert_eq!((&record["incomplete"], &record["arguments"]), (&json!(true), &json!("{\"path\":\"/a\"")));
@@ -519,7 +519,7 @@ fn a_call_that_its_provider_calls_incomplete_is_marked() {
 #[test]
 fn criterion_2_arguments_may_come_before_the_name() {
     for repeated in [json!("z"), Value::Null] {
-        let mut aggregator = Aggregator::new();
+        let mut aggregator = ToolCallAggregator::new();
         let arguments =
             json!({"tool_calls": [{"index": 0, "id": "z", "function": {"arguments": "{\"q\":1}"}}]});
         aggregator.ingest_delta(&arguments, None);
@@ -537,7 +537,7 @@ fn criterion_2_arguments_may_come_before_the_name() {
 
 #[test]
 fn calls_announced_together_keep_their_order() {
-    let mut aggregator = Aggregator::new();
+    let mut aggregator = ToolCallAggregator::new();
     let announced = json!({"tool_calls": [
         {"index": 0, "id": "a", "function": {"name": "one"}},
         {"index": 1, "id": "b", "function": {"name": "two"}},

@@ -110,6 +110,7 @@ pub struct CallForm {
 /// How calls are written between a form's markers.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum CallBody {
     /// A JSON object per call, or a list of them: `{"name": …, "arguments": …}`.
     Json(JsonBody),

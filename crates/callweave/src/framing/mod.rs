@@ -36,7 +36,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use crate::event::Sink;
-use crate::{Error, ErrorKind, Result};
+use crate::{Error, ErrorKind, Result, names};
 
 pub use aws_event_stream::AwsEventStream;
 pub(crate) use aws_event_stream::{CHECKSUM, seal, write_event, write_exception};
@@ -82,6 +82,7 @@ pub type FrameSink<'s> = dyn for<'f> Sink<Frame<'f>> + 's;
 
 /// The framings there are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Framing {
     /// Server-sent events.
     Sse,
@@ -121,7 +122,7 @@ impl FromStr for Framing {
         Self::ALL
             .into_iter()
             .find(|framing| framing.name() == name)
-            .ok_or_else(|| Error::new(ErrorKind::Unknown, format!("unknown framing {name:?}")))
+            .ok_or_else(|| names::unknown("framing", name, Self::ALL.map(Self::name)))
     }
 }
 

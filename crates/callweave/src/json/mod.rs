@@ -4,7 +4,6 @@
 //! - [`partial`]: the best value so far of a growing text.
 //! - [`schema`]: coercion of values to the JSON Schema of a tool.
 //! - [`Value`]: a value in memory that keeps its written form.
-//! - [`Tape`]: a complete JSON text, checked once and then read without further errors.
 //! - [`Str`]: a string as it stands in JSON, decoded only when needed.
 
 mod compact;
@@ -24,9 +23,10 @@ pub use scanner::{JsonContainer, JsonLiteral, JsonScanner, ScanStatus, ScanToken
 pub(crate) use str::escape_bytes;
 pub use str::{PendingSurrogate, Str, escape_into};
 // The core: frames are read from it.
+pub use tape::JsonKind;
 pub(crate) use tape::{CheckedText, Inspected, NodeMark, TapeLeaf, number_end, string_end, with_spare_tape};
 #[doc(hidden)]
-pub use tape::{JsonKind, NodeElements, NodeMembers, Tape, TapeNode};
+pub use tape::{NodeElements, NodeMembers, Tape, TapeNode};
 pub(crate) use value::bounded;
 pub use value::{Array, AsValue, Number, Object, Value};
 pub(crate) use word::{ascii_end, blank_end, digits_alone_end, has_either, word as word_at};

@@ -38,7 +38,7 @@ pub(crate) use codex_app_server::{CodexSession, ServerMessage};
 pub use cohere_v2::PROTOCOL as COHERE_V2;
 use error::ErrorClassNames;
 pub(crate) use error::{ErrorCoding, ErrorContext, report, report_body, report_text};
-pub use error::{WrittenError, read_error};
+pub use error::{NO_HEADERS, WrittenError, read_error};
 pub use gemini_generate_content::PROTOCOL as GEMINI_GENERATE_CONTENT;
 pub use gemini_interactions::PROTOCOL as GEMINI_INTERACTIONS;
 pub use ollama::PROTOCOL as OLLAMA;

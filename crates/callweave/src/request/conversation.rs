@@ -51,6 +51,7 @@ pub struct RequestMessage {
 /// The role of a message's author.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum Role {
     /// The operator.
     System,

@@ -180,6 +180,7 @@ pub(crate) fn own_pieces(dialect: &Dialect) -> BTreeSet<String> {
             }
             CallBody::Fields(body) => pieces.extend([body.close.clone(), format!("</{}>", body.name)]),
             CallBody::Json(_) | CallBody::Python {} | CallBody::Matched(_) => {}
+            other => panic!("the pieces of {other:?} are not known"),
         }
     }
     pieces.into_iter().map(plain).filter(|piece| !piece.is_empty()).collect()

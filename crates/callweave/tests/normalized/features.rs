@@ -142,7 +142,7 @@ fn arguments(call: &ToolCall) -> Value {
         // The form of truncated free text depends on the wire.
         CallKind::Custom if call.completion == BlockCompletion::Truncated => return Value::Null,
         CallKind::Custom => return json!({ "input": call.raw_arguments }),
-        CallKind::Function | CallKind::Builtin => call.raw_arguments.trim_ascii(),
+        _ => call.raw_arguments.trim_ascii(),
     };
     // On the way back it may be told in itself.
     let mut told = text.to_owned();

@@ -84,6 +84,7 @@ pub struct Schema {
 
 /// The outcome of coercing a value.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct CoercedValue {
     /// The value, coerced as far as possible.
     pub value: Value,
@@ -95,6 +96,7 @@ pub struct CoercedValue {
 
 /// One change of a value.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct CoercionChange {
     /// The path in the value as it was, like `$.items[2].name`.
     pub path: String,
@@ -172,6 +174,7 @@ impl CoercionKind {
 
 /// A part of a value that does not fit.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct SchemaProblem {
     /// The path of the value, like `$.items[2].name`.
     pub path: String,

@@ -91,15 +91,18 @@ pub(crate) struct ErrorContext<'a> {
     pub(crate) retry_after: Option<Duration>,
 }
 
+/// No headers, for [`read_error`].
+pub const NO_HEADERS: [(&str, &str); 0] = [];
+
 /// Reads the body of a failed request: for gateways and clients that have it completely.
 ///
-/// The status and the headers are used where they are given: `retry-after` (seconds, or a date next to that of the
+/// The status and the headers are used where they are given (else [`NO_HEADERS`]): `retry-after` (seconds, or a date next to that of the
 /// header `date`, because there is no clock here), `retry-after-ms`, `x-amzn-errortype`, and the headers with the id of
 /// the request. In any form of body, its words are the message, and all of it is kept. Where the protocol is known, see
 /// [`Protocol::read_error`].
 ///
 /// ```
-/// use callweave::protocol::read_error;
+/// use callweave::protocol::{NO_HEADERS, read_error};
 /// use callweave::upstream::ErrorClass;
 ///
 /// let body = br#"{"message": "Too many tokens, please wait before trying again."}"#;
@@ -109,7 +112,7 @@ pub(crate) struct ErrorContext<'a> {
 /// assert_eq!(error.message, "Too many tokens, please wait before trying again.");
 ///
 /// let page = b"<html><head><title>502 Bad Gateway</title></head><body>nginx</body></html>";
-/// assert_eq!(read_error(None, [("server", "nginx")], page).message, "502 Bad Gateway");
+/// assert_eq!(read_error(None, NO_HEADERS, page).message, "502 Bad Gateway");
 /// ```
 pub fn read_error<N: AsRef<str>, V: AsRef<[u8]>>(
     status: Option<u16>,

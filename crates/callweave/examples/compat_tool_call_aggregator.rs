@@ -1,15 +1,15 @@
 //! Passes the tool calls of a stream of payloads (JSON, one per line, of any wrapping) on as the
 //! `tool_calls` of Chat Completions chunks, then prints the whole calls.
 //!
-//! `echo '{"tool_calls": [{"index": 0, "function": {"name": "look", "arguments": "{}"}}]}' | cargo run -p callweave --example aggregate_tool_calls`
+//! `echo '{"tool_calls": [{"index": 0, "function": {"name": "look", "arguments": "{}"}}]}' | cargo run -p callweave --example compat_tool_call_aggregator`
 
 use std::error::Error;
 
-use callweave::compat::tool_call_aggregator::{Aggregator, IngestMessageOptions};
+use callweave::compat::tool_call_aggregator::{IngestMessageOptions, ToolCallAggregator};
 use serde_json::{Value, json};
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let mut aggregator = Aggregator::new();
+    let mut aggregator = ToolCallAggregator::new();
     let mut text = String::new();
     for line in std::io::stdin().lines() {
         let payload: Value = serde_json::from_str(&line?)?;

@@ -1,6 +1,6 @@
 //! Reads a finished reply, `{"text": …, "tool_calls": …}`, and prints its calls, whichever way they were made.
 //!
-//! `echo '{"text": "~~~tool_call\n{\"name\": \"look\"}\n~~~"}' | cargo run -p callweave --example extract_calls`
+//! `echo '{"text": "~~~tool_call\n{\"name\": \"look\"}\n~~~"}' | cargo run -p callweave --example compat_ex_athena`
 
 use std::error::Error;
 

@@ -1,6 +1,6 @@
 //! Gives the result of a whole answer: calls if there are any, else a structured value, else text.
 //!
-//! `cargo run -p callweave --example process_response`
+//! `cargo run -p callweave --example compat_prompty`
 
 use std::error::Error;
 
@@ -27,7 +27,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             }
             Processed::ToolCalls(calls) => {
                 for call in calls {
-                    println!("{provider}: {} wants {}({})", call.id, call.name, call.arguments);
+                    println!("{provider}: {} wants {}({})", call.id, call.name, call.arguments());
                 }
             }
             other => println!("{provider}: {}", serde_json::to_string(&other)?),
