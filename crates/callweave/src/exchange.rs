@@ -72,6 +72,8 @@ pub use policy::{
 };
 pub use response::{CallOutcome, CallResolution};
 
+pub use crate::protocol::{AppServerConnection, AppServerLine};
+
 use self::incoming::{PreparedOutgoing, PreparedRequest};
 use self::policy::ProtocolSupport;
 use self::response::{ClientOutput, HeldPart, OutputConfig, ResponseChain, ResponseReading};
@@ -363,6 +365,16 @@ impl Exchange {
         }
     }
 
+    /// The name of the session in which the upstream is asked, where it is: the ids of its requests begin with it.
+    pub fn session_name(&self) -> Option<&str> {
+        self.session.as_ref().map(|session| session.id())
+    }
+
+    /// Whether the model was asked, as far as that is known: the first messages of a session only prepare that.
+    pub fn has_asked_model(&self) -> bool {
+        self.session.as_ref().is_none_or(|session| session.has_turn())
+    }
+
     /// Reports that the upstream answers with success.
     pub fn accept<N: AsRef<str>, V: AsRef<[u8]>>(&mut self, headers: impl IntoIterator<Item = (N, V)>) {
         self.keep_headers(headers);
@@ -465,6 +477,9 @@ impl Exchange {
                         chain.push(line, &mut self.output);
                         chain.finish(&mut self.output);
                     }
+                    SessionLine::Fault(fault) => {
+                        chain.fail(fault.error(&self.target.shown()), &mut self.output);
+                    }
                     SessionLine::TooLong => {
                         let fault = UpstreamFault::unusable("sent a line that is too long");
                         chain.fail(fault.error(&self.target.shown()), &mut self.output);
@@ -529,6 +544,11 @@ impl Exchange {
         let is_over = matches!(self.state, ExchangeState::Interrupted | ExchangeState::Over);
         let has_content = self.output.stats.has_content && self.output.has_bytes();
         is_over || self.head.is_some() || self.incoming.is_streamed && has_content
+    }
+
+    /// Whether the response has content.
+    pub fn has_content(&self) -> bool {
+        self.output.stats.has_content
     }
 
     /// The error of a response of which the client has seen nothing. Another target may be tried instead.
@@ -696,7 +716,8 @@ impl Exchange {
         let ExchangeState::Reading(chain) = &self.state else { return };
         let dialect = chain.dialect().map(str::to_owned);
         let is_interrupted = chain.is_truncated();
-        self.is_broken = chain.is_broken();
+        // A session that did not come to ask the model costs nothing.
+        self.is_broken = chain.is_broken() && self.has_asked_model();
         let policy = &self.target.engine.policy;
         let is_bad = !self.output.stats.complaints.is_empty() && self.output.stats.error.is_none();
         let is_reasked = is_bad

@@ -1,5 +1,6 @@
 //! The lines of a session: which are this exchange's, and which of them are its response.
 
+use super::fault::UpstreamFault;
 use crate::protocol::{CodexSession, ServerMessage};
 
 /// A session, and the line that is coming in.
@@ -17,6 +18,8 @@ pub(super) enum SessionLine<'l> {
     Response(&'l [u8]),
     /// The last one: an error.
     Failure(&'l [u8]),
+    /// The last one: the session cannot go on after it.
+    Fault(UpstreamFault),
     /// A line longer than the limit: its session is unknown.
     TooLong,
 }
@@ -29,6 +32,16 @@ impl SessionLines {
     /// The session.
     pub(super) fn session(&mut self) -> &mut CodexSession {
         &mut self.session
+    }
+
+    /// The name of the session.
+    pub(super) fn id(&self) -> &str {
+        self.session.id()
+    }
+
+    /// Whether the model was asked.
+    pub(super) fn has_turn(&self) -> bool {
+        self.session.has_turn()
     }
 
     /// Whether there is something to send.
@@ -49,6 +62,7 @@ impl SessionLines {
             let is_over = match heard {
                 ServerMessage::Response => hear(SessionLine::Response(&line)),
                 ServerMessage::Failure => hear(SessionLine::Failure(&line)),
+                ServerMessage::Fault(fault) => hear(SessionLine::Fault(fault)),
                 ServerMessage::Other => false,
             };
             self.line = line;

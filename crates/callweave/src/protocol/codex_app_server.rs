@@ -6,10 +6,14 @@
 //! arguments never stream. Everything about the session, the account and the machine is passed on as it is.
 
 #[cfg(feature = "exchange")]
+mod connection;
+#[cfg(feature = "exchange")]
 mod session;
 
 #[cfg(feature = "exchange")]
-pub(crate) use session::{CodexSession, ServerMessage};
+pub use connection::{AppServerConnection, AppServerLine};
+#[cfg(feature = "exchange")]
+pub(crate) use session::{CodexSession, ServerMessage, SessionSettings};
 
 use super::{
     DetectionEvidence, ErrorContext, ExtraSubject, Protocol, ProtocolFrame, extra, finish_reason, report,
@@ -434,8 +438,13 @@ fn decode_call(
         let value = item.get(key).filter(|value| !value.is_null())?;
         Some((key, value))
     });
+    // A call whose turn was interrupted has failed without any content: nobody has answered it.
+    let is_abandoned = item.get("status").and_then(Value::str).is_some_and(|status| status.is("failed"))
+        && kind == "dynamicToolCall"
+        && item.get("contentItems").is_some_and(|items| items.elements().next().is_none());
+    let results = if is_abandoned { &[][..] } else { RESULTS };
     let is_read =
-        |key: &str| key == "tool" || given.is_some_and(|(member, _)| member == key) || RESULTS.contains(&key);
+        |key: &str| key == "tool" || given.is_some_and(|(member, _)| member == key) || results.contains(&key);
     emit_item(kind, place, item, is_read, sink);
     // A search begins before its query is known; arguments and commands are complete from the start.
     let is_settled = telling == ItemPhase::End || matches!(given, Some(("arguments" | "command", _)));
@@ -455,7 +464,7 @@ fn decode_call(
         return;
     }
     sink.put(Fragment::new(FragmentKind::End).at(place));
-    for &wire_type in RESULTS {
+    for &wire_type in results {
         if let Some(value) = item.get(wire_type).filter(|value| !value.is_null()) {
             sink.put(
                 Fragment::new(FragmentKind::ToolResult { call: id, wire_type, value: value.pass_raw() })
