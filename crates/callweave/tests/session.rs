@@ -304,3 +304,44 @@ fn whoever_leaves_interrupts_the_turn() {
     assert!(lines.contains("turn/interrupt") && lines.contains("thread/unsubscribe"), "{lines}");
     assert_eq!(exchange.next(), NextStep::Over);
 }
+
+#[test]
+fn messages_are_written_out_in_full() {
+    let mut server = Server::playing(TEXT);
+    let body = r#"{"model":"m","input":[{"role":"user","content":"Hi"},{"role":"assistant","content":"Yes?"},
+        {"role":"user","content":[{"type":"input_text","text":"Go on"}]}]}"#;
+    let route = ClientEndpoint::find("/responses").expect("a path");
+    let mut exchange =
+        engine(|_| {}).open(IncomingHead::new(route, body.as_bytes(), "id1")).expect("a request");
+    drive(&mut exchange, &mut server, usize::MAX);
+    let items = server.params("thread/inject_items")["items"].as_array().expect("items").clone();
+    let found: Vec<_> =
+        items.iter().map(|item| (item["type"].as_str(), item["content"][0]["type"].as_str())).collect();
+    let message = Some("message");
+    assert_eq!(
+        found,
+        [(message, Some("input_text")), (message, Some("output_text")), (message, Some("input_text"))]
+    );
+}
+
+#[test]
+fn a_request_without_tools_by_choice_declares_none() {
+    let mut server = Server::playing(TEXT);
+    let mut exchange = chat(&engine(|_| {}), ASKED, r#","tool_choice":"none""#);
+    drive(&mut exchange, &mut server, usize::MAX);
+    assert!(server.params("thread/start")["dynamicTools"].as_array().expect("tools").is_empty());
+    assert_eq!(exchange.losses(), []);
+}
+
+#[test]
+fn own_tools_are_left_on_only_where_the_policy_allows_them() {
+    for allows in [false, true] {
+        let mut server = Server::playing(TEXT);
+        let engine = engine(|policy| policy.allows_agent_tools = allows);
+        drive(&mut chat(&engine, ASKED, ""), &mut server, usize::MAX);
+        let start = server.params("thread/start");
+        assert_eq!(start["config"].get("features.shell_tool").is_none(), allows);
+        assert_eq!(start.get("environments").is_none(), allows);
+        assert_eq!((&start["sandbox"], &start["approvalPolicy"]), (&"read-only".into(), &"never".into()));
+    }
+}

@@ -351,6 +351,9 @@ async fn errors_have_their_classes() {
         let got = setup.post(CHAT, &chat(model, false)).await;
         assert_eq!(got.status, status, "{model}: {}", got.text);
     }
+    // A limit of the model is the end of a response.
+    let got = setup.post(CHAT, &chat("truncated", false)).await;
+    assert_eq!(got.json()["choices"][0]["finish_reason"], "length", "{}", got.text);
 }
 
 #[tokio::test]

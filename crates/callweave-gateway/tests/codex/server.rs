@@ -244,8 +244,11 @@ impl Turn {
             "no-login" => self.fail(&json!({"message": "who?", "codexErrorInfo": "unauthorized"})),
             "limited" => self.fail(&json!({"message": "slower",
                 "codexErrorInfo": {"responseTooManyFailedAttempts": {"httpStatusCode": 429}}})),
-            "truncated" => self.fail(&json!({"codexErrorInfo": "other",
-                "message": "Incomplete response returned, reason: max_output_tokens"})),
+            "truncated" => {
+                self.text("m", &["Once upon"]);
+                self.fail(&json!({"codexErrorInfo": "other",
+                "message": "Incomplete response returned, reason: max_output_tokens"}));
+            }
             _ => {
                 self.text("m1", &["It is ", "sunny."]);
                 self.usage(5, 4);

@@ -17,6 +17,7 @@ pub(crate) use session::{CodexSession, ServerMessage, SessionSettings};
 
 use super::{
     DetectionEvidence, ErrorContext, ExtraSubject, Protocol, ProtocolFrame, extra, finish_reason, report,
+    report_text,
 };
 use crate::event::{CallKind, FinishReason, NoticeCode, ReasoningForm, TokenCounts};
 use crate::fragment::{BlockKey, Fragment, FragmentArguments, FragmentKind, FragmentSink, TextChannel};
@@ -59,6 +60,10 @@ const FINISH: &[(&str, FinishReason)] = &[("completed", FinishReason::Stop), ("f
 const ERRORS: &[(&str, ErrorClass)] = &[
     ("unauthorized", ErrorClass::Authentication),
     ("usageLimitExceeded", ErrorClass::Permission),
+    ("rateLimitExceeded", ErrorClass::RateLimit),
+    ("modelNotFound", ErrorClass::NotFound),
+    ("flexUnavailable", ErrorClass::Overloaded),
+    ("policyCapacityUnavailable", ErrorClass::Overloaded),
     ("serverOverloaded", ErrorClass::Overloaded),
     ("-32001", ErrorClass::Overloaded),
     ("badRequest", ErrorClass::InvalidRequest),
@@ -251,11 +256,12 @@ fn decode_turn(turn: Value<'_>, sink: &mut FragmentSink<'_>) {
     for item in items.iter().flat_map(|items| items.elements()) {
         decode_item(item, ItemPhase::End, sink);
     }
-    if let Some(failure) = failure {
+    let limit = failure.and_then(limit_reason);
+    if let Some(failure) = failure.filter(|_| limit.is_none()) {
         decode_failure(failure, sink);
     }
     if let Some(wire_type) = status.filter(|wire_type| !wire_type.is("inProgress")) {
-        let reason = finish_reason(wire_type, FINISH);
+        let reason = limit.unwrap_or_else(|| finish_reason(wire_type, FINISH));
         sink.put(Fragment::new(FragmentKind::Finish { reason, raw: Some(wire_type) }));
         sink.put(Fragment::new(FragmentKind::Done));
     }
@@ -264,7 +270,11 @@ fn decode_turn(turn: Value<'_>, sink: &mut FragmentSink<'_>) {
 /// Reads an error that ends the turn, or one after which the agent tries again.
 fn decode_error(params: Value<'_>, sink: &mut FragmentSink<'_>) {
     if params.get("willRetry").and_then(Value::bool) != Some(true) {
-        decode_failure(params.get("error").unwrap_or(params), sink);
+        let failure = params.get("error").unwrap_or(params);
+        // The end of the turn repeats it.
+        if limit_reason(failure).is_none() {
+            decode_failure(failure, sink);
+        }
         rest(params, &["error", "willRetry"], sink);
         return;
     }
@@ -277,6 +287,16 @@ fn decode_error(params: Value<'_>, sink: &mut FragmentSink<'_>) {
     extra(ExtraSubject::ANSWER, "", "error", params, sink);
 }
 
+/// The reason why the model ended early, where the agent takes that for an error.
+fn limit_reason(failure: Value<'_>) -> Option<FinishReason> {
+    let message = failure.get("message").and_then(Value::filled)?.to_cow();
+    let reason = message.strip_prefix("Incomplete response returned, reason: ")?;
+    LIMITS.iter().find(|(name, _)| *name == reason).map(|(_, reason)| *reason)
+}
+
+const LIMITS: &[(&str, FinishReason)] =
+    &[("max_output_tokens", FinishReason::Length), ("content_filter", FinishReason::ContentFilter)];
+
 /// Reads an error object. Its kind is a string, or the name of a member that holds the HTTP details.
 fn decode_failure(failure: Value<'_>, sink: &mut FragmentSink<'_>) {
     let info = failure.get("codexErrorInfo");
@@ -284,7 +304,12 @@ fn decode_failure(failure: Value<'_>, sink: &mut FragmentSink<'_>) {
     let code = info.and_then(Value::filled).or(named.map(|(name, _)| Str::Plain(name)));
     let status = named.and_then(|(_, got)| got.get("httpStatusCode")).and_then(Value::count);
     let status = status.and_then(|status| u16::try_from(status).ok());
-    report(failure, ErrorContext { words: ERRORS, code, status, ..ErrorContext::default() }, sink);
+    let context = ErrorContext { words: ERRORS, code, status, ..ErrorContext::default() };
+    // The body of its own upstream's refusal may stand in place of a message.
+    match failure.get("message").and_then(Value::filled).map(Str::to_cow) {
+        Some(body) if body.starts_with('{') => report_text(&body, context, sink),
+        _ => drop(report(failure, context, sink)),
+    }
 }
 
 /// Reads the request to the client to run one of its tools; the call's item repeats it.

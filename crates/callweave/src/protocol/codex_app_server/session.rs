@@ -102,15 +102,14 @@ impl CodexSession {
         let mut lost = Vec::new();
         let mut items = match members.remove("input") {
             Some(Value::Array(items)) => items.into_vec(),
-            Some(Value::String(text)) => vec![Value::object([
-                ("type", "message".into()),
-                ("role", "user".into()),
-                ("content", Value::String(text)),
-            ])],
+            Some(text @ Value::String(_)) => {
+                vec![Value::object([("role", "user".into()), ("content", text)])]
+            }
             _ => Vec::new(),
         };
         // Without instructions of its own a thread gets the program's.
         let instructions = members.remove("instructions").or_else(|| leading_instructions(&mut items));
+        items.iter_mut().for_each(complete);
         let mut tools = dynamic_tools(members.remove("tools"), &mut lost);
         match members.remove("tool_choice") {
             None => {}
@@ -355,6 +354,20 @@ fn turn_parameters(members: &mut Object, lost: &mut Vec<String>) -> Object {
 pub(super) fn text(node: TapeNode<'_>, key: &str) -> Option<String> {
     let value = node.get(key)?;
     (value.kind() == JsonKind::String).then(|| value.str().map(|text| text.to_cow().into_owned()))?
+}
+
+/// Writes out what the Responses API lets clients leave out of a message: its type, and the parts of its content.
+fn complete(item: &mut Value) {
+    let Some(members) = item.as_object_mut() else { return };
+    let Some(role) = members.get("role").and_then(Value::as_str) else { return };
+    let part = if role == "assistant" { "output_text" } else { "input_text" };
+    if members.get("type").is_none_or(Value::is_null) {
+        members.insert("type", "message");
+    }
+    if let Some(text @ Value::String(_)) = members.get_mut("content") {
+        let part = Value::object([("type", part.into()), ("text", text.take())]);
+        *text = Value::from_iter([part]);
+    }
 }
 
 /// Takes the text of a leading system message out of the history.
