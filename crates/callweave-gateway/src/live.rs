@@ -129,6 +129,7 @@ impl LiveResponse {
                 return LiveProgress::Over;
             }
             NextStep::Send => {
+                self.quiet.set_grace(None);
                 self.send();
                 return self.progress();
             }

@@ -77,7 +77,7 @@ pub use crate::protocol::{AppServerConnection, AppServerLine};
 use self::incoming::{PreparedOutgoing, PreparedRequest};
 use self::policy::ProtocolSupport;
 use self::response::{ClientOutput, HeldPart, OutputConfig, ResponseChain, ResponseReading};
-use self::session::{SessionLine, SessionLines};
+use self::session::{SessionLine, SessionLines, SessionOutcome};
 use self::store::{ExchangeStore, StoreScope, StoredResponse, StoredTurn};
 use self::tool_cache::ToolCache;
 use crate::event::{FinishReason, TokenCounts};
@@ -313,6 +313,7 @@ impl Exchange {
             ExchangeState::Due => NextStep::Send,
             _ if self.session.as_ref().is_some_and(|session| session.has_outgoing()) => NextStep::Send,
             ExchangeState::Sent(_) => NextStep::Read(None),
+            ExchangeState::Reading(chain) if chain.is_settling() => NextStep::Read(Some(MAX_SETTLING)),
             ExchangeState::Reading(chain) => {
                 NextStep::Read(chain.awaits_call().then(|| self.target.engine.policy.stop.grace()))
             }
@@ -473,6 +474,8 @@ impl Exchange {
             Some(session) => session.push(bytes, |line| {
                 match line {
                     SessionLine::Response(line) => chain.push(line, &mut self.output),
+                    SessionLine::Usage(counters, raw) => chain.push_usage(counters, raw, &mut self.output),
+                    SessionLine::Settled => chain.end(&mut self.output),
                     SessionLine::Failure(line) => {
                         chain.push(line, &mut self.output);
                         chain.finish(&mut self.output);
@@ -485,7 +488,11 @@ impl Exchange {
                         chain.fail(fault.error(&self.target.shown()), &mut self.output);
                     }
                 }
-                chain.is_over()
+                match () {
+                    () if chain.is_over() => SessionOutcome::Over,
+                    () if chain.is_settling() => SessionOutcome::Settles,
+                    () => SessionOutcome::GoesOn,
+                }
             }),
             None => {
                 self.output.take_raw(bytes);
@@ -501,6 +508,8 @@ impl Exchange {
     pub fn finish(&mut self) {
         let ExchangeState::Reading(chain) = &mut self.state else { return };
         let had_error = self.output.stats.error.is_some();
+        // The response is complete, whatever becomes of the session.
+        chain.end(&mut self.output);
         chain.finish(&mut self.output);
         self.output.release_frames(chain.replaced_ids(), true);
         self.output.mark();
@@ -524,10 +533,11 @@ impl Exchange {
     /// nothing.
     pub fn silence(&mut self) {
         let ExchangeState::Reading(chain) = &mut self.state else { return };
-        if !chain.awaits_call() {
-            return;
+        match () {
+            () if chain.is_settling() => chain.end(&mut self.output),
+            () if chain.awaits_call() => chain.cut(&mut self.output),
+            () => return,
         }
-        chain.cut(&mut self.output);
         self.settle();
     }
 
@@ -683,6 +693,7 @@ impl Exchange {
     fn fail_reading(&mut self, error: UpstreamError<'static>) {
         let ExchangeState::Reading(chain) = &mut self.state else { return };
         let had_error = self.output.stats.error.is_some();
+        chain.end(&mut self.output);
         chain.fail(error, &mut self.output);
         self.output.release_frames(chain.replaced_ids(), true);
         self.end_raw(had_error);
@@ -703,6 +714,9 @@ impl Exchange {
         }
         let ExchangeState::Reading(chain) = &self.state else { return };
         if !chain.is_over() {
+            if let Some(session) = self.session.as_mut().filter(|_| chain.is_settling()) {
+                session.session().settle();
+            }
             return;
         }
         // Some servers answer with success at paths that they do not know, and report that in the body.
@@ -795,6 +809,9 @@ impl Exchange {
         }
     }
 }
+
+/// The maximum wait for the usage of a turn that was interrupted after its calls.
+const MAX_SETTLING: Duration = Duration::from_millis(300);
 
 /// The maximum number of names of lost parameters that are reported.
 const MAX_LOST_NAMES: usize = 16;

@@ -305,6 +305,50 @@ fn whoever_leaves_interrupts_the_turn() {
     assert_eq!(exchange.next(), NextStep::Over);
 }
 
+/// The usage of an interrupted turn comes after the interruption, or in the same bytes as the call.
+#[test]
+fn the_usage_of_an_interrupted_turn_is_waited_for() {
+    let usage = r#"{"method":"thread/tokenUsage/updated","params":{IDS,"tokenUsage":{"total":{"totalTokens":9,"inputTokens":5,"outputTokens":4},"last":{"totalTokens":2,"inputTokens":1,"outputTokens":1}}}}"#;
+    let over = r#"{"method":"turn/completed","params":{"threadId":"THREAD","turn":{"id":"TURN","items":[],"status":"interrupted"}}}"#;
+    for more in [r#","stream":false"#, r#","stream":true,"stream_options":{"include_usage":true}"#] {
+        for piece in [1, 50, usize::MAX] {
+            let mut server = Server::playing(&[CALL, &[usage, over]].concat());
+            let mut exchange = chat(&engine(|_| {}), ASKED, more);
+            let text = String::from_utf8(drive(&mut exchange, &mut server, piece)).expect("text");
+            assert_eq!(exchange.usage().total_tokens, Some(9), "{piece}: {text}");
+            assert!(text.contains(r#""finish_reason":"tool_calls""#), "{text}");
+            assert!(text.contains(r#""total_tokens":9"#), "{text}");
+            assert!(server.methods().contains(&"turn/interrupt"), "{piece}: {:?}", server.methods());
+        }
+    }
+}
+
+/// A process that dies after the calls takes nothing from the response.
+#[test]
+fn a_response_that_only_waits_for_its_usage_is_complete() {
+    let mut server = Server::playing(CALL);
+    let mut exchange = chat(&engine(|_| {}), ASKED, "");
+    loop {
+        match exchange.next() {
+            NextStep::Send => {
+                let Some(OutgoingRequest::Messages(lines)) = exchange.take_outgoing() else {
+                    panic!("messages")
+                };
+                let lines = String::from_utf8(lines).expect("lines");
+                let coming: String = lines.lines().map(|line| server.hear(line)).collect();
+                exchange.push(coming.as_bytes());
+            }
+            NextStep::Read(_) => {
+                exchange.fail(&callweave::exchange::UpstreamFault::lost("died"));
+            }
+            NextStep::Interrupt | NextStep::Over => break,
+        }
+    }
+    assert_eq!((exchange.head().status, exchange.error()), (200, None));
+    let body = json(&exchange.take_bytes());
+    assert_eq!(body["choices"][0]["finish_reason"], "tool_calls");
+}
+
 #[test]
 fn messages_are_written_out_in_full() {
     let mut server = Server::playing(TEXT);

@@ -208,6 +208,7 @@ async fn a_call_ends_the_turn_and_its_result_comes_back_as_history() {
         (&message["finish_reason"], &message["message"]["content"]),
         (&json!("tool_calls"), &Value::Null)
     );
+    assert_eq!(got.json()["usage"]["total_tokens"], 9, "of the interrupted turn");
     setup.wait_for("\"turn/interrupt\"", 1).await;
     setup.wait_for("interrupted thread-0", 1).await;
     let call = message["message"]["tool_calls"][0].clone();

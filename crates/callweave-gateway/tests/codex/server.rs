@@ -172,7 +172,11 @@ impl Turn {
                 if model == "parallel" {
                     self.call(1, "Bergen");
                 }
-                self.goes_on(never);
+                if self.stopped.recv_timeout(never).is_err() {
+                    note(&format!("interrupted {}", self.thread));
+                    self.usage(5, 4);
+                    self.end("interrupted", Value::Null);
+                }
             }
             "use-tool" => {
                 let block = "<use_tool>\n<name>get_weather</name>\n<args>{\"city\":\"Oslo\",\"days\":2}</args>\n</use_tool>";

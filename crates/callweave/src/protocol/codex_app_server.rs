@@ -501,15 +501,18 @@ fn decode_call(
 
 /// Reads token counts. A turn may call the model several times: `last` counts one of them, `total` all of the thread.
 fn decode_usage(turn: Str<'_>, usage: Value<'_>, sink: &mut FragmentSink<'_>) {
-    let last = usage.get("last").unwrap_or(usage);
-    let count = |key: &str| last.get(key).and_then(Value::count);
-    let counters = TokenCounts {
+    let counters = token_counts(usage.get("last").unwrap_or(usage));
+    sink.put(Fragment::new(FragmentKind::Step { turn, counters, raw: usage.pass_raw() }));
+}
+
+fn token_counts(counts: Value<'_>) -> TokenCounts {
+    let count = |key: &str| counts.get(key).and_then(Value::count);
+    TokenCounts {
         input_tokens: count("inputTokens"),
         output_tokens: count("outputTokens"),
         total_tokens: count("totalTokens"),
         cached_tokens: count("cachedInputTokens"),
         cache_write_tokens: count("cacheWriteInputTokens"),
         reasoning_tokens: count("reasoningOutputTokens"),
-    };
-    sink.put(Fragment::new(FragmentKind::Step { turn, counters, raw: usage.pass_raw() }));
+    }
 }

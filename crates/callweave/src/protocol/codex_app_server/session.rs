@@ -10,6 +10,8 @@
 //! tool calls (approvals, questions) are refused; tool calls are for the client to run, so they are never answered
 //! here: the turn is interrupted, and the next request brings the results as history.
 
+use super::token_counts;
+use crate::event::TokenCounts;
 use crate::exchange::UpstreamFault;
 use crate::json::{Array, JsonKind, Object, Tape, TapeNode, Value};
 
@@ -36,6 +38,8 @@ pub(crate) struct CodexSession {
     turn: Option<String>,
     /// Whether the turn was started: from then on it costs something.
     has_turn: bool,
+    /// Whether the turn was interrupted, and only its usage is waited for.
+    is_settling: bool,
     /// Whether the response has content, so that no part of it may come again.
     has_content: bool,
     outgoing: Vec<u8>,
@@ -55,6 +59,10 @@ enum PendingReply {
 pub(crate) enum ServerMessage {
     /// A part of the response.
     Response,
+    /// The usage of an interrupted turn: the counts, and as they were written.
+    Usage(TokenCounts, String),
+    /// The interrupted turn is over.
+    Settled,
     /// An error that ends the session.
     Failure,
     /// A message after which the session cannot go on.
@@ -150,6 +158,7 @@ impl CodexSession {
             thread: None,
             turn: None,
             has_turn: false,
+            is_settling: false,
             has_content: false,
             outgoing: Vec::new(),
         };
@@ -204,6 +213,9 @@ impl CodexSession {
                     "turn/completed" => self.turn = None,
                     _ => {}
                 }
+                if self.is_settling {
+                    return settled(&method, params);
+                }
                 match message.get("id") {
                     Some(id) if method != "item/tool/call" => {
                         self.outgoing.append(&mut refusal(id));
@@ -212,6 +224,16 @@ impl CodexSession {
                     _ => ServerMessage::Response,
                 }
             }
+        }
+    }
+
+    /// Ends the turn, but not the session: the usage of the turn may follow.
+    pub(crate) fn settle(&mut self) {
+        if std::mem::replace(&mut self.is_settling, true) {
+            return;
+        }
+        if let (Some(thread), Some(turn)) = (&self.thread, self.turn.take()) {
+            self.outgoing.append(&mut interrupt_request(&self.id, thread, &turn));
         }
     }
 
@@ -354,6 +376,21 @@ fn turn_parameters(members: &mut Object, lost: &mut Vec<String>) -> Object {
 pub(super) fn text(node: TapeNode<'_>, key: &str) -> Option<String> {
     let value = node.get(key)?;
     (value.kind() == JsonKind::String).then(|| value.str().map(|text| text.to_cow().into_owned()))?
+}
+
+/// The meaning of a message after the turn was interrupted.
+fn settled(method: &str, params: Option<TapeNode<'_>>) -> ServerMessage {
+    match method {
+        "turn/completed" => ServerMessage::Settled,
+        "thread/tokenUsage/updated" => {
+            // A thread has one turn, so all tokens of the thread are those of the turn.
+            let total = params.and_then(|params| params.get("tokenUsage")?.get("total"));
+            total.map_or(ServerMessage::Other, |total| {
+                ServerMessage::Usage(token_counts(total), total.raw().to_owned())
+            })
+        }
+        _ => ServerMessage::Other,
+    }
 }
 
 /// Writes out what the Responses API lets clients leave out of a message: its type, and the parts of its content.
