@@ -51,6 +51,10 @@ fn config(more: &str, general: &str) -> String {
 }
 
 fn setup_as(manner: &str, more: &str, general: &str) -> Setup {
+    setup_with(manner, more, general, &[])
+}
+
+fn setup_with(manner: &str, more: &str, general: &str, own: &[(&str, &str)]) -> Setup {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
     let folder = std::env::temp_dir().join(format!("callweave-codex-test-{}-{number}", std::process::id()));
@@ -62,7 +66,7 @@ fn setup_as(manner: &str, more: &str, general: &str) -> Setup {
         server::HEARD => Some(folder.join("heard").display().to_string()),
         server::MANNER => Some(manner.to_owned()),
         "SECRET_OF_THE_GATEWAY" => Some("secret".to_owned()),
-        _ => None,
+        _ => own.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned()),
     };
     let gateway =
         Gateway::new(config, &Environment::of(variables)).unwrap_or_else(|problem| panic!("{problem}"));
@@ -237,6 +241,52 @@ async fn parallel_calls_are_collected_where_that_is_configured() {
     let got = setup.post(CHAT, &chat("parallel", false)).await.json();
     assert_eq!(got["choices"][0]["message"]["tool_calls"].as_array().map(Vec::len), Some(2));
     assert_eq!(got["choices"][0]["finish_reason"], "tool_calls");
+}
+
+/// The variables of the story, and what one response has then: the number of calls, and whether they waited for more.
+#[tokio::test]
+async fn the_variables_of_the_environment_are_honoured() {
+    const GRACE: (&str, &str) = ("PROXY_STOP_AFTER_TOOLS_GRACE_MS", "700");
+    for (variables, calls, waits) in [
+        (&[GRACE][..], 1, false),
+        (&[("PROXY_STOP_AFTER_TOOLS_MODE", "first"), GRACE], 1, false),
+        (&[("PROXY_STOP_AFTER_TOOLS_MODE", "all"), GRACE], 2, true),
+        (&[("PROXY_STOP_AFTER_TOOLS_MODE", "all"), ("PROXY_STOP_AFTER_TOOLS_GRACE_MS", "10")], 2, false),
+        // A turn cannot go on without results: all calls come then.
+        (&[("PROXY_STOP_AFTER_TOOLS", "false"), GRACE], 2, true),
+        (&[("PROXY_ENABLE_PARALLEL_TOOL_CALLS", "true"), GRACE], 2, true),
+        (
+            &[("PROXY_ENABLE_PARALLEL_TOOL_CALLS", "true"), ("PROXY_STOP_AFTER_TOOLS_MODE", "first"), GRACE],
+            1,
+            false,
+        ),
+    ] {
+        let setup = setup_with("", "", "", variables);
+        setup.post(CHAT, &chat("text", false)).await;
+        let start = Instant::now();
+        let got = setup.post(CHAT, &chat("parallel", false)).await.json();
+        let took = start.elapsed();
+        let message = &got["choices"][0]["message"];
+        assert_eq!(message["tool_calls"].as_array().map(Vec::len), Some(calls), "{variables:?}: {got}");
+        assert_eq!(took >= Duration::from_millis(700), waits, "{variables:?}: {took:?}");
+    }
+    for (name, value) in [("PROXY_STOP_AFTER_TOOLS", "treu"), ("PROXY_STOP_AFTER_TOOLS_GRACE_MS", "1s")] {
+        let config = Config::read(&config("", "")).expect("valid");
+        let environment = Environment::of(|own| (own == name).then(|| value.to_owned()));
+        let problem = Gateway::new(config, &environment).err().map(|problem| problem.to_string());
+        assert!(problem.is_some_and(|problem| problem.contains(name)), "{name}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_said_after_calls_is_left_out_unless_it_is_wanted() {
+    let tail = ("PROXY_SUPPRESS_TAIL_AFTER_TOOLS", "false");
+    let all = ("PROXY_STOP_AFTER_TOOLS_MODE", "all");
+    for (variables, is_there) in [(&[all][..], false), (&[all, tail], true)] {
+        let setup = setup_with("", "", "", variables);
+        let got = setup.post(CHAT, &chat("use-tool", true)).await;
+        assert_eq!(got.text.contains("a tail"), is_there, "{variables:?}: {}", got.text);
+    }
 }
 
 #[tokio::test]

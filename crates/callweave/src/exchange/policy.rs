@@ -225,16 +225,7 @@ impl ExchangeEngine {
             return Err(Error::new(ErrorKind::Unknown, what));
         }
         if policy.protocol.is_some_and(|own| *own == CODEX_APP_SERVER) {
-            // Its turns go on only when a tool has answered, and no tool answers here. In the other mode parallel calls
-            // are wanted.
-            let is_first = policy.stop.mode.unwrap_or_default() == StopMode::First;
-            let usual = StopPolicy {
-                is_on: Some(true),
-                suppress_tail: Some(true),
-                parallel: is_first.then_some(false),
-                ..StopPolicy::default()
-            };
-            policy.stop = policy.stop.or(usual);
+            policy.stop = session_stop(policy.stop);
         }
         let wire = policy.protocol.and_then(HttpWire::of).filter(|wire| !wire.names_model());
         let urls = wire.map(|wire| [false, true].map(|is_streamed| wire.url(&policy.base_url, is_streamed)));
@@ -418,6 +409,19 @@ impl ExchangeEngine {
             body.bytes = masked;
         }
     }
+}
+
+/// The policy for ending a turn of a session after calls. It always ends there: a turn goes on only when a tool has
+/// answered, and no tool answers here. A policy that would not end it, or wants parallel calls, gets all calls.
+fn session_stop(stop: StopPolicy) -> StopPolicy {
+    let wants_all = stop.is_on == Some(false) || stop.parallel == Some(true);
+    let mode = stop.mode.unwrap_or(if wants_all { StopMode::All } else { StopMode::First });
+    let usual = StopPolicy {
+        suppress_tail: Some(true),
+        parallel: (mode == StopMode::First).then_some(false),
+        ..StopPolicy::default()
+    };
+    StopPolicy { is_on: Some(true), mode: Some(mode), ..stop }.or(usual)
 }
 
 impl ExchangePolicy {
