@@ -54,6 +54,9 @@ pub const PORT: u16 = 2255;
 /// The name of the upstream that plays scripts and needs no network.
 pub const DEMO: &str = "demo";
 
+/// The name of the upstream that `--codex` adds.
+pub const CODEX: &str = "codex";
+
 /// All that can be chosen.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -336,6 +339,13 @@ impl Config {
     pub fn add_demo(&mut self) {
         self.demo = true;
         self.upstreams.entry(DEMO.to_owned()).or_insert_with(UpstreamConfig::demo);
+    }
+
+    /// Asks a Codex app-server, too, unless there is an upstream of that name; for every name that nobody else answers
+    /// to.
+    pub fn add_codex(&mut self) {
+        self.upstreams.entry(CODEX.to_owned()).or_insert_with(UpstreamConfig::codex);
+        self.default_upstream.get_or_insert_with(|| CODEX.to_owned());
     }
 
     /// Checks the configuration: all problems are reported at once, with their lines.

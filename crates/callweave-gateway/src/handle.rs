@@ -340,7 +340,8 @@ impl Gateway {
         let model = model.or_else(named).ok_or_else(|| RequestFailure::invalid("model is missing"))?;
         let earlier = body.get("previous_response_id").and_then(Value::as_str);
         let earlier = earlier.and_then(|id| self.store.response(&scope.scope(), id));
-        if let Some(target) = self.routes.find(&model)?.first() {
+        let targets = self.routes.find(&model)?;
+        if let Some(target) = targets.first().filter(|target| target.upstream.codex().is_none()) {
             let wire = target.upstream.wire_for(&target.model, protocol)?;
             // Nobody is asked for a count who may not even know the protocol.
             let is_asked = wire.protocol == protocol && target.upstream.engine().speaks(protocol);

@@ -13,6 +13,7 @@ mod account;
 mod attempts;
 mod body;
 mod check;
+mod codex;
 pub mod config;
 pub mod demo;
 mod failure;

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use callweave::exchange::{Exchange, NextStep, OutgoingRequest, UpstreamFault, UpstreamRefusal};
 
+use crate::codex::SessionLink;
 use crate::failure::{RequestFailure, header_map};
 use crate::gateway::Gateway;
 use crate::heavy;
@@ -44,6 +45,9 @@ enum UpstreamState {
     /// The response has another status than success, and its body is read.
     Refusing(BoxedFuture<UpstreamRefusal>),
     Reading(UpstreamReply),
+    /// A session is being opened.
+    Opening(BoxedFuture<Result<SessionLink, UpstreamFault>>),
+    InSession(SessionLink),
 }
 
 type BoxedFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
@@ -61,6 +65,7 @@ pub(crate) enum LiveProgress {
 
 enum TimerTick {
     Answered(Result<UpstreamReply, UpstreamFault>),
+    Opened(Result<SessionLink, UpstreamFault>),
     Refused(UpstreamRefusal),
     Bytes(Bytes),
     End,
@@ -124,6 +129,7 @@ impl LiveResponse {
                 return LiveProgress::Over;
             }
             NextStep::Send => {
+                self.idle_timer.set_grace(None);
                 self.send();
                 return self.progress();
             }
@@ -137,7 +143,10 @@ impl LiveResponse {
                 return LiveProgress::Ping;
             }
             TimerTick::Answered(Ok(reply)) => self.take_reply(reply),
-            TimerTick::Answered(Err(fault)) | TimerTick::Failed(fault) => self.fail(&fault),
+            TimerTick::Opened(Ok(link)) => self.upstream = UpstreamState::InSession(link),
+            TimerTick::Answered(Err(fault)) | TimerTick::Opened(Err(fault)) | TimerTick::Failed(fault) => {
+                self.fail(&fault);
+            }
             TimerTick::Refused(refusal) => {
                 self.upstream = UpstreamState::None;
                 self.exchange.refuse(&refusal);
@@ -148,6 +157,9 @@ impl LiveResponse {
                     recording.write(&bytes);
                 }
                 self.exchange.push(&bytes);
+                if matches!(self.upstream, UpstreamState::InSession(_)) && self.exchange.has_content() {
+                    self.idle_timer.wait_for(self.gateway.config.timeouts.idle);
+                }
                 if self.exchange.has_bytes() {
                     self.idle_timer.note_output();
                 }
@@ -160,9 +172,20 @@ impl LiveResponse {
             TimerTick::Due(DueAction::Idle) => {
                 let timeouts = &self.gateway.config.timeouts;
                 let fault = match self.upstream {
-                    UpstreamState::Asking(_) => UpstreamFault::late("did not answer", timeouts.first_byte),
+                    UpstreamState::Asking(_) | UpstreamState::Opening(_) => {
+                        UpstreamFault::late("did not answer", timeouts.first_byte)
+                    }
+                    UpstreamState::InSession(_) if !self.exchange.has_content() => {
+                        UpstreamFault::late("did not answer", timeouts.first_byte)
+                    }
                     _ => UpstreamFault::late("sent nothing more", timeouts.idle),
                 };
+                // Only a model may take long: a process that does not even prepare to ask it hangs.
+                if let UpstreamState::InSession(link) = &self.upstream
+                    && !self.exchange.has_asked_model()
+                {
+                    link.give_up();
+                }
                 self.fail(&fault);
             }
             TimerTick::Due(DueAction::Over) => {
@@ -188,13 +211,35 @@ impl LiveResponse {
         let outgoing = heavy::run(self.asked.request.size(), || self.exchange.take_outgoing());
         self.worked += began.elapsed();
         self.idle_timer.wait_for(self.gateway.config.timeouts.first_byte);
-        let Some(OutgoingRequest::Request(request)) = outgoing else { return };
+        let request = match outgoing {
+            Some(OutgoingRequest::Request(request)) => request,
+            Some(OutgoingRequest::Messages(lines)) => return self.send_messages(lines),
+            _ => return,
+        };
         self.log_losses();
         self.recording = self.gateway.recorder.begin(&self.asked.id, request.body.as_ref());
         let (gateway, upstream) = (Arc::clone(&self.gateway), Arc::clone(&self.target.upstream));
         let headers = self.asked.upstream_headers();
         let asking = async move { upstream.ask(&gateway.client, &request, headers).await };
         self.upstream = UpstreamState::Asking(Box::pin(asking));
+    }
+
+    /// Sends messages of a session, which is opened first.
+    fn send_messages(&mut self, lines: Vec<u8>) {
+        let Some(name) = self.exchange.session_name() else { return };
+        match &mut self.upstream {
+            UpstreamState::InSession(link) if link.name() == name => return link.send(lines),
+            _ => {}
+        }
+        self.log_losses();
+        self.recording = self.gateway.recorder.begin(&self.asked.id, &lines);
+        let (upstream, name) = (Arc::clone(&self.target.upstream), name.to_owned());
+        self.upstream = UpstreamState::Opening(Box::pin(async move {
+            let codex = upstream.codex().ok_or_else(|| UpstreamFault::unusable("is no app-server"))?;
+            let mut link = codex.open(name).await?;
+            link.send(lines);
+            Ok(link)
+        }));
     }
 
     /// Takes the beginning of a response.
@@ -277,6 +322,12 @@ impl UpstreamState {
         match self {
             Self::None => TimerTick::End,
             Self::Asking(asking) => TimerTick::Answered(asking.await),
+            Self::Opening(opening) => TimerTick::Opened(opening.await),
+            Self::InSession(link) => match link.next().await {
+                Some(Ok(bytes)) => TimerTick::Bytes(bytes),
+                Some(Err(fault)) => TimerTick::Failed(fault),
+                None => TimerTick::End,
+            },
             Self::Refusing(refusing) => TimerTick::Refused(refusing.await),
             Self::Reading(reply) => match reply.next().await {
                 Some(Ok(bytes)) => TimerTick::Bytes(bytes),

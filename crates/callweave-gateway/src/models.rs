@@ -120,6 +120,10 @@ pub(crate) async fn ask(
     upstream: &Upstream,
     via: Option<HeaderValue>,
 ) -> Result<OwnModels, String> {
+    if let Some(codex) = upstream.codex() {
+        let names = codex.models().await.map_err(|fault| fault.to_string())?;
+        return Ok(OwnModels { names, provider: None });
+    }
     let wire = upstream.listing().ok_or("its protocol has no lists")?;
     let mut headers = HeaderMap::new();
     if let Some((name, value)) = wire.version_header {

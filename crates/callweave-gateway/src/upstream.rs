@@ -18,7 +18,8 @@ use callweave::upstream::ErrorClass;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri, header};
 use hyper::body::Incoming;
 
-use crate::config::{self, Environment, LimitsConfig};
+use crate::codex::{ChildSettings, CodexBackend};
+use crate::config::{self, Environment, LimitsConfig, TimeoutsConfig};
 use crate::demo;
 use crate::failure::RequestFailure;
 use crate::retry::RetryBudget;
@@ -36,6 +37,8 @@ pub(crate) struct Upstream {
     pub(crate) budget: RetryBudget,
     /// The access by its configuration.
     configured: UpstreamAccess,
+    /// The process that is asked in place of a server.
+    codex: Option<CodexBackend>,
     /// The access since its model list identified its provider.
     found: OnceLock<UpstreamAccess>,
 }
@@ -72,8 +75,10 @@ impl Upstream {
         config: &config::UpstreamConfig,
         environment: &Environment<'_>,
         limits: &LimitsConfig,
+        timeouts: &TimeoutsConfig,
         shared: &Arc<SharedState>,
     ) -> Result<Self, callweave::Error> {
+        let backend = || CodexBackend::new(ChildSettings::new(name, config, environment, limits, timeouts));
         let key = config.api_key_env.as_deref().and_then(|variable| environment.get(variable));
         let policy = config.policy(name, key, environment.stop(), limits);
         Ok(Self {
@@ -81,6 +86,7 @@ impl Upstream {
             budget: RetryBudget::new(config.retry_share),
             configured: UpstreamAccess::new(policy, shared, config.is_demo())?,
             found: OnceLock::new(),
+            codex: config.is_codex().then(backend),
             config: config.clone(),
         })
     }
@@ -96,7 +102,10 @@ impl Upstream {
 
     /// Whether nothing says whose server it is.
     pub(crate) fn is_unknown(&self) -> bool {
-        !self.config.is_demo() && self.config.known_provider().is_none() && self.found.get().is_none()
+        !self.config.is_demo()
+            && self.codex.is_none()
+            && self.config.known_provider().is_none()
+            && self.found.get().is_none()
     }
 
     /// Keeps the provider that its model list identifies: from then on it is asked as if that were configured.
@@ -127,6 +136,11 @@ impl Upstream {
         {
             tracing::info!(upstream = self.name, provider = provider.name, "known by its model list");
         }
+    }
+
+    /// The process that is asked in place of a server.
+    pub(crate) fn codex(&self) -> Option<&CodexBackend> {
+        self.codex.as_ref()
     }
 
     /// The row of the protocol that a model of it is asked in by clients of a protocol.

@@ -200,8 +200,9 @@ fn results_of_calls_are_history() {
     let items = server.params("thread/inject_items")["items"].as_array().expect("items");
     let types: Vec<_> = items.iter().map(|item| item["type"].as_str().unwrap_or_default()).collect();
     assert_eq!(types, ["message", "function_call", "function_call_output"]);
-    let lost: Vec<_> = exchange.losses().iter().map(|loss| loss.what.as_str()).collect();
-    assert_eq!(lost, ["temperature", "max_output_tokens"]);
+    let mut lost: Vec<_> = exchange.losses().iter().map(|loss| loss.what.as_str()).collect();
+    lost.sort_unstable();
+    assert_eq!(lost, ["max_output_tokens", "temperature"]);
     assert_eq!(server.methods().last(), Some(&"thread/unsubscribe"));
     assert!(!server.methods().contains(&"turn/interrupt"), "the turn is over");
 }
@@ -302,4 +303,89 @@ fn whoever_leaves_interrupts_the_turn() {
     let lines = String::from_utf8(lines).expect("lines");
     assert!(lines.contains("turn/interrupt") && lines.contains("thread/unsubscribe"), "{lines}");
     assert_eq!(exchange.next(), NextStep::Over);
+}
+
+/// The usage of an interrupted turn comes after the interruption, or in the same bytes as the call.
+#[test]
+fn the_usage_of_an_interrupted_turn_is_waited_for() {
+    let usage = r#"{"method":"thread/tokenUsage/updated","params":{IDS,"tokenUsage":{"total":{"totalTokens":9,"inputTokens":5,"outputTokens":4},"last":{"totalTokens":2,"inputTokens":1,"outputTokens":1}}}}"#;
+    let over = r#"{"method":"turn/completed","params":{"threadId":"THREAD","turn":{"id":"TURN","items":[],"status":"interrupted"}}}"#;
+    for more in [r#","stream":false"#, r#","stream":true,"stream_options":{"include_usage":true}"#] {
+        for piece in [1, 50, usize::MAX] {
+            let mut server = Server::playing(&[CALL, &[usage, over]].concat());
+            let mut exchange = chat(&engine(|_| {}), ASKED, more);
+            let text = String::from_utf8(drive(&mut exchange, &mut server, piece)).expect("text");
+            assert_eq!(exchange.usage().total_tokens, Some(9), "{piece}: {text}");
+            assert!(text.contains(r#""finish_reason":"tool_calls""#), "{text}");
+            assert!(text.contains(r#""total_tokens":9"#), "{text}");
+            assert!(server.methods().contains(&"turn/interrupt"), "{piece}: {:?}", server.methods());
+        }
+    }
+}
+
+/// A process that dies after the calls takes nothing from the response.
+#[test]
+fn a_response_that_only_waits_for_its_usage_is_complete() {
+    let mut server = Server::playing(CALL);
+    let mut exchange = chat(&engine(|_| {}), ASKED, "");
+    loop {
+        match exchange.next() {
+            NextStep::Send => {
+                let Some(OutgoingRequest::Messages(lines)) = exchange.take_outgoing() else {
+                    panic!("messages")
+                };
+                let lines = String::from_utf8(lines).expect("lines");
+                let coming: String = lines.lines().map(|line| server.hear(line)).collect();
+                exchange.push(coming.as_bytes());
+            }
+            NextStep::Read(_) => {
+                exchange.fail(&callweave::exchange::UpstreamFault::lost("died"));
+            }
+            NextStep::Interrupt | NextStep::Over => break,
+        }
+    }
+    assert_eq!((exchange.head().status, exchange.error()), (200, None));
+    let body = json(&exchange.take_bytes());
+    assert_eq!(body["choices"][0]["finish_reason"], "tool_calls");
+}
+
+#[test]
+fn messages_are_written_out_in_full() {
+    let mut server = Server::playing(TEXT);
+    let body = r#"{"model":"m","input":[{"role":"user","content":"Hi"},{"role":"assistant","content":"Yes?"},
+        {"role":"user","content":[{"type":"input_text","text":"Go on"}]}]}"#;
+    let route = ClientEndpoint::find("/responses").expect("a path");
+    let mut exchange =
+        engine(|_| {}).open(IncomingHead::new(route, body.as_bytes(), "id1")).expect("a request");
+    drive(&mut exchange, &mut server, usize::MAX);
+    let items = server.params("thread/inject_items")["items"].as_array().expect("items").clone();
+    let found: Vec<_> =
+        items.iter().map(|item| (item["type"].as_str(), item["content"][0]["type"].as_str())).collect();
+    let message = Some("message");
+    assert_eq!(
+        found,
+        [(message, Some("input_text")), (message, Some("output_text")), (message, Some("input_text"))]
+    );
+}
+
+#[test]
+fn a_request_without_tools_by_choice_declares_none() {
+    let mut server = Server::playing(TEXT);
+    let mut exchange = chat(&engine(|_| {}), ASKED, r#","tool_choice":"none""#);
+    drive(&mut exchange, &mut server, usize::MAX);
+    assert!(server.params("thread/start")["dynamicTools"].as_array().expect("tools").is_empty());
+    assert_eq!(exchange.losses(), []);
+}
+
+#[test]
+fn own_tools_are_left_on_only_where_the_policy_allows_them() {
+    for allows in [false, true] {
+        let mut server = Server::playing(TEXT);
+        let engine = engine(|policy| policy.allows_agent_tools = allows);
+        drive(&mut chat(&engine, ASKED, ""), &mut server, usize::MAX);
+        let start = server.params("thread/start");
+        assert_eq!(start["config"].get("features.shell_tool").is_none(), allows);
+        assert_eq!(start.get("environments").is_none(), allows);
+        assert_eq!((&start["sandbox"], &start["approvalPolicy"]), (&"read-only".into(), &"never".into()));
+    }
 }

@@ -27,6 +27,7 @@ Examples:
   callweave serve                            every provider with a key in a variable
   callweave serve --demo                     scripted models, without a network
   callweave serve --upstream localhost:8000  in front of a local server
+  callweave serve --codex                    in front of Codex
   callweave serve --upstream http://host/v1 --dialect hermes --port 8080
   callweave serve --config gateway.toml      see callweave check
 
@@ -83,6 +84,9 @@ pub(crate) struct ConfigSources {
     /// Serve the scripted models, too, as demo/NAME
     #[arg(long)]
     pub(super) demo: bool,
+    /// Ask Codex for every model that nobody else has; see docs/codex.md
+    #[arg(long)]
+    pub(super) codex: bool,
     /// Ask this server for every model, without a configuration
     #[arg(long, value_name = "URL", conflicts_with = "config")]
     pub(super) upstream: Option<String>,
@@ -117,6 +121,8 @@ impl ConfigSources {
                 }
                 Config::with_upstream(upstream)
             }
+            // Without another word, Codex alone is meant.
+            (None, None) if self.codex => Config::default(),
             (None, None) => Environment::process().config(),
         };
         if let Some(listen) = self.listen {
@@ -132,6 +138,9 @@ impl ConfigSources {
         config.allowed_origins.extend(self.allow_origin.iter().cloned());
         if self.demo {
             config.add_demo();
+        }
+        if self.codex {
+            config.add_codex();
         }
         Ok(config)
     }
@@ -203,6 +212,7 @@ fn greeting(config: &Config, address: SocketAddr) -> String {
     for (name, upstream) in &config.upstreams {
         let what = match upstream.is_demo() {
             true => "scripted models, no network".to_owned(),
+            false if upstream.is_codex() => format!("Codex, by {}", upstream.command.join(" ")),
             false => {
                 let spoken: Vec<&str> = upstream.spoken().iter().map(|protocol| protocol.name).collect();
                 format!("{} at {}", spoken.join(" or "), shown_url(&upstream.base_url))

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use callweave::dialect::DialectRegistry;
 use callweave::exchange::http::{HttpWire, shown_url};
-use callweave::protocol::{Protocol, TABLE};
+use callweave::protocol::{CODEX_APP_SERVER, Protocol, TABLE};
 use callweave::provider::Provider;
 use callweave::request::providers;
 
@@ -43,6 +43,10 @@ impl Config {
                 ));
             }
             upstream.check(&path, &mut flaws);
+            if upstream.run_tools_on_this_machine && self.client_keys.is_empty() {
+                let what = "whoever asks could run commands on this machine: set client_keys first";
+                flaws.push(ConfigFlaw::new(format!("{path}.run_tools_on_this_machine"), what));
+            }
             self.check_own(name, upstream, &mut flaws);
         }
         self.check_names(&mut flaws);
@@ -116,7 +120,7 @@ impl Config {
 
     /// Nobody may ask itself.
     fn check_own(&self, name: &str, upstream: &UpstreamConfig, flaws: &mut Vec<ConfigFlaw>) {
-        if upstream.is_demo() || !address::is_own(&upstream.base_url, self.listen) {
+        if upstream.is_demo() || upstream.is_codex() || !address::is_own(&upstream.base_url, self.listen) {
             return;
         }
         let path = format!("upstreams.{name}.base_url");
@@ -254,6 +258,12 @@ impl UpstreamConfig {
         for name in self.named_protocols() {
             match Protocol::named(name) {
                 None => put(key, unknown("protocol", name, asked().chain(aliases()))),
+                Some(protocol) if *protocol == CODEX_APP_SERVER => {
+                    if self.command.is_empty() {
+                        let what = "a Codex app-server is a program: command = [\"codex\", \"app-server\"]";
+                        put(key, what.to_owned());
+                    }
+                }
                 Some(protocol) if HttpWire::of(protocol).is_none() => {
                     let known = asked().collect::<Vec<_>>().join(", ");
                     put(key, format!("nobody can be asked in {} yet (known: {known})", protocol.name));
@@ -264,10 +274,22 @@ impl UpstreamConfig {
         if !self.protocol.is_empty() && !self.protocols.is_empty() {
             put("protocols", "protocol says the same for one: set either".to_owned());
         }
-        if !self.is_demo()
-            && let Some(what) = address::fault(&self.base_url)
-        {
-            put("base_url", what);
+        match self.is_codex() {
+            true => self.check_command(&mut put),
+            false => {
+                if let Some(what) = address::fault(&self.base_url).filter(|_| !self.is_demo()) {
+                    put("base_url", what);
+                }
+                for (key, is_set) in [
+                    ("codex_home", self.codex_home.is_some()),
+                    ("environment", !self.environment.is_empty()),
+                    ("run_tools_on_this_machine", self.run_tools_on_this_machine),
+                ] {
+                    if is_set {
+                        put(key, "it is for an upstream with a command".to_owned());
+                    }
+                }
+            }
         }
         let dialects = ["auto", "none", "model"];
         if !dialects.contains(&self.dialect.as_str())
@@ -293,10 +315,38 @@ impl UpstreamConfig {
             ("reask", u64::from(self.reask), REPEATS),
             ("retries", u64::from(self.retries), REPEATS),
             ("stop_after_tools_grace_ms", grace, (0, 3_600_000)),
+            ("threads", self.threads as u64, (1, 1000)),
         ] {
             if !(least..=max).contains(&number) {
                 put(key, format!("{number} is not from {least} to {max}"));
             }
+        }
+    }
+}
+
+impl UpstreamConfig {
+    /// Checks the settings of a process.
+    fn check_command(&self, put: &mut impl FnMut(&str, String)) {
+        if self.command.iter().any(|word| word.contains('\0')) || self.command[0].trim().is_empty() {
+            let what = "it is a program and its arguments, such as [\"codex\", \"app-server\"]";
+            put("command", what.to_owned());
+        }
+        if !self.base_url.is_empty() {
+            put("base_url", "an upstream with a command has no address: set either".to_owned());
+        }
+        if self
+            .named_protocols()
+            .any(|name| Protocol::named(name).is_some_and(|own| *own != CODEX_APP_SERVER))
+        {
+            let key = if self.protocols.is_empty() { "protocol" } else { "protocols" };
+            put(key, "an upstream with a command speaks codex-app-server".to_owned());
+        }
+        if self.codex_home.as_deref().is_some_and(|home| !home.is_absolute()) {
+            put("codex_home", "it is the absolute path of a folder".to_owned());
+        }
+        let is_variable = |name: &&String| !name.is_empty() && !name.contains(['=', '\0', ' ']);
+        if let Some(name) = self.environment.iter().find(|name| !is_variable(name)) {
+            put("environment", format!("{name:?} is not the name of an environment variable"));
         }
     }
 }
@@ -308,7 +358,9 @@ fn is_meant(row: &str, name: &str) -> bool {
 
 /// The protocols in which upstreams can be asked.
 fn asked() -> impl Iterator<Item = &'static str> {
-    TABLE.iter().filter(|protocol| HttpWire::of(protocol).is_some()).map(|protocol| protocol.name)
+    let is_asked =
+        |protocol: &&&Protocol| HttpWire::of(protocol).is_some() || ***protocol == CODEX_APP_SERVER;
+    TABLE.iter().filter(is_asked).map(|protocol| protocol.name)
 }
 
 fn aliases() -> impl Iterator<Item = &'static str> {

@@ -21,7 +21,7 @@ fn every_problem_has_its_line_what_is_allowed_and_what_was_meant() {
         ),
         (format!("{up}provider = \"lamacp\""), &["line 3", "mean \"llamacpp\"?", "openai", "deepseek"]),
         (format!("{up}protocol = \"opena\""), &["line 3", "mean \"openai", "anthropic-messages"]),
-        (format!("{up}protocol = \"codex-app-server\""), &["line 3", "known: ", "ollama"]),
+        (format!("{up}protocol = \"codex-app-server\""), &["line 3", "command = ["]),
         (format!("{up}dialect = \"hermess\""), &["line 3", "mean \"hermes\"?"]),
         (format!("{up}schema = \"validat\""), &["line 3", "mean `validate`?", "`coerce`"]),
         (format!("{up}invalid = \"passs\""), &["line 3", "mean `pass`?"]),

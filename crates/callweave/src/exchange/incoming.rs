@@ -479,8 +479,9 @@ impl IncomingRequest {
                         PreparedOutgoing::Request(self.posted(target, body.into_bytes().into())?)
                     }
                     None => {
+                        let (id, settings) = target.engine.new_session();
                         let (session, lost) =
-                            CodexSession::open(&self.id, &target.model, changed.body.take());
+                            CodexSession::open(&id, &target.model, changed.body.take(), settings);
                         let loss = |what| Loss { path: String::new(), what, is_malformed: false };
                         changed.losses.extend(lost.into_iter().map(loss));
                         PreparedOutgoing::Session(session)

@@ -6,13 +6,18 @@
 //! arguments never stream. Everything about the session, the account and the machine is passed on as it is.
 
 #[cfg(feature = "exchange")]
+mod connection;
+#[cfg(feature = "exchange")]
 mod session;
 
 #[cfg(feature = "exchange")]
-pub(crate) use session::{CodexSession, ServerMessage};
+pub use connection::{AppServerConnection, AppServerLine};
+#[cfg(feature = "exchange")]
+pub(crate) use session::{CodexSession, ServerMessage, SessionSettings};
 
 use super::{
     DetectionEvidence, ErrorContext, ExtraSubject, Protocol, ProtocolFrame, extra, finish_reason, report,
+    report_text,
 };
 use crate::event::{CallKind, FinishReason, NoticeCode, ReasoningForm, TokenCounts};
 use crate::fragment::{BlockKey, Fragment, FragmentArguments, FragmentKind, FragmentSink, TextChannel};
@@ -55,6 +60,10 @@ const FINISH: &[(&str, FinishReason)] = &[("completed", FinishReason::Stop), ("f
 const ERRORS: &[(&str, ErrorClass)] = &[
     ("unauthorized", ErrorClass::Authentication),
     ("usageLimitExceeded", ErrorClass::Permission),
+    ("rateLimitExceeded", ErrorClass::RateLimit),
+    ("modelNotFound", ErrorClass::NotFound),
+    ("flexUnavailable", ErrorClass::Overloaded),
+    ("policyCapacityUnavailable", ErrorClass::Overloaded),
     ("serverOverloaded", ErrorClass::Overloaded),
     ("-32001", ErrorClass::Overloaded),
     ("badRequest", ErrorClass::InvalidRequest),
@@ -247,11 +256,12 @@ fn decode_turn(turn: Value<'_>, sink: &mut FragmentSink<'_>) {
     for item in items.iter().flat_map(|items| items.elements()) {
         decode_item(item, ItemPhase::End, sink);
     }
-    if let Some(failure) = failure {
+    let limit = failure.and_then(limit_reason);
+    if let Some(failure) = failure.filter(|_| limit.is_none()) {
         decode_failure(failure, sink);
     }
     if let Some(wire_type) = status.filter(|wire_type| !wire_type.is("inProgress")) {
-        let reason = finish_reason(wire_type, FINISH);
+        let reason = limit.unwrap_or_else(|| finish_reason(wire_type, FINISH));
         sink.put(Fragment::new(FragmentKind::Finish { reason, raw: Some(wire_type) }));
         sink.put(Fragment::new(FragmentKind::Done));
     }
@@ -260,7 +270,11 @@ fn decode_turn(turn: Value<'_>, sink: &mut FragmentSink<'_>) {
 /// Reads an error that ends the turn, or one after which the agent tries again.
 fn decode_error(params: Value<'_>, sink: &mut FragmentSink<'_>) {
     if params.get("willRetry").and_then(Value::bool) != Some(true) {
-        decode_failure(params.get("error").unwrap_or(params), sink);
+        let failure = params.get("error").unwrap_or(params);
+        // The end of the turn repeats it.
+        if limit_reason(failure).is_none() {
+            decode_failure(failure, sink);
+        }
         rest(params, &["error", "willRetry"], sink);
         return;
     }
@@ -273,6 +287,16 @@ fn decode_error(params: Value<'_>, sink: &mut FragmentSink<'_>) {
     extra(ExtraSubject::ANSWER, "", "error", params, sink);
 }
 
+/// The reason why the model ended early, where the agent takes that for an error.
+fn limit_reason(failure: Value<'_>) -> Option<FinishReason> {
+    let message = failure.get("message").and_then(Value::filled)?.to_cow();
+    let reason = message.strip_prefix("Incomplete response returned, reason: ")?;
+    LIMITS.iter().find(|(name, _)| *name == reason).map(|(_, reason)| *reason)
+}
+
+const LIMITS: &[(&str, FinishReason)] =
+    &[("max_output_tokens", FinishReason::Length), ("content_filter", FinishReason::ContentFilter)];
+
 /// Reads an error object. Its kind is a string, or the name of a member that holds the HTTP details.
 fn decode_failure(failure: Value<'_>, sink: &mut FragmentSink<'_>) {
     let info = failure.get("codexErrorInfo");
@@ -280,7 +304,12 @@ fn decode_failure(failure: Value<'_>, sink: &mut FragmentSink<'_>) {
     let code = info.and_then(Value::filled).or(named.map(|(name, _)| Str::Plain(name)));
     let status = named.and_then(|(_, got)| got.get("httpStatusCode")).and_then(Value::count);
     let status = status.and_then(|status| u16::try_from(status).ok());
-    report(failure, ErrorContext { words: ERRORS, code, status, ..ErrorContext::default() }, sink);
+    let context = ErrorContext { words: ERRORS, code, status, ..ErrorContext::default() };
+    // The body of its own upstream's refusal may stand in place of a message.
+    match failure.get("message").and_then(Value::filled).map(Str::to_cow) {
+        Some(body) if body.starts_with('{') => report_text(&body, context, sink),
+        _ => drop(report(failure, context, sink)),
+    }
 }
 
 /// Reads the request to the client to run one of its tools; the call's item repeats it.
@@ -434,8 +463,13 @@ fn decode_call(
         let value = item.get(key).filter(|value| !value.is_null())?;
         Some((key, value))
     });
+    // A call whose turn was interrupted has failed without any content: nobody has answered it.
+    let is_abandoned = item.get("status").and_then(Value::str).is_some_and(|status| status.is("failed"))
+        && kind == "dynamicToolCall"
+        && item.get("contentItems").is_some_and(|items| items.elements().next().is_none());
+    let results = if is_abandoned { &[][..] } else { RESULTS };
     let is_read =
-        |key: &str| key == "tool" || given.is_some_and(|(member, _)| member == key) || RESULTS.contains(&key);
+        |key: &str| key == "tool" || given.is_some_and(|(member, _)| member == key) || results.contains(&key);
     emit_item(kind, place, item, is_read, sink);
     // A search begins before its query is known; arguments and commands are complete from the start.
     let is_settled = telling == ItemPhase::End || matches!(given, Some(("arguments" | "command", _)));
@@ -455,7 +489,7 @@ fn decode_call(
         return;
     }
     sink.put(Fragment::new(FragmentKind::End).at(place));
-    for &wire_type in RESULTS {
+    for &wire_type in results {
         if let Some(value) = item.get(wire_type).filter(|value| !value.is_null()) {
             sink.put(
                 Fragment::new(FragmentKind::ToolResult { call: id, wire_type, value: value.pass_raw() })
@@ -467,15 +501,18 @@ fn decode_call(
 
 /// Reads token counts. A turn may call the model several times: `last` counts one of them, `total` all of the thread.
 fn decode_usage(turn: Str<'_>, usage: Value<'_>, sink: &mut FragmentSink<'_>) {
-    let last = usage.get("last").unwrap_or(usage);
-    let count = |key: &str| last.get(key).and_then(Value::count);
-    let counters = TokenCounts {
+    let counters = token_counts(usage.get("last").unwrap_or(usage));
+    sink.put(Fragment::new(FragmentKind::Step { turn, counters, raw: usage.pass_raw() }));
+}
+
+fn token_counts(counts: Value<'_>) -> TokenCounts {
+    let count = |key: &str| counts.get(key).and_then(Value::count);
+    TokenCounts {
         input_tokens: count("inputTokens"),
         output_tokens: count("outputTokens"),
         total_tokens: count("totalTokens"),
         cached_tokens: count("cachedInputTokens"),
         cache_write_tokens: count("cacheWriteInputTokens"),
         reasoning_tokens: count("reasoningOutputTokens"),
-    };
-    sink.put(Fragment::new(FragmentKind::Step { turn, counters, raw: usage.pass_raw() }));
+    }
 }

@@ -34,7 +34,9 @@ pub use bedrock_invoke::PROTOCOL as BEDROCK_INVOKE;
 pub use call::{CallObject, CallPortion, CallWords};
 pub use codex_app_server::PROTOCOL as CODEX_APP_SERVER;
 #[cfg(feature = "exchange")]
-pub(crate) use codex_app_server::{CodexSession, ServerMessage};
+pub use codex_app_server::{AppServerConnection, AppServerLine};
+#[cfg(feature = "exchange")]
+pub(crate) use codex_app_server::{CodexSession, ServerMessage, SessionSettings};
 pub use cohere_v2::PROTOCOL as COHERE_V2;
 use error::ErrorClassNames;
 pub(crate) use error::{ErrorCoding, ErrorContext, report, report_body, report_text};

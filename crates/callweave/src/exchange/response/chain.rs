@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::super::fault::UpstreamFault;
+use super::super::http::HttpWire;
 use super::super::incoming::IncomingRequest;
 use super::super::kept_calls::KeptCalls;
 use super::super::policy::{ExchangePolicy, ExchangeTarget, SchemaMode};
@@ -12,7 +13,7 @@ use super::stopper::StopStage;
 use super::unique_ids::UniqueIds;
 use crate::dialect::{ExtractOptions, Tools};
 use crate::error::ErrorKind;
-use crate::event::{Event, EventSink};
+use crate::event::{Event, EventKind, EventSink, JsonText, TokenCounts};
 use crate::framing::StreamLimits;
 use crate::pipeline::Decoder;
 use crate::protocol::Protocol;
@@ -82,12 +83,16 @@ impl ResponseChain {
             Box::new(seals.harvest(written, incoming.wire.protocol, incoming.seal_scope(target)))
         });
         let harvest = harvest.filter(|harvest| harvest.is_on());
+        let stopper = StopStage::new(stop);
+        // A session can be interrupted without being lost.
+        let is_session = HttpWire::of(reading.protocol).is_none();
+        let stopper = if is_session { stopper.map(StopStage::holding_end) } else { stopper };
         Self {
             decoder: builder.build(),
             reverse_mapping,
             harvest,
             unique_ids: UniqueIds::new(Arc::clone(incoming), reasks),
-            stopper: StopStage::new(stop).map(Box::new),
+            stopper: stopper.map(Box::new),
             ending: FailureReporter::new(limits.argument_bytes, target.clone()),
         }
     }
@@ -149,6 +154,33 @@ impl ResponseChain {
         let mut keep = |event: Event<'_>| keep(harvest, event, sink);
         if let Some(stopper) = stopper {
             stopper.cut(&mut |event: Event<'_>| ending.push(event, &mut keep));
+        }
+    }
+
+    /// Whether the response was ended after its calls, and only the usage of it is waited for.
+    pub(in crate::exchange) fn is_settling(&self) -> bool {
+        self.stopper.as_ref().is_some_and(|stopper| stopper.is_settling())
+    }
+
+    /// Takes the usage of a response that was ended after its calls.
+    pub(in crate::exchange) fn push_usage(
+        &mut self,
+        counters: TokenCounts,
+        raw: &str,
+        sink: &mut EventSink<'_>,
+    ) {
+        let usage =
+            EventKind::Usage { wire_type: "tokenUsage".into(), counters, raw: JsonText::trusted(raw) };
+        let Self { ending, harvest, .. } = self;
+        ending.push(Event::new(0, usage), &mut |event: Event<'_>| keep(harvest, event, sink));
+    }
+
+    /// Waits for nothing more of a response that was ended after its calls.
+    pub(in crate::exchange) fn end(&mut self, sink: &mut EventSink<'_>) {
+        let Self { stopper, ending, harvest, .. } = self;
+        let mut keep = |event: Event<'_>| keep(harvest, event, sink);
+        if let Some(stopper) = stopper {
+            stopper.end(&mut |event: Event<'_>| ending.push(event, &mut keep));
         }
     }
 

@@ -23,6 +23,8 @@ pub(in crate::exchange) struct StopStage {
     is_ending: bool,
     /// Whether the response ended by itself.
     is_over: bool,
+    /// Whether the end is held back, since usage may follow the interruption.
+    holds_end: bool,
 }
 
 #[derive(Debug, Default)]
@@ -41,6 +43,24 @@ impl StopStage {
         let suppresses_tail = stop.suppress_tail.unwrap_or(mode.is_some());
         let has_work = mode.is_some() || suppresses_tail;
         has_work.then(|| Self { policy: *stop, mode, suppresses_tail, ..Self::default() })
+    }
+
+    /// A stage that leaves the last event of a response that it ends to [`Self::end`].
+    pub(in crate::exchange) fn holding_end(self) -> Self {
+        Self { holds_end: true, ..self }
+    }
+
+    /// Ends a response whose end was held back.
+    pub(in crate::exchange) fn end(&mut self, sink: &mut EventSink<'_>) {
+        if self.is_settling() {
+            self.is_over = true;
+            sink.put(Event::new(0, EventKind::End));
+        }
+    }
+
+    /// Whether the response was ended here, and its end is held back.
+    pub(in crate::exchange) fn is_settling(&self) -> bool {
+        self.is_truncated && self.holds_end && !self.is_over
     }
 
     /// Whether the response was ended here.
@@ -140,7 +160,9 @@ impl StopStage {
             let reason = if choice.calls > 0 { FinishReason::ToolCalls } else { FinishReason::Stop };
             sink.put(Event::new(number, EventKind::Finish { reason, raw: None }));
         }
-        sink.put(Event::new(0, EventKind::End));
+        if !self.holds_end {
+            sink.put(Event::new(0, EventKind::End));
+        }
     }
 
     /// Whether the event belongs to a block that is open, or is a notice of a block.
