@@ -54,7 +54,7 @@ pub(crate) use context::EncodeContext;
 pub(crate) use delta_templates::{DeltaTemplates, WrittenDelta};
 pub(crate) use ids::UniqueCallIds;
 use loss::LossLedger;
-pub(crate) use loss::{WireCapabilities, WireFeature, no_logprobs, nothing_hangs};
+pub(crate) use loss::{WireCapabilities, WireFeature};
 pub(crate) use pieces::{ArgumentPieces, write_arguments};
 pub(crate) use turns::{ClientReading, SerializingEncoder};
 
@@ -297,7 +297,7 @@ pub(crate) struct ProtocolEncoding {
     pub(crate) stream: fn(&EncodeOptions) -> Box<dyn StreamEncoder>,
     pub(crate) whole: fn(&Message, &EncodeOptions, &mut Vec<u8>),
     /// The capabilities of the wire for responses of other protocols, by the response's wire type and model.
-    pub(crate) says: loss::CapabilityRow,
+    pub(crate) capabilities: loss::CapabilityRow,
     /// The prefix of its response ids.
     pub(crate) id_prefix: &'static str,
 }
@@ -325,7 +325,7 @@ impl Protocol {
     pub fn encoder(&self, options: &EncodeOptions) -> Option<Encoder> {
         self.encode.map(|encoding| Encoder {
             wire: (encoding.stream)(options),
-            ledger: LossLedger::new(encoding.says, options),
+            ledger: LossLedger::new(encoding.capabilities, options),
             break_off: options.reports_truncation.then(TruncationWatcher::default),
             may_have_separators: false,
         })
@@ -343,6 +343,8 @@ impl Protocol {
 
     /// Returns the losses of the response's complete body in this protocol, as [`Encoder::losses`] does of a stream.
     pub fn losses(&self, message: &Message, options: &EncodeOptions) -> Vec<Loss> {
-        self.encode.map(|encoding| LossLedger::of(encoding.says, message, options)).unwrap_or_default()
+        self.encode
+            .map(|encoding| LossLedger::of(encoding.capabilities, message, options))
+            .unwrap_or_default()
     }
 }

@@ -5,7 +5,7 @@ mod stream;
 mod whole;
 
 use super::{CITATIONS, DATA, ERRORS, FINISH, MESSAGE, SIGNATURE, TEXT, THINKING, USAGE};
-use crate::encode::{ProtocolEncoding, WireCapabilities, WireFeature, no_logprobs};
+use crate::encode::{ProtocolEncoding, WireCapabilities, WireFeature};
 use crate::event::{AttachmentKind, FinishReason, JsonText, ReasoningForm, TokenCounts};
 use crate::json::{JsonWriter, MemberPaths, Tape, each_member};
 use crate::protocol::error::{LOST_CONNECTION, is_lost_connection};
@@ -15,39 +15,32 @@ use crate::upstream::UpstreamError;
 pub(super) const ENCODING: ProtocolEncoding = ProtocolEncoding {
     stream: stream::encoder,
     whole: whole::write,
-    says: |_, _, _| SAYS,
+    capabilities: |_, _, _| CAPABILITIES,
     id_prefix: "msg_",
 };
 
-const SAYS: WireCapabilities = WireCapabilities {
+const CAPABILITIES: WireCapabilities = WireCapabilities {
     own: &[MESSAGE],
-    not: &[
+    unsupported: &[
         WireFeature::OtherChoices,
-        WireFeature::Builtin,
-        WireFeature::Result,
-        WireFeature::Opaque,
-        WireFeature::Unnamed,
         WireFeature::Refusal,
         WireFeature::Summary,
         WireFeature::Custom,
         WireFeature::Cut,
         WireFeature::Total,
         WireFeature::OddCached,
-        WireFeature::CutOff,
         WireFeature::NamesOfFailure,
         WireFeature::CountsWithoutEnd,
-        WireFeature::Correction,
-        WireFeature::LateId,
     ],
-    hangs,
-    logprobs: no_logprobs,
-    finish: &[FinishReason::Stop, FinishReason::Length, FinishReason::ToolCalls, FinishReason::ContentFilter],
+    writes_attachment,
+    indistinct_finish: &[FinishReason::Error, FinishReason::Other],
     errors: ERRORS,
+    ..WireCapabilities::BASE
 };
 
 /// Whether an attachment of another protocol's reasoning can be written: both kinds are texts, and encrypted data
 /// belongs to redacted reasoning.
-fn hangs(form: ReasoningForm, kind: AttachmentKind, value: &JsonText<'_>) -> bool {
+fn writes_attachment(form: ReasoningForm, kind: AttachmentKind, value: &JsonText<'_>) -> bool {
     let is_text = value.as_str().trim_ascii_start().starts_with('"');
     match kind {
         AttachmentKind::Signature => is_text,

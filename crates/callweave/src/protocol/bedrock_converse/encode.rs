@@ -8,47 +8,37 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
 use super::{FINISH, OUTPUT, REASONING, REASONING_TEXT, SERVER_TOOL_USE, TOOL_USE};
-use crate::encode::{ProtocolEncoding, WireCapabilities, WireFeature, no_logprobs};
+use crate::encode::{ProtocolEncoding, WireCapabilities, WireFeature};
 use crate::event::{AttachmentKind, CallKind, FinishReason, JsonText, ReasoningForm, TokenCounts};
 use crate::json::{JsonWriter, MemberPaths, each_member};
 use crate::protocol::error::{ErrorClassNames, IN_AMAZON_STREAMS, error_beside, write_message};
 use crate::protocol::{error_word, finish_word};
 use crate::upstream::UpstreamError;
 
-pub(super) const ENCODING: ProtocolEncoding =
-    ProtocolEncoding { stream: stream::encoder, whole: whole::write, says: |_, _, _| SAYS, id_prefix: "" };
+pub(super) const ENCODING: ProtocolEncoding = ProtocolEncoding {
+    stream: stream::encoder,
+    whole: whole::write,
+    capabilities: |_, _, _| CAPABILITIES,
+    id_prefix: "",
+};
 
-const SAYS: WireCapabilities = WireCapabilities {
+const CAPABILITIES: WireCapabilities = WireCapabilities {
     own: &[OUTPUT],
-    not: &[
+    unsupported: &[
         WireFeature::Id,
         WireFeature::Model,
         WireFeature::OtherChoices,
-        WireFeature::Builtin,
-        WireFeature::Result,
-        WireFeature::Opaque,
-        WireFeature::Unnamed,
         WireFeature::Refusal,
         WireFeature::Summary,
         WireFeature::Custom,
         WireFeature::Cut,
-        WireFeature::ThoughtTokens,
+        WireFeature::ReasoningTokens,
         WireFeature::OddCached,
-        WireFeature::CutOff,
         WireFeature::CountsWithoutEnd,
-        WireFeature::Correction,
-        WireFeature::LateId,
     ],
-    hangs: is_apt,
-    logprobs: no_logprobs,
-    finish: &[
-        FinishReason::Stop,
-        FinishReason::Length,
-        FinishReason::ToolCalls,
-        FinishReason::ContentFilter,
-        FinishReason::Error,
-    ],
+    writes_attachment: is_apt,
     errors: IN_AMAZON_STREAMS,
+    ..WireCapabilities::BASE
 };
 
 /// The stop reason of an incomplete response, which a client must not take for complete.

@@ -8,9 +8,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
 use super::{JURASSIC, METRICS, OWN, PLAIN, PlainTextModel};
-use crate::encode::{
-    EncodeOptions, ProtocolEncoding, StreamEncoder, WireCapabilities, count, no_logprobs, nothing_hangs,
-};
+use crate::encode::{EncodeOptions, ProtocolEncoding, StreamEncoder, WireCapabilities, count};
 use crate::event::{BlockKind, Event, EventKind, EventScope, Notice, NoticeCode, TokenCounts};
 use crate::framing::{Frame, FrameKind, Framer, StreamLimits, write_event, write_exception};
 use crate::json::{JsonWriter, MemberPaths, each_member, write_members};
@@ -18,24 +16,15 @@ use crate::message::{BlockContent, Choice, Message, Usage};
 use crate::protocol::error::{IN_AMAZON_STREAMS, error_beside, write_message};
 use crate::protocol::{Protocol, error_word, vendor};
 
-pub(super) const ENCODING: ProtocolEncoding = ProtocolEncoding { stream, whole, says, id_prefix: "" };
+pub(super) const ENCODING: ProtocolEncoding = ProtocolEncoding { stream, whole, capabilities, id_prefix: "" };
 
 /// The capabilities of the inner protocol; errors are Bedrock's own.
-fn says(wire_type: &str, model: Option<&str>, options: &EncodeOptions) -> WireCapabilities {
+fn capabilities(wire_type: &str, model: Option<&str>, options: &EncodeOptions) -> WireCapabilities {
     let inside = inside(wire_type, model, options).and_then(|protocol| protocol.encode);
-    match inside {
-        Some(inside) => {
-            WireCapabilities { errors: IN_AMAZON_STREAMS, ..(inside.says)(wire_type, model, options) }
-        }
-        None => WireCapabilities {
-            own: &[],
-            not: &[],
-            hangs: nothing_hangs,
-            logprobs: no_logprobs,
-            finish: &[],
-            errors: &[],
-        },
-    }
+    inside.map_or(WireCapabilities::BASE, |inside| WireCapabilities {
+        errors: IN_AMAZON_STREAMS,
+        ..(inside.capabilities)(wire_type, model, options)
+    })
 }
 
 fn stream(options: &EncodeOptions) -> Box<dyn StreamEncoder> {

@@ -15,7 +15,7 @@ use crate::encode::objects::{self, INPUT, INVALID_JSON};
 use crate::encode::{
     ClientReading, DeltaTemplates, EncodeContext, EncodeMode, EncodeOptions, ProtocolEncoding,
     SerializingEncoder, StreamEncoder, UniqueCallIds, WireCapabilities, WireFeature, WrittenDelta, count,
-    no_logprobs, nothing_hangs, put_event,
+    put_event,
 };
 use crate::event::{
     AttachmentKind, BlockCompletion, BlockId, BlockKind, CallKind, Event, EventKind, EventScope,
@@ -27,39 +27,23 @@ use crate::protocol::finish_word;
 use crate::upstream::{ErrorClass, UpstreamError};
 
 pub(in crate::protocol) const ENCODING: ProtocolEncoding =
-    ProtocolEncoding { stream, whole, says: |_, _, _| SAYS, id_prefix: "" };
+    ProtocolEncoding { stream, whole, capabilities: |_, _, _| CAPABILITIES, id_prefix: "" };
 
-const SAYS: WireCapabilities = WireCapabilities {
+const CAPABILITIES: WireCapabilities = WireCapabilities {
     own: &[CHAT],
-    not: &[
+    unsupported: &[
         WireFeature::Model,
         WireFeature::OtherChoices,
-        WireFeature::Builtin,
-        WireFeature::Result,
-        WireFeature::Opaque,
-        WireFeature::Unnamed,
         WireFeature::Refusal,
         WireFeature::Summary,
         WireFeature::Custom,
         WireFeature::Cut,
         WireFeature::Total,
         WireFeature::CacheWrite,
-        WireFeature::CutOff,
         WireFeature::NamesOfFailure,
         WireFeature::CountsWithoutEnd,
-        WireFeature::Correction,
-        WireFeature::LateId,
     ],
-    hangs: nothing_hangs,
-    logprobs: no_logprobs,
-    finish: &[
-        FinishReason::Stop,
-        FinishReason::Length,
-        FinishReason::ToolCalls,
-        FinishReason::ContentFilter,
-        FinishReason::Error,
-    ],
-    errors: &[],
+    ..WireCapabilities::BASE
 };
 
 /// The path of a role other than the usual one.

@@ -17,7 +17,6 @@ use self::stream::GeminiStream;
 use super::{ERRORS, FINISH, RESPONSE, words};
 use crate::encode::{
     EncodeMode, EncodeOptions, ProtocolEncoding, UniqueCallIds, WireCapabilities, WireFeature, WrittenDelta,
-    no_logprobs, nothing_hangs,
 };
 use crate::event::{AttachmentKind, CallKind, FinishReason, NoticeCode, TokenCounts};
 use crate::json::{JsonWriter, MemberPaths, Tape, write_members};
@@ -27,37 +26,26 @@ use crate::protocol::{error_word, finish_word};
 use crate::request::is_marked;
 use crate::upstream::{ErrorClass, UpstreamError};
 
-pub(in crate::protocol) const ENCODING: ProtocolEncoding =
-    ProtocolEncoding { stream: GeminiStream::boxed, whole, says: |_, _, _| SAYS, id_prefix: "" };
+pub(in crate::protocol) const ENCODING: ProtocolEncoding = ProtocolEncoding {
+    stream: GeminiStream::boxed,
+    whole,
+    capabilities: |_, _, _| CAPABILITIES,
+    id_prefix: "",
+};
 
-const SAYS: WireCapabilities = WireCapabilities {
+const CAPABILITIES: WireCapabilities = WireCapabilities {
     own: &[RESPONSE],
-    not: &[
-        WireFeature::Builtin,
-        WireFeature::Result,
-        WireFeature::Opaque,
-        WireFeature::Unnamed,
+    unsupported: &[
         WireFeature::Refusal,
         WireFeature::Summary,
         WireFeature::Custom,
         WireFeature::CacheWrite,
-        WireFeature::OddThoughtTokens,
-        WireFeature::CutOff,
+        WireFeature::OddReasoningTokens,
         WireFeature::NamesOfFailure,
-        WireFeature::Correction,
-        WireFeature::LateId,
     ],
-    hangs: nothing_hangs,
-    logprobs: no_logprobs,
-    finish: &[
-        FinishReason::Stop,
-        FinishReason::Length,
-        FinishReason::ToolCalls,
-        FinishReason::ContentFilter,
-        FinishReason::Error,
-        FinishReason::Other,
-    ],
+    indistinct_finish: &[],
     errors: ERRORS,
+    ..WireCapabilities::BASE
 };
 
 /// Writes the model and the id of a response.

@@ -16,7 +16,7 @@ use crate::encode::objects::{self, is_object};
 use crate::encode::{
     BufferedBlocks, ClientReading, DeltaTemplates, EncodeContext, EncodeMode, EncodeOptions,
     ProtocolEncoding, SerializingEncoder, StreamEncoder, UniqueCallIds, WireCapabilities, WireFeature,
-    WrittenDelta, count, no_logprobs, nothing_hangs,
+    WrittenDelta, count,
 };
 use crate::event::{
     AttachmentKind, BlockId, BlockKind, CallKind, Event, EventKind, EventScope, FinishReason, JsonText,
@@ -29,17 +29,13 @@ use crate::protocol::finish_word;
 use crate::upstream::UpstreamError;
 
 pub(in crate::protocol) const ENCODING: ProtocolEncoding =
-    ProtocolEncoding { stream, whole, says: |_, _, _| SAYS, id_prefix: "" };
+    ProtocolEncoding { stream, whole, capabilities: |_, _, _| CAPABILITIES, id_prefix: "" };
 
-const SAYS: WireCapabilities = WireCapabilities {
+const CAPABILITIES: WireCapabilities = WireCapabilities {
     own: &[CHAT, GENERATE],
-    not: &[
+    unsupported: &[
         WireFeature::Id,
         WireFeature::OtherChoices,
-        WireFeature::Builtin,
-        WireFeature::Result,
-        WireFeature::Opaque,
-        WireFeature::Unnamed,
         WireFeature::Refusal,
         WireFeature::Summary,
         WireFeature::Custom,
@@ -47,23 +43,11 @@ const SAYS: WireCapabilities = WireCapabilities {
         WireFeature::Total,
         WireFeature::Cached,
         WireFeature::CacheWrite,
-        WireFeature::ThoughtTokens,
-        WireFeature::CutOff,
+        WireFeature::ReasoningTokens,
         WireFeature::NamesOfFailure,
-        WireFeature::Correction,
-        WireFeature::LateId,
     ],
-    hangs: nothing_hangs,
-    logprobs: no_logprobs,
-    finish: &[
-        FinishReason::Stop,
-        FinishReason::Length,
-        FinishReason::ToolCalls,
-        FinishReason::ContentFilter,
-        FinishReason::Error,
-        FinishReason::Other,
-    ],
-    errors: &[],
+    indistinct_finish: &[],
+    ..WireCapabilities::BASE
 };
 
 /// The path of a role other than the usual one.

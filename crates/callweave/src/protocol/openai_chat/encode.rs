@@ -10,8 +10,7 @@ use super::{CHAT, CHAT_CHUNK, ERRORS, REASONING, ReasoningMember, TEXT_COMPLETIO
 use crate::encode::objects::{self, INVALID_JSON};
 use crate::encode::{
     ClientReading, DeltaTemplates, EncodeContext, EncodeOptions, ProtocolEncoding, SerializingEncoder,
-    StreamEncoder, UniqueCallIds, WireCapabilities, WireFeature, WrittenDelta, count, nothing_hangs,
-    put_event,
+    StreamEncoder, UniqueCallIds, WireCapabilities, WireFeature, WrittenDelta, count, put_event,
 };
 use crate::event::{
     AttachmentKind, BlockCompletion, BlockId, BlockKind, CallKind, Event, EventKind, EventScope,
@@ -24,26 +23,14 @@ use crate::request::is_marked;
 use crate::upstream::UpstreamError;
 
 pub(super) const ENCODING: ProtocolEncoding =
-    ProtocolEncoding { stream, whole, says: |_, _, _| SAYS, id_prefix: "chatcmpl-" };
+    ProtocolEncoding { stream, whole, capabilities: |_, _, _| CAPABILITIES, id_prefix: "chatcmpl-" };
 
-const SAYS: WireCapabilities = WireCapabilities {
-    own: &[],
-    not: &[
-        WireFeature::Builtin,
-        WireFeature::Result,
-        WireFeature::Opaque,
-        WireFeature::Unnamed,
-        WireFeature::Summary,
-        WireFeature::Cut,
-        WireFeature::CacheWrite,
-        WireFeature::CutOff,
-        WireFeature::Correction,
-        WireFeature::LateId,
-    ],
-    hangs: nothing_hangs,
+const CAPABILITIES: WireCapabilities = WireCapabilities {
+    unsupported: &[WireFeature::Summary, WireFeature::Cut, WireFeature::CacheWrite],
     logprobs: is_logprob,
-    finish: &[FinishReason::Stop, FinishReason::Length, FinishReason::ToolCalls, FinishReason::ContentFilter],
+    indistinct_finish: &[FinishReason::Error, FinishReason::Other],
     errors: ERRORS,
+    ..WireCapabilities::BASE
 };
 
 fn stream(options: &EncodeOptions) -> Box<dyn StreamEncoder> {

@@ -22,39 +22,20 @@ use self::plan::OutputPlan;
 use super::{ERRORS, RESPONSE};
 use crate::encode::{
     DeltaTemplates, EncodeOptions, ProtocolEncoding, StreamEncoder, WireCapabilities, WireFeature,
-    WrittenDelta, no_logprobs, nothing_hangs,
+    WrittenDelta,
 };
-use crate::event::{BlockId, Event, FinishReason};
+use crate::event::{BlockId, Event};
 use crate::json::JsonWriter;
 use crate::message::Message;
 
 pub(super) const ENCODING: ProtocolEncoding =
-    ProtocolEncoding { stream, whole, says: |_, _, _| SAYS, id_prefix: "resp_" };
+    ProtocolEncoding { stream, whole, capabilities: |_, _, _| CAPABILITIES, id_prefix: "resp_" };
 
-const SAYS: WireCapabilities = WireCapabilities {
+const CAPABILITIES: WireCapabilities = WireCapabilities {
     own: &[RESPONSE],
-    not: &[
-        WireFeature::OtherChoices,
-        WireFeature::Builtin,
-        WireFeature::Result,
-        WireFeature::Opaque,
-        WireFeature::Unnamed,
-        WireFeature::RawReasoning,
-        WireFeature::Cut,
-        WireFeature::CutOff,
-        WireFeature::Correction,
-        WireFeature::LateId,
-    ],
-    hangs: nothing_hangs,
-    logprobs: no_logprobs,
-    finish: &[
-        FinishReason::Stop,
-        FinishReason::Length,
-        FinishReason::ToolCalls,
-        FinishReason::ContentFilter,
-        FinishReason::Error,
-    ],
+    unsupported: &[WireFeature::OtherChoices, WireFeature::RawReasoning, WireFeature::Cut],
     errors: ERRORS,
+    ..WireCapabilities::BASE
 };
 
 fn stream(options: &EncodeOptions) -> Box<dyn StreamEncoder> {

@@ -10,7 +10,8 @@ use super::super::{
     USAGE,
 };
 use super::{
-    NO_USAGE, READ, answers, calls_itself, hangs, stop_reason, write_block, write_error, write_usage,
+    NO_USAGE, READ, answers, calls_itself, stop_reason, write_block, write_error, write_usage,
+    writes_attachment,
 };
 use crate::encode::{
     ArgumentPieces, ClientReading, DeltaTemplates, EncodeContext, EncodeOptions, SerializingEncoder,
@@ -495,11 +496,11 @@ impl AnthropicStream {
         if let EventScope::Block(block) = scope {
             let Some(open) = self.open(block) else { return };
             let is_apt = match &open.form {
-                AnthropicBlockForm::Thinking { .. } => hangs(ReasoningForm::Raw, kind, value),
+                AnthropicBlockForm::Thinking { .. } => writes_attachment(ReasoningForm::Raw, kind, value),
                 // Encrypted data is part of the block's start.
                 AnthropicBlockForm::Redacted => {
                     let is_late = kind == AttachmentKind::Encrypted && open.is_told;
-                    hangs(ReasoningForm::Redacted, kind, value) && !is_late
+                    writes_attachment(ReasoningForm::Redacted, kind, value) && !is_late
                 }
                 AnthropicBlockForm::Text | AnthropicBlockForm::Call { .. } | AnthropicBlockForm::Fixed(_) => {
                     false
