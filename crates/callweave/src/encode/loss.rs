@@ -246,7 +246,7 @@ impl LossLedger {
         }
         for block in &choice.blocks {
             let Block { id, wire_type, attachments, extra, content, .. } = block;
-            self.block(choice.number, *id, &kind(content), wire_type);
+            self.block(choice.number, *id, &block_kind(content), wire_type);
             let (on, location) = self.location(choice.number, *id);
             self.belongings(location, on, attachments, extra);
             if let BlockContent::ToolCall(call) = content {
@@ -527,7 +527,7 @@ fn loss(location: LossLocation, what: String) -> Loss {
 }
 
 /// The kind of a block, as in the event that starts it.
-fn kind(content: &BlockContent) -> BlockKind<'_> {
+pub(crate) fn block_kind(content: &BlockContent) -> BlockKind<'_> {
     match content {
         BlockContent::Text(_) => BlockKind::Text,
         BlockContent::Refusal(_) => BlockKind::Refusal,

@@ -8,7 +8,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
 use super::{JURASSIC, METRICS, OWN, PLAIN, PlainTextModel};
-use crate::encode::{EncodeOptions, ProtocolEncoding, StreamEncoder, WireCapabilities, count};
+use crate::encode::{EncodeContext, EncodeOptions, ProtocolEncoding, StreamEncoder, WireCapabilities, count};
 use crate::event::{BlockKind, Event, EventKind, EventScope, Notice, NoticeCode, TokenCounts};
 use crate::framing::{Frame, FrameKind, Framer, StreamLimits, write_event, write_exception};
 use crate::json::{JsonWriter, MemberPaths, each_member, write_members};
@@ -16,7 +16,8 @@ use crate::message::{BlockContent, Choice, Message, Usage};
 use crate::protocol::error::{IN_AMAZON_STREAMS, error_beside, write_message};
 use crate::protocol::{Protocol, error_word, vendor};
 
-pub(super) const ENCODING: ProtocolEncoding = ProtocolEncoding { stream, whole, capabilities, id_prefix: "" };
+pub(super) const ENCODING: ProtocolEncoding =
+    ProtocolEncoding { stream, complete, capabilities, id_prefix: "" };
 
 /// The capabilities of the inner protocol; errors are Bedrock's own.
 fn capabilities(wire_type: &str, model: Option<&str>, options: &EncodeOptions) -> WireCapabilities {
@@ -332,21 +333,20 @@ fn begin_list(list: Option<&str>, writer: &mut JsonWriter<'_>) {
     }
 }
 
-fn whole(message: &Message, options: &EncodeOptions, out: &mut Vec<u8>) {
+fn complete(message: &Message, context: &EncodeContext, writer: &mut JsonWriter<'_>) {
+    let options = &context.options;
     let inside = inside(&message.wire_type, message.model.as_deref(), options);
     if let Some(encoding) = inside.and_then(|protocol| protocol.encode) {
-        return (encoding.whole)(message, options, out);
+        return (encoding.complete)(message, context, writer);
     }
-    let mut text = String::new();
     match (message.choices.first(), message.errors.first()) {
-        (_, Some(error)) => JsonWriter(&mut text).raw(error.raw.as_str()),
-        (Some(choice), None) => whole_plain(choice, message, options, &mut JsonWriter(&mut text)),
-        (None, None) => text.push_str("{}"),
+        (_, Some(error)) => writer.raw(error.raw.as_str()),
+        (Some(choice), None) => complete_plain(choice, message, options, writer),
+        (None, None) => writer.raw("{}"),
     }
-    out.extend_from_slice(text.as_bytes());
 }
 
-fn whole_plain(first: &Choice, message: &Message, options: &EncodeOptions, writer: &mut JsonWriter<'_>) {
+fn complete_plain(first: &Choice, message: &Message, options: &EncodeOptions, writer: &mut JsonWriter<'_>) {
     if let Some(BlockContent::Opaque(value)) = first.blocks.first().map(|block| &block.content) {
         return writer.raw(value.as_str());
     }

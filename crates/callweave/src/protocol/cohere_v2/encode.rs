@@ -27,7 +27,7 @@ use crate::protocol::finish_word;
 use crate::upstream::{ErrorClass, UpstreamError};
 
 pub(in crate::protocol) const ENCODING: ProtocolEncoding =
-    ProtocolEncoding { stream, whole, capabilities: |_, _, _| CAPABILITIES, id_prefix: "" };
+    ProtocolEncoding { stream, complete, capabilities: |_, _, _| CAPABILITIES, id_prefix: "" };
 
 const CAPABILITIES: WireCapabilities = WireCapabilities {
     own: &[CHAT],
@@ -586,17 +586,15 @@ fn usage(counters: &TokenCounts) -> String {
 }
 
 /// Writes the complete body.
-fn whole(message: &Message, options: &EncodeOptions, out: &mut Vec<u8>) {
+fn complete(message: &Message, context: &EncodeContext, writer: &mut JsonWriter<'_>) {
+    let options = &context.options;
     let mode = options.mode;
     let keeps = message.wire_type == CHAT || mode == EncodeMode::Lossless;
-    let mut text = String::new();
-    let mut writer = JsonWriter(&mut text);
     let choice = message.first();
     let is_bare = choice.is_none_or(|choice| choice.blocks.is_empty() && choice.extra.is_empty());
     let error = message.errors.first();
     if let Some(error) = error.filter(|error| mode == EncodeMode::Lossless && is_bare && is_body(error)) {
-        out.extend_from_slice(error.raw.as_str().as_bytes());
-        return;
+        return writer.0.push_str(error.raw.as_str());
     }
     writer.object();
     if let Some(id) = message.id.as_ref().or(options.id.as_ref()) {
@@ -608,7 +606,6 @@ fn whole(message: &Message, options: &EncodeOptions, out: &mut Vec<u8>) {
             writer.text_member("error_type", error.class.name());
         }
         writer.end_object();
-        out.extend_from_slice(text.as_bytes());
         return;
     }
     if let Some(model) = message.model.as_ref().filter(|_| keeps) {
@@ -630,7 +627,7 @@ fn whole(message: &Message, options: &EncodeOptions, out: &mut Vec<u8>) {
     }
     if let Some(choice) = choice {
         writer.key("message");
-        complete_message(choice, keeps, mode, &mut writer);
+        complete_message(choice, keeps, mode, writer);
     }
     if let Some(error) = error {
         writer.raw_member("error", &error_text(error, mode));
@@ -649,9 +646,8 @@ fn whole(message: &Message, options: &EncodeOptions, out: &mut Vec<u8>) {
             beside.extend("logprobs", entry.value.as_str());
         }
     }
-    beside.write(&mut writer);
+    beside.write(writer);
     writer.end_object();
-    out.extend_from_slice(text.as_bytes());
 }
 
 fn complete_message(choice: &Choice, keeps: bool, mode: EncodeMode, writer: &mut JsonWriter<'_>) {

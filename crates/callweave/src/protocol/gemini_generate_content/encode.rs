@@ -16,7 +16,7 @@ use self::part::{set_logprobs, write_belongings, write_block, write_text};
 use self::stream::GeminiStream;
 use super::{ERRORS, FINISH, RESPONSE, words};
 use crate::encode::{
-    EncodeMode, EncodeOptions, ProtocolEncoding, UniqueCallIds, WireCapabilities, WireFeature, WrittenDelta,
+    EncodeContext, EncodeMode, ProtocolEncoding, UniqueCallIds, WireCapabilities, WireFeature, WrittenDelta,
 };
 use crate::event::{AttachmentKind, CallKind, FinishReason, NoticeCode, TokenCounts};
 use crate::json::{JsonWriter, MemberPaths, Tape, write_members};
@@ -28,7 +28,7 @@ use crate::upstream::{ErrorClass, UpstreamError};
 
 pub(in crate::protocol) const ENCODING: ProtocolEncoding = ProtocolEncoding {
     stream: GeminiStream::boxed,
-    whole,
+    complete,
     capabilities: |_, _, _| CAPABILITIES,
     id_prefix: "",
 };
@@ -201,11 +201,10 @@ fn write_status(error: &UpstreamError<'_>, class: Option<&str>, writer: &mut Jso
 }
 
 /// Writes the complete body.
-fn whole(message: &Message, options: &EncodeOptions, out: &mut Vec<u8>) {
+fn complete(message: &Message, context: &EncodeContext, writer: &mut JsonWriter<'_>) {
+    let options = &context.options;
     let mode = options.mode;
     let keeps = message.wire_type == RESPONSE || mode == EncodeMode::Lossless;
-    let mut text = String::new();
-    let mut writer = JsonWriter(&mut text);
     writer.object();
     let blocked = message.extra.iter().find_map(|(path, value)| block_reason(path, value.as_str()));
     let is_told = |choice: &&Choice| {
@@ -222,7 +221,7 @@ fn whole(message: &Message, options: &EncodeOptions, out: &mut Vec<u8>) {
         writer.key("candidates");
         writer.list();
         for choice in message.choices.iter().filter(is_told) {
-            complete_candidate(choice, message, mode, keeps, &mut ids, &mut writer);
+            complete_candidate(choice, message, mode, keeps, &mut ids, writer);
         }
         writer.end_list();
     }
@@ -230,7 +229,7 @@ fn whole(message: &Message, options: &EncodeOptions, out: &mut Vec<u8>) {
     if keeps {
         message.extra.iter().for_each(|(path, value)| answer.set(path, value.as_str()));
     }
-    answer.write(&mut writer);
+    answer.write(writer);
     if let Some(own) = &message.usage {
         let mut made = String::new();
         emit_usage(own, keeps, mode, &mut made);
@@ -243,14 +242,13 @@ fn whole(message: &Message, options: &EncodeOptions, out: &mut Vec<u8>) {
     if is_named {
         write_names(
             names.map(|(own, given)| own.as_ref().or(given.as_ref()).map_or("", String::as_str)),
-            &mut writer,
+            writer,
         );
     }
     if let Some(error) = message.errors.first() {
-        write_error(error, mode, &mut writer);
+        write_error(error, mode, writer);
     }
     writer.end_object();
-    out.extend_from_slice(text.as_bytes());
 }
 
 fn complete_candidate(

@@ -29,7 +29,7 @@ use crate::protocol::finish_word;
 use crate::upstream::UpstreamError;
 
 pub(in crate::protocol) const ENCODING: ProtocolEncoding =
-    ProtocolEncoding { stream, whole, capabilities: |_, _, _| CAPABILITIES, id_prefix: "" };
+    ProtocolEncoding { stream, complete, capabilities: |_, _, _| CAPABILITIES, id_prefix: "" };
 
 const CAPABILITIES: WireCapabilities = WireCapabilities {
     own: &[CHAT, GENERATE],
@@ -191,9 +191,9 @@ impl OllamaStream {
             BlockKind::Reasoning(_) => self.texts.push((block, true)),
             // Clients of other protocols would not understand a call that the provider ran itself, nor its result.
             BlockKind::ToolCall { call: CallKind::Builtin, .. } => {}
-            BlockKind::ToolCall { .. } => self.held.take(event),
+            BlockKind::ToolCall { .. } => self.held.begin(event),
             BlockKind::ToolResult { .. } | BlockKind::Opaque { .. } if !self.manner.keeps() => {}
-            BlockKind::ToolResult { .. } | BlockKind::Opaque { .. } => self.held.take(event),
+            BlockKind::ToolResult { .. } | BlockKind::Opaque { .. } => self.held.begin(event),
         }
     }
 
@@ -488,26 +488,25 @@ fn set_usage(counters: &TokenCounts, answer: &mut MemberPaths) {
 }
 
 /// Writes the complete body.
-fn whole(message: &Message, options: &EncodeOptions, out: &mut Vec<u8>) {
+fn complete(message: &Message, context: &EncodeContext, writer: &mut JsonWriter<'_>) {
+    let options = &context.options;
     let mode = options.mode;
     let keeps = is_own(&message.wire_type) || mode == EncodeMode::Lossless;
-    let mut text = String::new();
-    let mut writer = JsonWriter(&mut text);
     let mut answer = MemberPaths::default();
     if keeps {
         message.extra.iter().for_each(|(path, value)| answer.set(path, value.as_str()));
     }
     writer.object();
     if let Some(error) = message.errors.first() {
-        write_error(error, mode, &mut answer, &mut writer);
+        write_error(error, mode, &mut answer, writer);
     }
     let choice = message.first();
     let is_bare = choice.is_none_or(|choice| choice.blocks.is_empty() && choice.extra.is_empty());
     if message.errors.is_empty() || !is_bare {
-        write_names(message.model.as_deref(), options, &mut writer);
+        write_names(message.model.as_deref(), options, writer);
         if let Some(choice) = choice {
             let is_generate = is_generate(&message.wire_type, options);
-            complete_message(choice, is_generate, keeps, mode, &mut writer);
+            complete_message(choice, is_generate, keeps, mode, writer);
         }
     }
     if keeps {
@@ -529,14 +528,13 @@ fn whole(message: &Message, options: &EncodeOptions, out: &mut Vec<u8>) {
             _ if is_open => writer.raw_member("done", "false"),
             _ if !message.errors.is_empty() && (mode == EncodeMode::Normalized || finish.raw.is_none()) => {}
             EncodeMode::Normalized => {
-                write_done(Some(word_for(finish.reason, finish.raw.as_deref())), &mut writer)
+                write_done(Some(word_for(finish.reason, finish.raw.as_deref())), writer)
             }
-            EncodeMode::Lossless => write_done(finish.raw.as_deref(), &mut writer),
+            EncodeMode::Lossless => write_done(finish.raw.as_deref(), writer),
         }
     }
-    answer.write(&mut writer);
+    answer.write(writer);
     writer.end_object();
-    out.extend_from_slice(text.as_bytes());
 }
 
 fn complete_message(

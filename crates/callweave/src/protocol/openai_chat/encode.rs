@@ -23,7 +23,7 @@ use crate::request::is_marked;
 use crate::upstream::UpstreamError;
 
 pub(super) const ENCODING: ProtocolEncoding =
-    ProtocolEncoding { stream, whole, capabilities: |_, _, _| CAPABILITIES, id_prefix: "chatcmpl-" };
+    ProtocolEncoding { stream, complete, capabilities: |_, _, _| CAPABILITIES, id_prefix: "chatcmpl-" };
 
 const CAPABILITIES: WireCapabilities = WireCapabilities {
     unsupported: &[WireFeature::Summary, WireFeature::Cut, WireFeature::CacheWrite],
@@ -975,10 +975,9 @@ fn is_time(path: &str, value: &str) -> bool {
 }
 
 /// Writes the complete body.
-fn whole(message: &Message, options: &EncodeOptions, out: &mut Vec<u8>) {
+fn complete(message: &Message, context: &EncodeContext, writer: &mut JsonWriter<'_>) {
+    let options = &context.options;
     let is_normalized = options.is_normalized();
-    let mut text = String::new();
-    let mut writer = JsonWriter(&mut text);
     writer.object();
     let made = |made| is_normalized.then_some(made);
     if let Some(id) = message.id.as_deref().or(options.id.as_deref()).or(made(MADE_ID)) {
@@ -1016,20 +1015,19 @@ fn whole(message: &Message, options: &EncodeOptions, out: &mut Vec<u8>) {
             answer.set(words::USAGE, usage.raw.as_str());
         }
     }
-    answer.write(&mut writer);
+    answer.write(writer);
     if is_response {
         writer.key("choices");
         writer.list();
         for choice in &message.choices {
-            complete_choice(choice, message, options, &mut writer);
+            complete_choice(choice, message, options, writer);
         }
         writer.end_list();
     }
     if let Some(error) = message.errors.first() {
-        write_error(error, is_normalized, &mut writer);
+        write_error(error, is_normalized, writer);
     }
     writer.end_object();
-    out.extend_from_slice(text.as_bytes());
 }
 
 /// Writes an error as it came, or else in the form clients know.

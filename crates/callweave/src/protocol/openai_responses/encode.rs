@@ -21,15 +21,15 @@ use self::normalized::NormalizedEncoder;
 use self::plan::OutputPlan;
 use super::{ERRORS, RESPONSE};
 use crate::encode::{
-    DeltaTemplates, EncodeOptions, ProtocolEncoding, StreamEncoder, WireCapabilities, WireFeature,
-    WrittenDelta,
+    DeltaTemplates, EncodeContext, EncodeOptions, ProtocolEncoding, StreamEncoder, WireCapabilities,
+    WireFeature, WrittenDelta,
 };
 use crate::event::{BlockId, Event};
 use crate::json::JsonWriter;
 use crate::message::Message;
 
 pub(super) const ENCODING: ProtocolEncoding =
-    ProtocolEncoding { stream, whole, capabilities: |_, _, _| CAPABILITIES, id_prefix: "resp_" };
+    ProtocolEncoding { stream, complete, capabilities: |_, _, _| CAPABILITIES, id_prefix: "resp_" };
 
 const CAPABILITIES: WireCapabilities = WireCapabilities {
     own: &[RESPONSE],
@@ -46,24 +46,22 @@ fn stream(options: &EncodeOptions) -> Box<dyn StreamEncoder> {
     }
 }
 
-fn whole(message: &Message, options: &EncodeOptions, out: &mut Vec<u8>) {
-    let mut text = String::new();
-    let mut writer = JsonWriter(&mut text);
+fn complete(message: &Message, context: &EncodeContext, writer: &mut JsonWriter<'_>) {
+    let options = &context.options;
     let is_normalized = options.is_normalized();
     match message.errors.first() {
         // The body of a failed request: there was no response.
         Some(error) if !is_normalized && message.wire_type.is_empty() => {
-            body::failure(error, &message.extra, &mut writer)
+            body::failure(error, &message.extra, writer)
         }
         _ => {
             let mut plan = OutputPlan::of(message, is_normalized);
             let response = ResponseObject::new(message, [&message.id, &message.model], options);
             let closing = ResponseClosing::of(message, is_normalized);
             plan.close(message, &closing, &response.made_id());
-            response.write(&closing, Some(&plan), &mut writer);
+            response.write(&closing, Some(&plan), writer);
         }
     }
-    out.extend_from_slice(text.as_bytes());
 }
 
 /// The frames of the wire: numbered, each in one server-sent event.

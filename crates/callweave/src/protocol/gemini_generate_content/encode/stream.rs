@@ -181,7 +181,7 @@ impl GeminiStream {
             // Clients of other protocols would not understand a call that the provider ran itself, nor its result.
             BlockKind::ToolCall { call: CallKind::Builtin, .. } if !keeps => return,
             BlockKind::ToolCall { .. } => {
-                choice.held.take(event);
+                choice.held.begin(event);
                 self.unannounced = is_streamed.then_some((event.choice, block));
                 return;
             }
@@ -189,7 +189,7 @@ impl GeminiStream {
             BlockKind::Opaque { .. } if is_normalized && wire_type == words::PARTS => return,
             BlockKind::ToolResult { .. } | BlockKind::Opaque { .. } => {
                 if keeps {
-                    choice.held.take(event);
+                    choice.held.begin(event);
                 }
                 return;
             }
