@@ -61,7 +61,7 @@ use loss::LossLedger;
 pub(crate) use loss::{WireCapabilities, WireFeature, block_kind};
 pub(crate) use open_blocks::OpenBlocks;
 pub(crate) use pieces::{ArgumentPieces, write_arguments};
-pub(crate) use turns::{ClientReading, SerializingEncoder, is_of_choice};
+pub(crate) use turns::{ClientReading, is_of_choice};
 
 /// The mode in which a response is written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

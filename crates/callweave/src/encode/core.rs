@@ -90,6 +90,11 @@ impl<B> EncoderCore<B> {
         self.context.keeps()
     }
 
+    /// The extra fields of a start, if they are those of this protocol.
+    pub(crate) fn own<'e>(&self, extra: Option<&'e JsonText<'e>>) -> Option<&'e JsonText<'e>> {
+        extra.filter(|_| self.keeps())
+    }
+
     /// Replaces the names of the response by the given ones.
     pub(crate) fn rename(&mut self, id: Option<&str>, model: Option<&str>) {
         for (own, given) in [(&mut self.id, id), (&mut self.model, model)] {
@@ -141,6 +146,7 @@ pub(crate) trait Wire: Default + Send + Sync + 'static {
         false
     }
 
+    /// Takes the start of a response; its extra fields may be those of another protocol.
     fn start(&mut self, wire_type: &str, extra: Option<&JsonText<'_>>, out: &mut Vec<u8>);
 
     fn start_choice(&mut self, _out: &mut Vec<u8>) {}
@@ -235,10 +241,9 @@ fn write<W: Wire>(wire: &mut W, event: &Event<'_>, out: &mut Vec<u8>) {
         EventKind::Start { id, model, wire_type, extra } => {
             let is_own = W::CAPABILITIES.own.contains(&wire_type.as_ref());
             let core = std::mem::take(wire.core()).next(id.as_deref(), model.as_deref(), is_own);
-            let keeps = core.keeps();
             *wire = W::default();
             *wire.core() = core;
-            wire.start(wire_type, extra.as_ref().filter(|_| keeps), out);
+            wire.start(wire_type, extra.as_ref(), out);
         }
         EventKind::ChoiceStart => wire.start_choice(out),
         EventKind::BlockStart { block, kind, wire_type, index, extra, .. } => {

@@ -28,8 +28,8 @@ impl<B> OpenBlocks<B> {
         Some(self.0.remove(at).1)
     }
 
-    /// The open blocks, in the order in which they began.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (BlockId, &B)> {
-        self.0.iter().map(|(block, state)| (*block, state))
+    /// The first of the open blocks with that property.
+    pub(crate) fn find(&self, is_meant: impl Fn(BlockId, &B) -> bool) -> Option<BlockId> {
+        self.0.iter().find(|(block, state)| is_meant(*block, state)).map(|(block, _)| *block)
     }
 }

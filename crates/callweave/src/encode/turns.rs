@@ -3,7 +3,6 @@
 use std::borrow::Cow;
 use std::collections::{HashMap, VecDeque};
 
-use super::{EncodeOptions, StreamEncoder};
 use crate::event::{BlockId, BlockKind, DeltaKind, Event, EventKind, EventScope};
 
 /// The blocks that clients can read in parallel.
@@ -15,32 +14,6 @@ pub(crate) enum ClientReading {
     BlockOfEach,
     /// One text of each choice. Calls are numbered, and any of them may grow.
     TextOfEach,
-}
-
-/// An encoder for clients that cannot read interleaved blocks; the same protocol gets its events in their original
-/// order.
-pub(crate) struct SerializingEncoder<W> {
-    turns: Option<BlockSerializer>,
-    wire: W,
-}
-
-impl<W: StreamEncoder + 'static> SerializingEncoder<W> {
-    pub(crate) fn boxed(options: &EncodeOptions, reading: ClientReading, wire: W) -> Box<dyn StreamEncoder> {
-        let turns = options.is_normalized().then(|| BlockSerializer { reading, lanes: Vec::new() });
-        Box::new(Self { turns, wire })
-    }
-}
-
-impl<W: StreamEncoder> StreamEncoder for SerializingEncoder<W> {
-    fn encode(&mut self, event: &Event<'_>, out: &mut Vec<u8>) {
-        let Self { turns, wire } = self;
-        match turns {
-            Some(turns) if !turns.continues(event) => {
-                turns.push(event, &mut |event| wire.encode(event, out));
-            }
-            _ => wire.encode(event, out),
-        }
-    }
 }
 
 /// Puts events in an order that clients can read.

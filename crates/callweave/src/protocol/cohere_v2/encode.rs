@@ -99,7 +99,7 @@ impl Wire for CohereStream {
     }
 
     fn start(&mut self, _: &str, extra: Option<&JsonText<'_>>, _: &mut Vec<u8>) {
-        each_member(extra, |path, value| self.set(path, value));
+        each_member(self.core.own(extra), |path, value| self.set(path, value));
     }
 
     fn start_choice(&mut self, out: &mut Vec<u8>) {

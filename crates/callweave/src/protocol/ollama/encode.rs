@@ -88,7 +88,7 @@ impl Wire for OllamaStream {
     fn start(&mut self, wire_type: &str, extra: Option<&JsonText<'_>>, _: &mut Vec<u8>) {
         self.is_generate = is_generate(wire_type, &self.core.context.options);
         self.render();
-        self.core.waiting = MemberPaths::of(extra);
+        self.core.waiting = MemberPaths::of(self.core.own(extra));
     }
 
     fn start_block(&mut self, start: &BlockStart<'_>, _: &mut Vec<u8>) {

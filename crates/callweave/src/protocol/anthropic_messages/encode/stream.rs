@@ -111,7 +111,8 @@ impl Wire for AnthropicStream {
 
     fn start(&mut self, wire_type: &str, extra: Option<&JsonText<'_>>, _: &mut Vec<u8>) {
         let is_named = !wire_type.is_empty() || self.core.is_normalized();
-        self.start = Some(MessageStart { extra: self.members(extra), is_again: false, is_named });
+        self.start =
+            Some(MessageStart { extra: self.members(self.core.own(extra)), is_again: false, is_named });
     }
 
     fn rename(&mut self, id: Option<&str>, model: Option<&str>, _: &mut Vec<u8>) {

@@ -62,7 +62,7 @@ impl Wire for ConverseStream {
     fn start(&mut self, wire_type: &str, extra: Option<&JsonText<'_>>, out: &mut Vec<u8>) {
         let is_normalized = self.core.is_normalized();
         let mut beside = MemberPaths::default();
-        each_member(extra, |path, value| {
+        each_member(self.core.own(extra), |path, value| {
             // A complete response has all of it at once.
             match path {
                 _ if WITH_STOP.contains(&path) => self.stop.set(path, value),

@@ -87,7 +87,7 @@ impl Wire for GeminiStream {
 
     fn start(&mut self, _: &str, extra: Option<&JsonText<'_>>, _: &mut Vec<u8>) {
         self.has_news = true;
-        each_member(extra, |path, value| self.set(path, value));
+        each_member(self.core.own(extra), |path, value| self.set(path, value));
     }
 
     fn start_choice(&mut self, _: &mut Vec<u8>) {
