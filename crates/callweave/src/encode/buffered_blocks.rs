@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use crate::event::{BlockId, Event, EventKind};
+use crate::event::{BlockId, Event};
 use crate::message::Block;
 
 /// Blocks as they grow. Each is released when it has ended.
@@ -10,22 +10,27 @@ use crate::message::Block;
 pub(crate) struct BufferedBlocks(HashMap<BlockId, Block>);
 
 impl BufferedBlocks {
-    /// Takes an event if it starts a block or is about a held block.
+    /// Takes a block that an event starts.
+    pub(crate) fn begin(&mut self, event: &Event<'_>) {
+        let started = Block::started_by(&mut event.clone());
+        self.0.extend(started.map(|started| (started.id, started)));
+    }
+
+    /// Takes an event if it is about one of the blocks.
     pub(crate) fn take(&mut self, event: &Event<'_>) {
-        if let EventKind::BlockStart { block, .. } = event.body {
-            self.0.extend(Block::started_by(&mut event.clone()).map(|started| (block, started)));
-        } else if let Some(held) = event.body.block().and_then(|block| self.0.get_mut(&block)) {
-            held.take(event);
+        let block = event.body.block().filter(|_| !self.0.is_empty());
+        if let Some(buffered) = block.and_then(|block| self.0.get_mut(&block)) {
+            buffered.take(event);
         }
     }
 
     /// Removes and returns the block with that id, if it has ended.
     pub(crate) fn remove(&mut self, block: BlockId) -> Option<Block> {
-        self.0.get(&block).filter(|held| held.is_ended)?;
+        self.0.get(&block).filter(|block| block.is_ended)?;
         self.0.remove(&block)
     }
 
-    /// The held block with that id.
+    /// The block with that id.
     pub(crate) fn get_mut(&mut self, block: BlockId) -> Option<&mut Block> {
         self.0.get_mut(&block)
     }

@@ -30,4 +30,4 @@ pub use tape::{NodeElements, NodeMembers, Tape, TapeNode};
 pub(crate) use value::bounded;
 pub use value::{Array, AsValue, Number, Object, Value};
 pub(crate) use word::{ascii_end, blank_end, digits_alone_end, has_either, word as word_at};
-pub(crate) use write::{JsonWriter, MemberPaths, each_member, write_members};
+pub(crate) use write::{JsonWriter, MemberPaths, each_member, split_below, write_members};

@@ -65,6 +65,17 @@ pub enum Role {
     Tool,
 }
 
+impl Role {
+    /// The name of the speaker on wires where results are the user's.
+    pub(crate) fn speaker(self) -> &'static str {
+        match self {
+            Self::Assistant => "assistant",
+            Self::System | Self::Developer => "system",
+            Self::User | Self::Tool => "user",
+        }
+    }
+}
+
 /// A piece of content.
 ///
 /// A request may have hundreds of thousands of these, so all that most of them do not have is boxed.
