@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use crate::instructions::guard;
 use crate::{
-    agents, browser, clients, dist, fuzz, gateway_clients, growth, licences, readme, real_servers, root,
-    semver, target, tool_loops,
+    agents, browser, clients, dist, fuzz, gateway_clients, growth, licences, python, readme, real_servers,
+    root, semver, target, tool_loops,
 };
 
 /// The outcome of a step that did not fail.
@@ -191,6 +191,7 @@ const TIERS: &[Tier] = &[
             Step { title: "pages in a browser", work: Task(browser::run) },
         ],
     },
+    Tier { flag: "--python", steps: &[Step { title: "the package for Python", work: Task(python::run) }] },
     Tier { flag: "--agents", steps: &[Step { title: "coding agents", work: Task(agents::run) }] },
     Tier { flag: "--fuzz", steps: &[Step { title: "a short run of the fuzzers", work: Task(fuzz::smoke) }] },
     Tier {
