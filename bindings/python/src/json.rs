@@ -15,3 +15,24 @@ pub(crate) fn loads<'py>(py: Python<'py>, text: &str) -> PyResult<Bound<'py, PyA
 pub(crate) fn parse(py: Python<'_>, text: &str) -> PyResult<Value> {
     text.parse().map_err(|error| crate::error::raise(py, &error))
 }
+
+/// An argument that is a JSON value: dictionaries and lists, or objects that can be turned into those.
+pub(crate) struct JsonLike(pub(crate) Value);
+
+impl FromPyObject<'_, '_> for JsonLike {
+    type Error = PyErr;
+    #[cfg(feature = "stubs")]
+    const INPUT_TYPE: pyo3::inspect::PyStaticExpr = pyo3::type_hint_identifier!("typing", "Any");
+
+    fn extract(object: Borrowed<'_, '_, PyAny>) -> PyResult<Self> {
+        static DUMPS: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+        let dumps = DUMPS.import(object.py(), "callweave._json", "dumps")?;
+        let text: String = dumps.call1((object,))?.extract()?;
+        parse(object.py(), &text).map(Self)
+    }
+}
+
+/// A value for Python.
+pub(crate) fn to_python<'py>(py: Python<'py>, value: &Value) -> PyResult<Bound<'py, PyAny>> {
+    loads(py, &value.to_string())
+}
