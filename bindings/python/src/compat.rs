@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Waker};
 
-use callweave::compat::prompty::{self, ApiType, PromptAgent, Processed, StreamItem};
+use callweave::compat::prompty::{self, ApiType, Processed, PromptAgent, StreamItem};
 use callweave::compat::tool_call_aggregator::{self as aggregator, IngestMessageOptions, Ingested};
 use callweave::json::Value;
 use callweave::pipeline::{Decoder, FrameDecoder};
@@ -46,7 +46,8 @@ impl Agent {
                 "embedding" | "embeddings" => ApiType::Embeddings,
                 "image" | "images" => ApiType::Images,
                 other => {
-                    let what = format!("api cannot be {other:?}: it is one of chat, responses, embeddings, images");
+                    let what =
+                        format!("api cannot be {other:?}: it is one of chat, responses, embeddings, images");
                     return Err(raise(py, &Error::new(ErrorKind::Invalid, what)));
                 }
             });
@@ -150,10 +151,8 @@ impl ProcessStream {
         py: Python<'py>,
         (items, failure): (Vec<StreamItem>, Option<prompty::StreamFailure>),
     ) -> PyResult<(Vec<JsonObject<'py>>, Option<Bound<'py, PyAny>>)> {
-        let items: PyResult<Vec<_>> = items
-            .iter()
-            .map(|item| members(py, &serde_json::to_string(item).map_err(unwritten)?))
-            .collect();
+        let items: PyResult<Vec<_>> =
+            items.iter().map(|item| members(py, &serde_json::to_string(item).map_err(unwritten)?)).collect();
         let failure = match failure {
             Some(failure) => {
                 let exception = raise(py, &failure.error);
@@ -183,18 +182,18 @@ impl ProcessStream {
             Some(input) => input,
             None => {
                 let made = match chunk.extract::<BytesLike<'_>>() {
-                    Ok(_) => {
-                        FedStream::new(|fed| prompty::process_bytes_async(&self.agent, fed)).map(StreamInput::Bytes)
-                    }
-                    Err(_) => {
-                        FedStream::new(|fed| prompty::process_stream_async(&self.agent, fed)).map(StreamInput::Chunks)
-                    }
+                    Ok(_) => FedStream::new(|fed| prompty::process_bytes_async(&self.agent, fed))
+                        .map(StreamInput::Bytes),
+                    Err(_) => FedStream::new(|fed| prompty::process_stream_async(&self.agent, fed))
+                        .map(StreamInput::Chunks),
                 };
                 made.map_err(|error| raise(py, &error))?
             }
         };
         let results = match self.input.insert(input) {
-            StreamInput::Bytes(stream) => stream.step(Some(chunk.extract::<BytesLike<'_>>()?.as_slice().to_vec())),
+            StreamInput::Bytes(stream) => {
+                stream.step(Some(chunk.extract::<BytesLike<'_>>()?.as_slice().to_vec()))
+            }
             StreamInput::Chunks(stream) => stream.step(Some(chunk.extract::<JsonLike>()?.0)),
         };
         Self::results(py, results)
@@ -287,7 +286,11 @@ impl ToolCallAggregator {
 
     /// The first call of a choice as a message's singular ``function_call``.
     #[pyo3(signature = (choice=None))]
-    fn function_call<'py>(&self, py: Python<'py>, choice: Option<u32>) -> PyResult<Option<Bound<'py, PyAny>>> {
+    fn function_call<'py>(
+        &self,
+        py: Python<'py>,
+        choice: Option<u32>,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
         self.0.function_call(choice).map(|call| json::to_python(py, &call)).transpose()
     }
 

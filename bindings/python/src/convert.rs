@@ -190,7 +190,8 @@ impl Converter {
     /// Takes the next bytes, and returns those that can be sent on.
     fn push<'py>(&mut self, py: Python<'py>, data: BytesLike<'_>) -> PyResult<Bound<'py, PyBytes>> {
         let bytes = data.as_slice();
-        let push = |decoder: &mut pipeline::Decoder, events: &mut Vec<Event<'static>>| decoder.push(bytes, events);
+        let push =
+            |decoder: &mut pipeline::Decoder, events: &mut Vec<Event<'static>>| decoder.push(bytes, events);
         let end = |conversion: &mut Conversion, from: Option<&'static Protocol>, out: &mut Vec<u8>| {
             if from.is_some() {
                 conversion.stream(from, out);
@@ -248,9 +249,8 @@ pub(crate) fn convert<'py>(
     created: Option<u64>,
     model: Option<String>,
 ) -> PyResult<Bound<'py, PyBytes>> {
-    let mut converter = Converter::new(
-        py, to, protocol, dialect, tools, coerce, validate, normalize, id, created, model,
-    )?;
+    let mut converter =
+        Converter::new(py, to, protocol, dialect, tools, coerce, validate, normalize, id, created, model)?;
     let bytes = data.as_slice();
     let written = py.detach(|| {
         let Converter { decoder, conversion } = &mut converter;
@@ -289,13 +289,19 @@ impl ConvertedRequest {
     /// The parts that could not be carried.
     #[getter]
     fn losses(&self) -> Vec<Loss> {
-        self.written.losses.iter().map(Loss::from).collect()
+        self.written.losses.iter().cloned().map(Loss).collect()
     }
 
     /// Names of tools that the provider would have refused: as they are sent, and as they were.
     #[getter]
     fn names(&self) -> Vec<(String, String)> {
         self.written.names.clone()
+    }
+
+    /// Tools of groups that are sent on their own: their names as they are sent, and the names of their groups.
+    #[getter]
+    fn namespaces(&self) -> Vec<(String, String)> {
+        self.written.namespaces.clone()
     }
 
     /// Tools with free text that are sent as functions with one string, by their names as they are sent.
@@ -343,7 +349,9 @@ pub(crate) fn convert_request(
     options.mode = if normalize { RequestMode::Normalized } else { RequestMode::Lossless };
     let request = from.read_request(body.0).map_err(|error| raise(py, &error))?;
     let converted = match dialect {
-        None => to.write_last_request(request, &options).map(|written| ConvertedRequest { written, dialect: None }),
+        None => to
+            .write_last_request(request, &options)
+            .map(|written| ConvertedRequest { written, dialect: None }),
         Some(name) => taught(request, to, name, false, &options),
     };
     converted.map_err(|error| raise(py, &error))
@@ -381,7 +389,8 @@ fn taught(
     let registry = DialectRegistry::builtin();
     let dialect = match (dialect, request.model.as_deref()) {
         ("auto", model) => {
-            let unknown = || format!("no dialect is known for the model {:?}; name one", model.unwrap_or_default());
+            let unknown =
+                || format!("no dialect is known for the model {:?}; name one", model.unwrap_or_default());
             let found = model.and_then(|model| registry.for_model(model));
             found.ok_or_else(|| Error::new(ErrorKind::Unknown, unknown()))?
         }

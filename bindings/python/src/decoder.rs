@@ -281,8 +281,11 @@ impl Decoder {
     fn feed(&mut self, py: Python<'_>, data: BytesLike<'_>) -> PyResult<()> {
         self.message = None;
         let (bytes, Self { inner, responses, .. }) = (data.as_slice(), self);
-        let fed =
-            if bytes.len() < LARGE { inner.push(bytes, responses) } else { py.detach(|| inner.push(bytes, responses)) };
+        let fed = if bytes.len() < LARGE {
+            inner.push(bytes, responses)
+        } else {
+            py.detach(|| inner.push(bytes, responses))
+        };
         fed.map_err(|error| raise(py, &error))
     }
 
@@ -355,14 +358,20 @@ pub(crate) struct Extractor(dialect::Extractor);
 
 #[pymethods]
 impl Extractor {
-    /// An extractor of a dialect. ``starts_in_reasoning`` says that the prompt has opened the model's reasoning.
+    /// An extractor of a dialect. ``starts_in_reasoning`` says whether the prompt has opened the model's reasoning; by
+    /// default the dialect knows.
     #[new]
-    #[pyo3(signature = (dialect="auto", *, tools=None, starts_in_reasoning=false))]
-    fn new(py: Python<'_>, dialect: &str, tools: Option<ToolsLike>, starts_in_reasoning: bool) -> PyResult<Self> {
+    #[pyo3(signature = (dialect="auto", *, tools=None, starts_in_reasoning=None))]
+    fn new(
+        py: Python<'_>,
+        dialect: &str,
+        tools: Option<ToolsLike>,
+        starts_in_reasoning: Option<bool>,
+    ) -> PyResult<Self> {
         let mut options = ExtractOptions::new(dialect).map_err(|error| raise(py, &error))?;
         options = options.tools(ToolsLike::ready(tools));
-        if starts_in_reasoning {
-            options = options.starting_in(TextStart::Reasoning);
+        if let Some(is_reasoning) = starts_in_reasoning {
+            options = options.starting_in(if is_reasoning { TextStart::Reasoning } else { TextStart::Text });
         }
         Ok(Self(dialect::Extractor::new(&options)))
     }

@@ -22,7 +22,10 @@ pub(crate) fn raise(py: Python<'_>, error: &Error) -> PyErr {
 }
 
 /// The error of an upstream, which can be raised.
-pub(crate) fn upstream<'py>(py: Python<'py>, reported: &UpstreamError<'_>) -> PyResult<UpstreamException<'py>> {
+pub(crate) fn upstream<'py>(
+    py: Python<'py>,
+    reported: &UpstreamError<'_>,
+) -> PyResult<UpstreamException<'py>> {
     static CLASS: PyOnceLock<Py<PyType>> = PyOnceLock::new();
     let error = CLASS.import(py, "callweave._errors", "UpstreamError")?.call1((
         &*reported.message,

@@ -15,8 +15,8 @@ use crate::error::upstream;
 use crate::json;
 use crate::message::{Notice, Usage, members, unwritten};
 use crate::typed::{
-    self, AnyEvent, AttachmentKind, BlockCompletion, BlockKind, CallKind, DeltaKind, FinishReason, JsonObject, ReasoningForm,
-    UpstreamException,
+    self, AnyEvent, AttachmentKind, BlockCompletion, BlockKind, CallKind, DeltaKind, FinishReason,
+    JsonObject, ReasoningForm, UpstreamException,
 };
 
 /// The class of an event for Python.

@@ -244,26 +244,35 @@ impl CallOutcome {
 }
 
 /// A part of a request or response that the other side has no place for.
-#[pyclass(frozen, get_all, module = "callweave")]
-pub(crate) struct Loss {
-    /// Where it stood.
-    place: String,
-    /// What was lost.
-    what: String,
-    /// Whether it had not the form that its protocol demands.
-    is_malformed: bool,
-}
-
-impl From<&callweave::request::Loss> for Loss {
-    fn from(loss: &callweave::request::Loss) -> Self {
-        Self { place: loss.place.clone(), what: loss.what.clone(), is_malformed: loss.is_malformed }
-    }
-}
+#[pyclass(frozen, module = "callweave")]
+pub(crate) struct Loss(pub(crate) callweave::request::Loss);
 
 #[pymethods]
 impl Loss {
+    /// Where it stood.
+    #[getter]
+    fn place(&self) -> &str {
+        &self.0.place
+    }
+
+    /// What was lost.
+    #[getter]
+    fn what(&self) -> &str {
+        &self.0.what
+    }
+
+    /// Whether it had not the form that its protocol demands.
+    #[getter]
+    fn is_malformed(&self) -> bool {
+        self.0.is_malformed
+    }
+
+    fn __str__(&self) -> String {
+        self.0.to_string()
+    }
+
     fn __repr__(&self) -> String {
-        format!("Loss(place={:?}, what={:?})", self.place, self.what)
+        format!("Loss(place={:?}, what={:?})", self.0.place, self.0.what)
     }
 }
 
@@ -433,7 +442,7 @@ impl Exchange {
     /// The parts of the client's request that the upstream did not get.
     #[getter]
     fn losses(&self) -> Vec<Loss> {
-        self.inner.losses().iter().map(Loss::from).collect()
+        self.inner.losses().iter().cloned().map(Loss).collect()
     }
 
     /// The tokens of all responses.

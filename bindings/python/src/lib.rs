@@ -28,9 +28,9 @@ mod _callweave {
     use crate::decoder::{Decoder, Extractor, decode, decode_all, extract};
     #[pymodule_export]
     use crate::event::{
-        AttachmentEvent, BlockEndEvent, BlockStartEvent, ChoiceStartEvent, CorrectionEvent, DeltaEvent, EndEvent,
-        ErrorEvent, ExtraEvent, FinishEvent, IdentityEvent, ItemEndEvent, ItemStartEvent, MarkupEvent, NoticeEvent,
-        ProgressEvent, StartEvent, UsageEvent,
+        AttachmentEvent, BlockEndEvent, BlockStartEvent, ChoiceStartEvent, CorrectionEvent, DeltaEvent,
+        EndEvent, ErrorEvent, ExtraEvent, FinishEvent, IdentityEvent, ItemEndEvent, ItemStartEvent,
+        MarkupEvent, NoticeEvent, ProgressEvent, StartEvent, UsageEvent,
     };
     #[pymodule_export]
     use crate::exchange::{CallOutcome, Exchange, ExchangeEngine, HttpRequest, Loss, ResponseHead};

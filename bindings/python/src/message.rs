@@ -12,8 +12,8 @@ use pyo3::types::{PyBytes, PyDict};
 
 use crate::error::{raise, upstream};
 use crate::typed::{
-    AttachmentKind, BlockCompletion, BlockKind, CallKind, FinishReason, InvalidReason, JsonObject, NoticeCode,
-    ParsedType, ParsedValue, UpstreamException,
+    AttachmentKind, BlockCompletion, BlockKind, CallKind, FinishReason, InvalidReason, JsonObject,
+    NoticeCode, ParsedType, ParsedValue, UpstreamException,
 };
 use crate::{json, protocols};
 
@@ -156,7 +156,11 @@ impl Message {
     /// The JSON text of the message, as the program ``callweave`` prints it; with ``indent`` in several lines.
     #[pyo3(signature = (*, indent=false))]
     fn to_json(&self, indent: bool) -> PyResult<String> {
-        let json = if indent { serde_json::to_string_pretty(&*self.inner) } else { serde_json::to_string(&*self.inner) };
+        let json = if indent {
+            serde_json::to_string_pretty(&*self.inner)
+        } else {
+            serde_json::to_string(&*self.inner)
+        };
         json.map_err(unwritten)
     }
 
@@ -188,7 +192,8 @@ impl Message {
     fn __repr__(&self) -> String {
         let calls: Vec<String> = self.inner.tool_calls().map(|call| call.name.clone()).collect();
         let text: String = self.inner.text().chars().take(60).collect();
-        let finish = self.inner.finish_reason().map_or_else(|| "None".to_owned(), |reason| format!("'{reason}'"));
+        let finish =
+            self.inner.finish_reason().map_or_else(|| "None".to_owned(), |reason| format!("'{reason}'"));
         format!("Message(text={text:?}, tool_calls={calls:?}, finish_reason={finish})")
     }
 

@@ -17,8 +17,18 @@ use crate::typed;
 pub(crate) struct RepairedJson {
     verdict: RepairVerdict,
     text: String,
+    closed: Option<String>,
     changes: Vec<repairing::RepairChange>,
     input: String,
+}
+
+impl RepairedJson {
+    fn hopeless(&self) -> Option<(repairing::HopelessReason, usize)> {
+        match self.verdict {
+            RepairVerdict::Hopeless { why, at } => Some((why, at)),
+            RepairVerdict::Valid | RepairVerdict::Repaired | RepairVerdict::Incomplete => None,
+        }
+    }
 }
 
 #[pymethods]
@@ -41,19 +51,40 @@ impl RepairedJson {
         &self.text
     }
 
+    /// The JSON text, with a truncated document closed where it ends; ``None`` if the text is hopeless.
+    #[getter]
+    fn closed(&self) -> Option<&str> {
+        self.closed.as_deref()
+    }
+
+    /// The reason why the text is hopeless, if it is.
+    #[getter]
+    fn problem(&self) -> Option<String> {
+        self.hopeless().map(|(why, _)| why.to_string())
+    }
+
+    /// The byte of the input at which that was noticed.
+    #[getter]
+    fn offset(&self) -> Option<usize> {
+        self.hopeless().map(|(_, at)| at)
+    }
+
     /// The changes, in the order of the input.
     #[getter]
     fn changes(&self) -> Vec<RepairChange> {
-        let replaced = |change: &repairing::RepairChange| self.input.get(change.at..change.end).unwrap_or_default();
+        let replaced =
+            |change: &repairing::RepairChange| self.input.get(change.at..change.end).unwrap_or_default();
         let changes = self.changes.iter();
-        changes.map(|change| RepairChange { change: *change, replaced: replaced(change).to_owned() }).collect()
+        changes
+            .map(|change| RepairChange { change: *change, replaced: replaced(change).to_owned() })
+            .collect()
     }
 
     /// The value. Raises ``JSONError`` if the text is hopeless, or truncated and not to be closed.
     #[getter]
     fn value<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        let problem = match self.verdict {
-            RepairVerdict::Hopeless { why, at } => Error::new(ErrorKind::Json, why.to_string()).at(at as u64),
+        let problem = match self.hopeless() {
+            Some((why, at)) => Error::new(ErrorKind::Json, why.to_string()).at(at as u64),
             _ if self.text.is_empty() => Error::new(ErrorKind::Json, "the text is truncated"),
             _ => return json::loads(py, &self.text),
         };
@@ -116,7 +147,13 @@ impl RepairChange {
     }
 
     fn __repr__(&self) -> String {
-        format!("RepairChange({} at {}: {:?} -> {:?})", self.kind(), self.at(), self.replaced, self.replacement())
+        format!(
+            "RepairChange({} at {}: {:?} -> {:?})",
+            self.kind(),
+            self.at(),
+            self.replaced,
+            self.replacement()
+        )
     }
 }
 
@@ -157,7 +194,8 @@ pub(crate) fn repair(
     }
     let repaired = options.repair(text);
     let (verdict, input) = (repaired.verdict, text.to_owned());
-    Ok(RepairedJson { verdict, text: repaired.text.into_owned(), changes: repaired.changes, input })
+    let closed = repaired.closed().map(str::to_owned);
+    Ok(RepairedJson { verdict, closed, text: repaired.text.into_owned(), changes: repaired.changes, input })
 }
 
 /// The outcome of coercing a value to a schema.
@@ -247,7 +285,8 @@ pub(crate) struct SchemaLike(Schema);
 impl FromPyObject<'_, '_> for SchemaLike {
     type Error = PyErr;
     #[cfg(feature = "stubs")]
-    const INPUT_TYPE: pyo3::inspect::PyStaticExpr = pyo3::type_hint_identifier!("callweave._types", "SchemaLike");
+    const INPUT_TYPE: pyo3::inspect::PyStaticExpr =
+        pyo3::type_hint_identifier!("callweave._types", "SchemaLike");
 
     fn extract(object: Borrowed<'_, '_, PyAny>) -> PyResult<Self> {
         static SCHEMA: pyo3::sync::PyOnceLock<Py<PyAny>> = pyo3::sync::PyOnceLock::new();
@@ -283,6 +322,12 @@ impl PartialJson {
         self.value(py)
     }
 
+    /// Ends the text, which completes a number that stands alone; returns the value.
+    fn finish<'py>(&mut self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        self.0.finish();
+        self.value(py)
+    }
+
     /// The value so far; ``None`` before there is something to show.
     #[getter]
     fn value<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
@@ -315,7 +360,11 @@ fn unfinished_values(py: Python<'_>, name: &str) -> PyResult<UnfinishedValues> {
 /// {'city': 'Oslo', 'days': [1]}
 #[pyfunction]
 #[pyo3(signature = (text, *, unfinished="strings"))]
-pub(crate) fn partial<'py>(py: Python<'py>, text: &str, unfinished: &str) -> PyResult<Option<Bound<'py, PyAny>>> {
+pub(crate) fn partial<'py>(
+    py: Python<'py>,
+    text: &str,
+    unfinished: &str,
+) -> PyResult<Option<Bound<'py, PyAny>>> {
     let mut value = PartialValue::new(unfinished_values(py, unfinished)?);
     value.push(text);
     value.into_value().map(|value: Value| json::to_python(py, &value)).transpose()

@@ -85,8 +85,10 @@ pub(crate) struct ParsedType<'py>(pub(crate) Bound<'py, PyAny>);
 impl<'py> FromPyObject<'_, 'py> for ParsedType<'py> {
     type Error = Infallible;
     #[cfg(feature = "stubs")]
-    const INPUT_TYPE: PyStaticExpr =
-        type_hint_subscript!(type_hint_identifier!("builtins", "type"), type_hint_identifier!("callweave._types", "T"));
+    const INPUT_TYPE: PyStaticExpr = type_hint_subscript!(
+        type_hint_identifier!("builtins", "type"),
+        type_hint_identifier!("callweave._types", "T")
+    );
 
     fn extract(object: Borrowed<'_, 'py, PyAny>) -> Result<Self, Infallible> {
         Ok(Self(object.to_owned()))
