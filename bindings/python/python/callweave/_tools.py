@@ -30,19 +30,15 @@ def schema_of(kind: Any) -> Any:
     """The JSON Schema of a type; a schema is its own."""
     if isinstance(kind, (Mapping, bool)):
         return kind
-    pydantic = _pydantic()
-    if pydantic is None:
-        return _schema(kind)
-    return pydantic.TypeAdapter(kind).json_schema()
+    definitions: dict[str, Any] = {}
+    schema = _schema(kind, definitions, ())
+    return {**schema, "$defs": definitions} if definitions else schema
 
 
 def parse(name: str, arguments: Any, kind: Any) -> Any:
     """The arguments of a call of the tool ``name`` as a value of a type: a pydantic model, a dataclass, a typed dictionary."""
-    pydantic = _pydantic()
     try:
-        if pydantic is None:
-            return _value(arguments, kind, "$")
-        return pydantic.TypeAdapter(kind).validate_python(arguments)
+        return _value(arguments, kind, "$")
     except ValueError as error:  # pydantic's ValidationError is one, too
         shown = getattr(kind, "__name__", str(kind))
         raise InvalidError(f"the arguments of {name} do not fit {shown}: {error}") from error
@@ -98,18 +94,17 @@ def _described(name: str, description: str | None, schema: Any) -> Any:
 def _parameters(function: Any) -> Any:
     """The schema of the parameters of a function."""
     hints = get_type_hints(function, include_extras=True)
-    kinds: dict[str, Any] = {}
-    required = set()
+    definitions: dict[str, Any] = {}
+    properties: dict[str, Any] = {}
+    required = []
     for parameter in inspect.signature(function).parameters.values():
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
             continue
-        kinds[parameter.name] = hints.get(parameter.name, Any)
+        properties[parameter.name] = _schema(hints.get(parameter.name, Any), definitions, ())
         if parameter.default is parameter.empty:
-            required.add(parameter.name)
-    schema = schema_of(typing.TypedDict(function.__name__, kinds))  # type: ignore[operator]
-    schema = {key: value for key, value in schema.items() if key != "title"}
-    schema["required"] = [name for name in kinds if name in required]
-    return schema
+            required.append(parameter.name)
+    schema = {"type": "object", "properties": properties, "required": required}
+    return {**schema, "$defs": definitions} if definitions else schema
 
 
 #: Forms around a type that say nothing about its values. Python 3.10 has not all of them.
@@ -130,39 +125,61 @@ _WORDS: dict[Any, str] = {
 }
 
 
-def _schema(kind: Any) -> Any:
-    """The JSON Schema of a type of the standard library, where pydantic is not installed."""
+def _schema(kind: Any, definitions: dict[str, Any], outer: tuple[Any, ...]) -> Any:
+    """The JSON Schema of a type. What only pydantic knows is asked of it; its definitions are put aside."""
+
+    def inner(part: Any) -> Any:
+        return _schema(part, definitions, outer)
+
     origin, parts = get_origin(kind), get_args(kind)
     if origin in _WRAPPERS:
-        return _schema(parts[0])
+        return inner(parts[0])
     if origin is Literal:
         return {"enum": list(parts)}
     if origin in (Union, types.UnionType):
-        return {"anyOf": [_schema(part) for part in parts]}
+        return {"anyOf": [inner(part) for part in parts]}
     if origin in (list, set, frozenset) or origin is tuple and parts[-1:] == (...,):
-        return {"type": "array", "items": _schema(parts[0])}
+        return {"type": "array", "items": inner(parts[0])}
     if origin is dict:
-        return {"type": "object", "additionalProperties": _schema(parts[1])}
-    if dataclasses.is_dataclass(kind):
-        hints = get_type_hints(kind, include_extras=True)
-        fields = dataclasses.fields(kind)
-        missing = dataclasses.MISSING
-        required = [own.name for own in fields if own.default is missing and own.default_factory is missing]
-        return _object({own.name: hints[own.name] for own in fields}, required)
-    if typing.is_typeddict(kind):
-        return _object(get_type_hints(kind, include_extras=True), sorted(kind.__required_keys__))
+        return {"type": "object", "additionalProperties": inner(parts[1])}
+    if kind in _WORDS:
+        return {"type": _WORDS[kind]}
+    members = _members_of(kind)
+    if members is not None:
+        if kind in outer:  # a type that has itself as a part: anything fits there
+            return {}
+        kinds, required = members
+        properties = {name: _schema(part, definitions, (*outer, kind)) for name, part in kinds.items()}
+        return {"type": "object", "properties": properties, "required": required}
     if isinstance(kind, type) and issubclass(kind, enum.Enum):
         return {"enum": [member.value for member in kind]}
-    return {"type": _WORDS[kind]} if kind in _WORDS else {}
+    pydantic = _pydantic()
+    if pydantic is None or kind is Any:
+        return {}
+    schema = pydantic.TypeAdapter(kind).json_schema()
+    definitions.update(schema.pop("$defs", {}))
+    return schema
 
 
-def _object(members: Mapping[str, Any], required: list[str]) -> Any:
-    properties = {name: _schema(kind) for name, kind in members.items()}
-    return {"type": "object", "properties": properties, "required": required}
+def _members_of(kind: Any) -> tuple[dict[str, Any], list[str]] | None:
+    """The members of a dataclass or a typed dictionary with their types, and the names of those that must be there."""
+    if hasattr(kind, "__pydantic_validator__"):
+        return None
+    if dataclasses.is_dataclass(kind):
+        hints = get_type_hints(kind, include_extras=True)
+        fields = [own for own in dataclasses.fields(kind) if own.init]
+        missing = dataclasses.MISSING
+        required = [own.name for own in fields if own.default is missing and own.default_factory is missing]
+        return {own.name: hints[own.name] for own in fields}, required
+    if typing.is_typeddict(kind):
+        hints = get_type_hints(kind, include_extras=True)
+        keys = getattr(kind, "__required_keys__")
+        return hints, [name for name in hints if name in keys]
+    return None
 
 
 def _value(value: Any, kind: Any, path: str) -> Any:
-    """A JSON value as one of a type of the standard library, where pydantic is not installed."""
+    """A JSON value as one of a type of the standard library, where pydantic is not needed."""
     origin, parts = get_origin(kind), get_args(kind)
     if origin in _WRAPPERS:
         return _value(value, parts[0], path)
@@ -183,34 +200,23 @@ def _value(value: Any, kind: Any, path: str) -> Any:
         return elements if origin is list else origin(elements)
     if origin is dict:
         return {key: _value(member, parts[1], f"{path}.{key}") for key, member in _is(value, dict, path).items()}
-    if dataclasses.is_dataclass(kind) and isinstance(kind, type):
-        hints = get_type_hints(kind, include_extras=True)
-        members = _members(value, {own.name: hints[own.name] for own in dataclasses.fields(kind)}, path)
-        try:
-            return kind(**members)
-        except TypeError as error:
-            raise ValueError(f"{path}: {error}") from None
-    if typing.is_typeddict(kind):
-        members = _members(value, get_type_hints(kind, include_extras=True), path)
-        missing = sorted(getattr(kind, "__required_keys__") - members.keys())
+    parts_of_it = _members_of(kind)
+    if parts_of_it is not None:
+        kinds, required = parts_of_it
+        given = _is(value, dict, path)
+        missing = [name for name in required if name not in given]
         if missing:
             raise ValueError(f"{path}: {', '.join(missing)} missing")
-        return members
+        members = {name: _value(given[name], part, f"{path}.{name}") for name, part in kinds.items() if name in given}
+        return kind(**members)
     if isinstance(kind, type) and issubclass(kind, enum.Enum):
         return kind(value)
     if kind is float and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
     if kind in _WORDS:
         return _is(value, kind, path)
-    return value
-
-
-def _members(value: Any, kinds: Mapping[str, Any], path: str) -> dict[str, Any]:
-    return {
-        name: _value(member, kinds[name], f"{path}.{name}")
-        for name, member in _is(value, dict, path).items()
-        if name in kinds
-    }
+    pydantic = _pydantic()
+    return value if pydantic is None or kind is Any else pydantic.TypeAdapter(kind).validate_python(value)
 
 
 def _is(value: Any, kind: Any, path: str) -> Any:
