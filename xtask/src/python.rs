@@ -93,7 +93,7 @@ pub(crate) fn source() -> Result<Outcome, String> {
         Err(skipped) => return Ok(skipped),
     };
     let out = home().join("sdist");
-    succeed(environment.program("maturin").args(["sdist", "--quiet", "--out"]).arg(&out))?;
+    succeed(environment.program("maturin").args(["sdist", "--out"]).arg(&out))?;
     let fresh = Environment::create("fresh", "python3")?;
     let words = ["--reinstall-package", "callweave"].map(OsString::from);
     let mut install = fresh.pip(&[&words[..], &[newest(&out)?.into()]].concat())?;

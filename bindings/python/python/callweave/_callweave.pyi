@@ -466,6 +466,11 @@ class ConvertedRequest:
         """
         Names of tools that the provider would have refused: as they are sent, and as they were.
         """
+    @property
+    def namespaces(self, /) -> list[tuple[str, str]]:
+        """
+        Tools of groups that are sent on their own: their names as they are sent, and the names of their groups.
+        """
     def to_json(self, /) -> str:
         """
         The JSON text of the body.
@@ -895,9 +900,10 @@ class Extractor:
     >>> [event.name for event in events if isinstance(event, BlockStartEvent)]
     ['look']
     """
-    def __new__(cls, /, dialect: str = "auto", *, tools: ToolsLike | None = None, starts_in_reasoning: bool = False) -> Extractor:
+    def __new__(cls, /, dialect: str = "auto", *, tools: ToolsLike | None = None, starts_in_reasoning: bool | None = None) -> Extractor:
         """
-        An extractor of a dialect. ``starts_in_reasoning`` says that the prompt has opened the model's reasoning.
+        An extractor of a dialect. ``starts_in_reasoning`` says whether the prompt has opened the model's reasoning; by
+        default the dialect knows.
         """
     @property
     def dialect(self, /) -> str | None:
@@ -1146,6 +1152,7 @@ class Loss:
     A part of a request or response that the other side has no place for.
     """
     def __repr__(self, /) -> str: ...
+    def __str__(self, /) -> str: ...
     @property
     def is_malformed(self, /) -> bool:
         """
@@ -1376,6 +1383,10 @@ class PartialJson:
     {'city': 'Oslo', 'days': 14}
     """
     def __new__(cls, /, *, unfinished: str = "strings") -> PartialJson: ...
+    def finish(self, /) -> Any | None:
+        """
+        Ends the text, which completes a number that stands alone; returns the value.
+        """
     @property
     def is_complete(self, /) -> bool:
         """
@@ -1522,6 +1533,21 @@ class RepairedJson:
     def changes(self, /) -> list[RepairChange]:
         """
         The changes, in the order of the input.
+        """
+    @property
+    def closed(self, /) -> str | None:
+        """
+        The JSON text, with a truncated document closed where it ends; ``None`` if the text is hopeless.
+        """
+    @property
+    def offset(self, /) -> int | None:
+        """
+        The byte of the input at which that was noticed.
+        """
+    @property
+    def problem(self, /) -> str | None:
+        """
+        The reason why the text is hopeless, if it is.
         """
     @property
     def text(self, /) -> str:
