@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use crate::instructions::guard;
 use crate::{
-    agents, browser, clients, dist, fuzz, gateway_clients, growth, licences, readme, real_servers, root,
-    semver, target, tool_loops,
+    agents, browser, clients, dist, fuzz, gateway_clients, growth, licences, python, readme, real_servers,
+    root, semver, target, tool_loops,
 };
 
 /// The outcome of a step that did not fail.
@@ -189,6 +189,15 @@ const TIERS: &[Tier] = &[
             Step { title: "tool loops of frameworks", work: Task(tool_loops::run) },
             Step { title: "real servers behind the gateway", work: Task(real_servers::run) },
             Step { title: "pages in a browser", work: Task(browser::run) },
+        ],
+    },
+    Tier {
+        flag: "--python",
+        steps: &[
+            Step { title: "the package for Python", work: Task(python::run) },
+            Step { title: "the types of the package for Python", work: Task(python::types) },
+            Step { title: "the package on other versions of Python", work: Task(python::versions) },
+            Step { title: "the source of the package for Python", work: Task(python::source) },
         ],
     },
     Tier { flag: "--agents", steps: &[Step { title: "coding agents", work: Task(agents::run) }] },

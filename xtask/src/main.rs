@@ -16,6 +16,7 @@ mod growth;
 mod instructions;
 mod licences;
 mod picture;
+mod python;
 mod readme;
 mod real_servers;
 mod scoreboard;
@@ -32,7 +33,7 @@ const USAGE: &str = "\
 usage: cargo xtask agents [--all] [AGENT] [MODEL]
        cargo xtask bench [--json] [--write] [--rounds N] [--megabytes N] [--only TEXT]
        cargo xtask bench-gateway [--quick] [--beside CALLWEAVE]
-       cargo xtask check [--full] [--quick] [--clients] [--agents] [--fuzz] [--release]
+       cargo xtask check [--full] [--quick] [--clients] [--python] [--agents] [--fuzz] [--release]
        cargo xtask coverage [--shared DIR]
        cargo xtask dist [--target TARGET]
        cargo xtask fuzz [--seconds N] [TARGET]

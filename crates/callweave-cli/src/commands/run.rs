@@ -11,7 +11,7 @@ use std::fs::File;
 use std::io::IsTerminal;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::process::{ExitCode, ExitStatus, Stdio};
+use std::process::{ExitStatus, Stdio};
 use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
@@ -59,7 +59,7 @@ pub(crate) struct RunCommand {
 }
 
 impl RunCommand {
-    pub(crate) fn run(&self) -> Result<ExitCode> {
+    pub(crate) fn run(&self) -> Result<u8> {
         let row = self.agent.row();
         let Some(program) = find(row.program) else {
             bail!(
@@ -217,13 +217,13 @@ impl Drop for TemporaryFolder {
 }
 
 /// The agent's own code; 128 and the signal's number where a signal ended it, as shells have it.
-fn exit_code(status: ExitStatus) -> ExitCode {
+fn exit_code(status: ExitStatus) -> u8 {
     #[cfg(unix)]
     if let Some(signal) = std::os::unix::process::ExitStatusExt::signal(&status) {
-        return ExitCode::from(u8::try_from(128 + signal).unwrap_or(u8::MAX));
+        return u8::try_from(128 + signal).unwrap_or(u8::MAX);
     }
     let code = status.code().unwrap_or(1);
-    ExitCode::from(u8::try_from(code).unwrap_or(1))
+    u8::try_from(code).unwrap_or(1)
 }
 
 /// The signals that are the agent's to obey.
