@@ -249,10 +249,10 @@ pub(crate) struct Loss(pub(crate) callweave::request::Loss);
 
 #[pymethods]
 impl Loss {
-    /// Where it stood.
+    /// The path in the neutral request.
     #[getter]
-    fn place(&self) -> &str {
-        &self.0.place
+    fn path(&self) -> &str {
+        &self.0.path
     }
 
     /// What was lost.
@@ -272,7 +272,7 @@ impl Loss {
     }
 
     fn __repr__(&self) -> String {
-        format!("Loss(place={:?}, what={:?})", self.0.place, self.0.what)
+        format!("Loss(path={:?}, what={:?})", self.0.path, self.0.what)
     }
 }
 

@@ -1159,9 +1159,9 @@ class Loss:
         Whether it had not the form that its protocol demands.
         """
     @property
-    def place(self, /) -> str:
+    def path(self, /) -> str:
         """
-        Where it stood.
+        The path in the neutral request.
         """
     @property
     def what(self, /) -> str:
