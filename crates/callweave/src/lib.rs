@@ -120,6 +120,8 @@ pub mod live;
 mod made_id;
 pub mod message;
 pub mod pipeline;
+// A protocol passes opaque values on and cannot inspect them: see `clippy.toml`.
+#[deny(clippy::disallowed_methods)]
 pub mod protocol;
 pub mod provider;
 mod queue;

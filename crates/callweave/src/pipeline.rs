@@ -18,8 +18,6 @@
 //! # Ok::<(), callweave::Error>(())
 //! ```
 
-use std::ops::Range;
-
 use memchr::memchr;
 
 use crate::accumulator::Accumulator;
@@ -31,7 +29,7 @@ use crate::event::{
 };
 use crate::finalize::Finalizer;
 use crate::fragment::{ExtraScope, Fragment, FragmentKind, FragmentSink};
-use crate::frame_cache::{FrameTemplates, HolePieces};
+use crate::frame_cache::FrameCache;
 use crate::framing::{Frame, FrameKind, Framer, Framing, StreamLimits, is_field};
 use crate::json::{self, AsValue, CheckedText, JsonKind, Str, Tape, TapeNode as Value, repair};
 use crate::message::Message;
@@ -226,9 +224,9 @@ impl DecoderBuilder {
             Err(refusal) => (None, Some(Box::new(refusal))),
         };
         let is_named = protocol.is_some();
+        let cache = if reads_all { FrameCache::off() } else { FrameCache::default() };
         let weave = Weave::with_tools(mend.declared().clone());
-        let reader =
-            FrameReader { protocol, candidates, is_named, reads_all, weave, ..FrameReader::default() };
+        let reader = FrameReader { protocol, candidates, is_named, cache, weave, ..FrameReader::default() };
         let dialect = dialect.map(|dialect| match mend.declared() {
             tools if tools.is_empty() => dialect,
             tools => dialect.tools(tools.clone()),
@@ -311,7 +309,7 @@ impl Decoder {
     /// The number of frames that were not read in full, because their shape was known.
     #[doc(hidden)]
     pub fn known_frames(&self) -> u64 {
-        self.frames.reader.known_frames
+        self.frames.reader.cache.known_frames()
     }
 
     /// The dialect in which something was found. See [`Extractor::dialect`](dialect::Extractor::dialect).
@@ -385,17 +383,13 @@ impl Decoder {
         let mut rest = &bytes[frames.push_known(bytes, framer, sink)..];
         while !rest.is_empty() {
             // The framing may stop inside a frame.
-            frames.reader.shapes.pause();
-            let began = framer.between_frames();
-            let mut brought = FramedInput::Nothing;
-            let taken = framer.push_some(rest, &mut |frame: Frame<'_>| {
-                frames.push(&frame, sink);
-                brought.take(&frame, rest, frames.reader.shapes.have_brought());
-            })?;
-            if let (Some(began), Some(_), FramedInput::One { data, offset }) =
-                (began, framer.between_frames(), brought)
+            frames.reader.cache.pause();
+            let (began, count) = (framer.between_frames(), frames.reader.frames);
+            let taken = framer.push_some(rest, &mut |frame: Frame<'_>| frames.push(&frame, sink))?;
+            if let (Some(began), Some(_)) = (began, framer.between_frames())
+                && frames.reader.frames == count + 1
             {
-                frames.reader.shapes.place(&rest[..taken], data, offset - began);
+                frames.reader.cache.place(&rest[..taken], began);
             }
             rest = &rest[taken..];
             rest = &rest[frames.push_known(rest, framer, sink)..];
@@ -410,7 +404,7 @@ impl Decoder {
             whole.read(|value| self.take_complete(length, value, sink));
         }
         let Self { framer, frames, .. } = self;
-        frames.reader.shapes.pause();
+        frames.reader.cache.pause();
         let framed = framer.finish(&mut |frame: Frame<'_>| frames.push(&frame, sink));
         let decoded = frames.finish(sink);
         framed.and(decoded)
@@ -431,38 +425,6 @@ impl Decoder {
         self.push(bytes, &mut accumulator)?;
         self.finish(&mut accumulator)?;
         Ok(accumulator)
-    }
-}
-
-/// The frames that the framing found in some bytes.
-enum FramedInput {
-    Nothing,
-    /// A frame whose data stand in the bytes as they are, in that range.
-    One {
-        data: Range<usize>,
-        offset: u64,
-    },
-    /// Frames, or one whose shape is not known or whose data do not stand in the bytes as they are.
-    Other,
-}
-
-impl FramedInput {
-    /// Takes a frame of the framing. Its position is of use only if its shape is known.
-    #[inline]
-    fn take(&mut self, frame: &Frame<'_>, bytes: &[u8], is_known: bool) {
-        if !is_known {
-            *self = Self::Other;
-            return;
-        }
-        let data = frame.data.trim_ascii();
-        let start = (data.as_ptr() as usize).wrapping_sub(bytes.as_ptr() as usize);
-        *self = match self {
-            // A replacement of bytes around the data is reported each time.
-            Self::Nothing if !frame.is_lossy && start.saturating_add(data.len()) <= bytes.len() => {
-                Self::One { data: start..start + data.len(), offset: frame.offset }
-            }
-            _ => Self::Other,
-        };
     }
 }
 
@@ -504,7 +466,7 @@ impl FrameDecoder {
     #[inline(always)]
     fn run_on(&mut self, bytes: &[u8], framer: &mut Framer, sink: &mut EventSink<'_>) -> usize {
         let Self { reader, stages, .. } = self;
-        if !reader.shapes.is_running() || !stages.are_idle() {
+        if !reader.cache.is_running() || !stages.are_idle() {
             return 0;
         }
         let (most, left) = framer.room();
@@ -519,15 +481,15 @@ impl FrameDecoder {
     #[inline]
     fn push_known(&mut self, bytes: &[u8], framer: &mut Framer, sink: &mut EventSink<'_>) -> usize {
         // Short responses have none.
-        if self.reader.shapes.is_empty() { 0 } else { self.push_such(bytes, framer, sink) }
+        if self.reader.cache.is_empty() { 0 } else { self.push_such(bytes, framer, sink) }
     }
 
     #[inline(never)]
     fn push_such(&mut self, bytes: &[u8], framer: &mut Framer, sink: &mut EventSink<'_>) -> usize {
         let Self { reader, stages, .. } = self;
         // In a run, none of the conditions checked here has changed.
-        let is_known = reader.shapes.is_running()
-            || reader.is_steady() && framer.between_frames().is_some() && reader.shapes.may_begin(bytes);
+        let is_known = reader.cache.is_running()
+            || reader.is_steady() && framer.between_frames().is_some() && reader.cache.may_begin(bytes);
         if !is_known {
             return 0;
         }
@@ -652,10 +614,7 @@ struct FrameReader {
     is_confirmed: bool,
     /// The protocol that frames outside the known one seem to be in.
     resembles: Option<&'static Protocol>,
-    shapes: FrameTemplates,
-    known_frames: u64,
-    /// Whether frames are read in full even if their shape is known.
-    reads_all: bool,
+    cache: FrameCache,
 }
 
 struct HeldFrame {
@@ -708,10 +667,10 @@ impl FrameReader {
             return;
         }
         let may_be_known = frame.kind == FrameKind::Data && self.is_steady();
-        if may_be_known && self.push_brought(frame, data.as_bytes(), sink) {
+        if may_be_known && self.cache.push_frame(frame, data, &mut self.weave, sink) {
             return;
         }
-        self.shapes.interrupt();
+        self.cache.interrupt();
         if frame.kind == FrameKind::Error {
             return self.fail(frame, sink);
         }
@@ -734,31 +693,17 @@ impl FrameReader {
         }
     }
 
-    /// Takes a frame that the framing brought, if its shape is known.
-    fn push_brought(&mut self, frame: &Frame<'_>, data: &[u8], sink: &mut EventSink<'_>) -> bool {
-        if !self.shapes.may_be(frame.event, data) {
-            return false;
-        }
-        let mut pieces = HolePieces::default();
-        let Some(known) = self.shapes.find(frame.event, data, &mut pieces) else { return false };
-        self.known_frames += 1;
-        let number = known.number;
-        known.push_to(&mut self.weave, frame.offset, sink);
-        self.shapes.follow_brought(number, data, &pieces);
-        true
-    }
-
     /// Takes a value without framing as the next frame; its position is the number of frames before it.
     fn push_complete(&mut self, value: Value<'_>, sink: &mut EventSink<'_>) {
         let (data, kind, offset) = (value.raw(), FrameKind::Data, self.frames);
         self.frames += 1;
-        let frame = Frame { event: None, data, id: None, offset, kind, is_lossy: false };
+        let frame = Frame { event: None, data, id: None, offset, data_offset: None, kind, is_lossy: false };
         self.push_value_of(&frame, data, value, sink);
     }
 
     /// Whether a frame of a known shape needs no other treatment: nothing is held, and the response goes on.
     fn is_steady(&self) -> bool {
-        !self.shapes.is_empty() && self.held.is_empty() && !self.weave.is_over()
+        !self.cache.is_empty() && self.held.is_empty() && !self.weave.is_over()
     }
 
     /// Takes the frames that these bytes begin with, as long as their shapes are known and there is room for each and
@@ -784,17 +729,11 @@ impl FrameReader {
             if rest.is_empty() {
                 break;
             }
-            let mut pieces = HolePieces::default();
-            let Some(known) = self.shapes.find_at(rest, &mut pieces).filter(|known| known.length() <= most)
-            else {
+            let mut sink = StagedSink { stages, sink };
+            let Some(length) = self.cache.push_next(rest, offset, most, &mut self.weave, &mut sink) else {
                 break;
             };
-            let (number, length) = (known.number, known.length());
-            let mut sink = StagedSink { stages, sink };
-            known.push_to(&mut self.weave, known.offset(offset), &mut sink);
-            self.shapes.follow(number, &rest[..length], &pieces);
             self.frames += 1;
-            self.known_frames += 1;
             (offset, rest) = (offset + length as u64, &rest[length..]);
             if !self.is_steady() {
                 break;
@@ -807,9 +746,8 @@ impl FrameReader {
     /// the number of bytes taken.
     #[inline(always)]
     fn run(&mut self, bytes: &[u8], offset: u64, most: usize, sink: &mut EventSink<'_>) -> usize {
-        let (frames, taken) = self.shapes.run(bytes, offset, most, &mut self.weave, sink);
+        let (frames, taken) = self.cache.run(bytes, offset, most, &mut self.weave, sink);
         self.frames += frames;
-        self.known_frames += frames;
         taken
     }
 
@@ -833,19 +771,19 @@ impl FrameReader {
         if let Some(next) = self.successor(&input) {
             self.release(AfterHeld::Answer, sink);
             self.weave.begin_anew(sink);
-            self.shapes.clear();
+            self.cache.clear();
             self.protocol = Some(next);
             return self.decode(next, &input, frame.offset, sink);
         }
         let is_plain = self.held.is_empty() && !has_words;
         if let Some(known) = self.protocol.filter(|_| is_plain && self.is_confirmed) {
-            return self.decode_and_learn(known, &input, data, frame.offset, sink);
+            return self.decode_and_learn(known, &input, frame, data, sink);
         }
         match (self.claim(&input), self.protocol) {
             (Some((DetectionEvidence::Strong, found)), _) => {
                 self.protocol = Some(found);
                 self.is_confirmed = true;
-                self.shapes.clear();
+                self.cache.clear();
                 self.release(AfterHeld::Answer, sink);
                 self.decode(found, &input, frame.offset, sink);
             }
@@ -901,27 +839,15 @@ impl FrameReader {
         &mut self,
         protocol: &Protocol,
         input: &ProtocolFrame<'_>,
+        frame: &Frame<'_>,
         data: &str,
-        offset: u64,
         sink: &mut EventSink<'_>,
     ) {
-        if self.reads_all || self.weave.is_over() {
-            return self.decode(protocol, input, offset, sink);
+        if self.weave.is_over() {
+            return self.decode(protocol, input, frame.offset, sink);
         }
-        if !self.shapes.may_learn(input.value.size()) {
-            self.weave.push(offset, |fragments| protocol.decode(input, fragments), sink);
-            return self.shapes.pass(input.value.size(), data.len());
-        }
-        let mut recorder = self.shapes.recorder(input, data);
-        let read = |fragments: &mut FragmentSink<'_>| match &mut recorder {
-            Some(recorder) => protocol.decode(input, &mut |fragment: Fragment<'_>| {
-                recorder.put(fragment);
-                fragments.put(fragment);
-            }),
-            None => protocol.decode(input, fragments),
-        };
-        self.weave.push(offset, read, sink);
-        self.shapes.learn(input, data, recorder);
+        self.weave.push(frame.offset, |fragments| protocol.decode(input, fragments), sink);
+        self.cache.learn(protocol, input, frame, data);
     }
 
     fn end_response(&mut self, offset: u64, sink: &mut EventSink<'_>) {
@@ -1257,7 +1183,7 @@ fn pass_on(value: Value<'_>, fragments: &mut FragmentSink<'_>) {
             level: ExtraScope::Response,
             path: "",
             key,
-            value: value.raw(),
+            value: value.raw().into(),
         }));
     }
 }
