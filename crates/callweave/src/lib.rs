@@ -96,6 +96,8 @@
 
 // docs.rs shows what needs a feature.
 #![cfg_attr(docsrs, feature(doc_cfg))]
+// What only the cache uses stays where it belongs.
+#![cfg_attr(callweave_no_frame_cache, allow(dead_code))]
 
 pub mod accumulator;
 pub mod arguments;
@@ -111,6 +113,7 @@ pub mod finalize;
 mod fingerprint;
 #[doc(hidden)]
 pub mod fragment;
+#[cfg_attr(callweave_no_frame_cache, path = "frame_cache/off.rs")]
 mod frame_cache;
 pub mod framing;
 #[doc(hidden)]
