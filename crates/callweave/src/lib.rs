@@ -97,7 +97,7 @@
 // docs.rs shows what needs a feature.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 // What only the cache uses stays where it belongs.
-#![cfg_attr(callweave_no_frame_cache, allow(dead_code))]
+#![cfg_attr(callweave_no_frame_cache, allow(dead_code, unused_imports))]
 
 pub mod accumulator;
 pub mod arguments;
