@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use crate::instructions::guard;
 use crate::{
-    agents, browser, clients, dist, fuzz, gateway_clients, growth, licences, python, readme, real_servers,
-    root, semver, target, tool_loops,
+    agents, browser, clients, dist, frame_cache, fuzz, gateway_clients, growth, licences, python, readme,
+    real_servers, root, semver, target, tool_loops,
 };
 
 /// The outcome of a step that did not fail.
@@ -143,6 +143,7 @@ const TIERS: &[Tier] = &[
                     &[("CARGO_TARGET_DIR", "target")],
                 ),
             },
+            Step { title: "results without the frame cache", work: Task(frame_cache::run) },
             Step { title: "growth of work", work: Task(growth::run) },
             Step { title: "instructions of the hot paths", work: Task(guard::run) },
             Step { title: "commands of the documents", work: Task(readme::run) },

@@ -450,7 +450,7 @@ impl TokenCounts {
     }
 
     /// The sums; a count that neither reported is none.
-    pub(crate) fn plus(&self, other: &Self) -> Self {
+    pub fn plus(&self, other: &Self) -> Self {
         let sum = |one: Option<u64>, two: Option<u64>| match (one, two) {
             (None, None) => None,
             (one, two) => Some(one.unwrap_or(0).saturating_add(two.unwrap_or(0))),

@@ -95,6 +95,8 @@
 
 // docs.rs shows what needs a feature.
 #![cfg_attr(docsrs, feature(doc_cfg))]
+// What only the cache uses stays where it belongs.
+#![cfg_attr(callweave_no_frame_cache, allow(dead_code, unused_imports))]
 
 pub mod accumulator;
 pub mod arguments;
@@ -110,6 +112,7 @@ pub mod finalize;
 mod fingerprint;
 #[doc(hidden)]
 pub mod fragment;
+#[cfg_attr(callweave_no_frame_cache, path = "frame_cache/off.rs")]
 mod frame_cache;
 pub mod framing;
 #[doc(hidden)]
@@ -121,6 +124,8 @@ pub mod message;
 #[doc(hidden)]
 pub mod names;
 pub mod pipeline;
+// A protocol passes opaque values on and cannot inspect them: see `clippy.toml`.
+#[deny(clippy::disallowed_methods)]
 pub mod protocol;
 pub mod provider;
 mod queue;

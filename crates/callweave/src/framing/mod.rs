@@ -59,6 +59,9 @@ pub struct Frame<'a> {
     pub id: Option<&'a str>,
     /// The offset in the stream of the frame's first byte.
     pub offset: u64,
+    /// The offset in the stream of the first byte of `data`, if all of it stands there unchanged and the framing kept
+    /// track of it.
+    pub data_offset: Option<u64>,
     /// Whether the framing itself marks it as an error.
     pub kind: FrameKind,
     /// Whether bytes that are not UTF-8 were replaced by U+FFFD.
@@ -461,8 +464,14 @@ const LONGEST_CHARACTER: usize = 4;
 
 /// Emits a frame that is nothing but text.
 fn emit_text(bytes: &[u8], offset: u64, sink: &mut FrameSink<'_>) {
+    emit_text_at(bytes, offset, offset, sink);
+}
+
+/// Emits a frame with nothing in it but text, which begins at `data_offset`.
+fn emit_text_at(bytes: &[u8], offset: u64, data_offset: u64, sink: &mut FrameSink<'_>) {
     let (data, is_lossy) = decode(bytes);
-    sink.put(Frame { event: None, data: &data, id: None, offset, kind: FrameKind::Data, is_lossy });
+    let (kind, data_offset) = (FrameKind::Data, Some(data_offset).filter(|_| !is_lossy));
+    sink.put(Frame { event: None, data: &data, id: None, offset, data_offset, kind, is_lossy });
 }
 
 /// Collects frames for the tests of the framings.

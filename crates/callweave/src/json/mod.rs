@@ -8,6 +8,7 @@
 
 mod compact;
 pub(crate) mod lane;
+mod opaque;
 pub mod partial;
 pub mod repair;
 mod scanner;
@@ -19,6 +20,8 @@ mod word;
 mod write;
 
 pub use compact::compact_into;
+#[doc(hidden)]
+pub use opaque::Opaque;
 pub use scanner::{JsonContainer, JsonLiteral, JsonScanner, ScanStatus, ScanToken, ScanVisitor};
 pub(crate) use str::escape_bytes;
 pub use str::{PendingSurrogate, Str, escape_into};

@@ -21,7 +21,7 @@ use super::{
 };
 use crate::event::{CallKind, FinishReason, NoticeCode, ReasoningForm, TokenCounts};
 use crate::fragment::{BlockKey, Fragment, FragmentArguments, FragmentKind, FragmentSink, TextChannel};
-use crate::json::{JsonKind, Str, TapeNode as Value};
+use crate::json::{JsonKind, Opaque, Str, TapeNode as Value};
 use crate::upstream::ErrorClass;
 
 /// Codex app-server v2.
@@ -131,7 +131,7 @@ fn decode_reply(body: Value<'_>, sink: &mut FragmentSink<'_>) {
         decode_failure(failure, sink);
     }
     let Some(result) = body.get("result") else { return };
-    if let Some(model) = result.get("model").and_then(Value::filled) {
+    if let Some(model) = result.get("model").and_then(Value::opaque_filled) {
         sink.put(Fragment::new(FragmentKind::Start { id: None, model: Some(model), wire_type: TURN }));
     }
     for (key, value) in result.members() {
@@ -160,7 +160,7 @@ fn decode_message(method: &str, body: Value<'_>, params: Value<'_>, sink: &mut F
     };
     if let Some((channel, wire_type, place)) = grown {
         rest(params, &["delta", "summaryIndex", "contentIndex"], sink);
-        if let Some(text) = params.get("delta").and_then(Value::pass_filled) {
+        if let Some(text) = params.get("delta").and_then(Value::opaque_filled) {
             sink.put(Fragment::new(FragmentKind::Text { channel, wire_type, text }).at(place));
         }
         return;
@@ -185,7 +185,8 @@ fn decode_message(method: &str, body: Value<'_>, params: Value<'_>, sink: &mut F
         }
         "thread/started" => {
             let thread = params.get("thread");
-            if let Some(model) = thread.and_then(|thread| thread.get("model")).and_then(Value::filled) {
+            if let Some(model) = thread.and_then(|thread| thread.get("model")).and_then(Value::opaque_filled)
+            {
                 sink.put(Fragment::new(FragmentKind::Start {
                     id: None,
                     model: Some(model),
@@ -196,7 +197,7 @@ fn decode_message(method: &str, body: Value<'_>, params: Value<'_>, sink: &mut F
         }
         "thread/tokenUsage/updated" => {
             if let Some(usage) = params.get("tokenUsage") {
-                let turn = params.get("turnId").and_then(Value::filled).unwrap_or(Str::Plain(""));
+                let turn = params.get("turnId").and_then(Value::opaque_filled).unwrap_or("".into());
                 decode_usage(turn, usage, sink);
             }
             rest(params, &["tokenUsage"], sink);
@@ -206,7 +207,7 @@ fn decode_message(method: &str, body: Value<'_>, params: Value<'_>, sink: &mut F
         "item/reasoning/summaryPartAdded" => rest(params, &["summaryIndex"], sink),
         _ => {
             if method == "model/rerouted"
-                && let Some(model) = params.get("toModel").and_then(Value::filled)
+                && let Some(model) = params.get("toModel").and_then(Value::opaque_filled)
             {
                 sink.put(Fragment::new(FragmentKind::Rerouted { model }));
             }
@@ -214,7 +215,7 @@ fn decode_message(method: &str, body: Value<'_>, params: Value<'_>, sink: &mut F
             let value = if body.get("id").is_some() { body } else { params };
             match item {
                 Some(place) => {
-                    let part = FragmentKind::Progress { wire_type: method, value: Some(value.raw()) };
+                    let part = FragmentKind::Progress { wire_type: method, value: Some(value.opaque_json()) };
                     sink.put(Fragment::new(part).at(place));
                 }
                 None => extra(ExtraSubject::ANSWER, "", method, value, sink),
@@ -240,7 +241,7 @@ fn rest(params: Value<'_>, read: &[&str], sink: &mut FragmentSink<'_>) {
 /// Reads a turn: as it begins, as it ends (with its last items restated), or complete.
 fn decode_turn(turn: Value<'_>, sink: &mut FragmentSink<'_>) {
     let (mut status, mut failure, mut items) = (None, None, None);
-    if let Some(id) = turn.get("id").and_then(Value::filled) {
+    if let Some(id) = turn.get("id").and_then(Value::opaque_filled) {
         sink.put(Fragment::new(FragmentKind::Start { id: Some(id), model: None, wire_type: TURN }));
     }
     for (key, value) in turn.members() {
@@ -262,7 +263,7 @@ fn decode_turn(turn: Value<'_>, sink: &mut FragmentSink<'_>) {
     }
     if let Some(wire_type) = status.filter(|wire_type| !wire_type.is("inProgress")) {
         let reason = limit.unwrap_or_else(|| finish_reason(wire_type, FINISH));
-        sink.put(Fragment::new(FragmentKind::Finish { reason, raw: Some(wire_type) }));
+        sink.put(Fragment::new(FragmentKind::Finish { reason, raw: Some(wire_type.into()) }));
         sink.put(Fragment::new(FragmentKind::Done));
     }
 }
@@ -327,8 +328,8 @@ fn decode_request(body: Value<'_>, params: Value<'_>, sink: &mut FragmentSink<'_
     }
     let place = place_of(id);
     let part = FragmentKind::Call {
-        id: Some(id),
-        name: params.get("tool").and_then(Value::filled),
+        id: Some(id.into()),
+        name: params.get("tool").and_then(Value::opaque_filled),
         kind: CallKind::Function,
         wire_type: "arguments",
         arguments: params.get("arguments").map(arguments),
@@ -339,9 +340,9 @@ fn decode_request(body: Value<'_>, params: Value<'_>, sink: &mut FragmentSink<'_
 
 fn arguments(value: Value<'_>) -> FragmentArguments<'_> {
     match value.str() {
-        Some(text) => FragmentArguments::Complete(text),
-        None if value.is_null() => FragmentArguments::Text(Str::Plain("")),
-        None => FragmentArguments::Value(value.raw()),
+        Some(text) => FragmentArguments::Complete(text.into()),
+        None if value.is_null() => FragmentArguments::Text("".into()),
+        None => FragmentArguments::Value(value.opaque_json()),
     }
 }
 
@@ -352,7 +353,7 @@ fn decode_item(item: Value<'_>, telling: ItemPhase, sink: &mut FragmentSink<'_>)
     match kind {
         "agentMessage" | "plan" => {
             emit_item(kind, place, item, |key| key == "text", sink);
-            if let Some(text) = item.get("text").and_then(Value::filled) {
+            if let Some(text) = item.get("text").and_then(Value::opaque_filled) {
                 let part = FragmentKind::Restate {
                     channel: TextChannel::Text,
                     wire_type: kind,
@@ -396,7 +397,7 @@ fn emit_item(
             extra(ExtraSubject::next(0), "", key, value, sink);
         }
     }
-    let id = item.get("id").and_then(Value::filled);
+    let id = item.get("id").and_then(Value::opaque_filled);
     sink.put(Fragment::new(FragmentKind::Item { id, wire_type: kind }).at(place));
 }
 
@@ -411,7 +412,7 @@ fn decode_reasoning_list(
 ) {
     for (number, text) in (0..).zip(item.get(wire_type).iter().flat_map(|texts| texts.elements())) {
         let place = place.part(group, number);
-        if let Some(text) = text.filled() {
+        if let Some(text) = text.opaque_filled() {
             sink.put(
                 Fragment::new(FragmentKind::Restate { channel, wire_type, text, is_recap: true }).at(place),
             );
@@ -435,7 +436,7 @@ fn decode_output(
     telling: ItemPhase,
     sink: &mut FragmentSink<'_>,
 ) {
-    let call = ["callId", "call_id"].iter().find_map(|key| item.get(key)).and_then(Value::filled);
+    let call = ["callId", "call_id"].iter().find_map(|key| item.get(key)).and_then(Value::opaque_filled);
     let given = OUTPUTS.iter().find_map(|&key| Some((key, item.get(key).filter(|value| !value.is_null())?)));
     let is_read = |key: &str| {
         matches!(key, "callId" | "call_id") && call.is_some()
@@ -444,7 +445,7 @@ fn decode_output(
     emit_item(kind, place, item, is_read, sink);
     if let Some((wire_type, value)) = given.filter(|_| telling == ItemPhase::End) {
         sink.put(
-            Fragment::new(FragmentKind::ToolResult { call, wire_type, value: value.pass_raw() }).at(place),
+            Fragment::new(FragmentKind::ToolResult { call, wire_type, value: value.opaque_json() }).at(place),
         );
     }
 }
@@ -457,8 +458,8 @@ fn decode_call(
     telling: ItemPhase,
     sink: &mut FragmentSink<'_>,
 ) {
-    let id = item.get("id").and_then(Value::filled);
-    let tool = item.get("tool").and_then(Value::filled);
+    let id = item.get("id").and_then(Value::opaque_filled);
+    let tool = item.get("tool").and_then(Value::opaque_filled);
     let given = ARGUMENTS.iter().find_map(|&key| {
         let value = item.get(key).filter(|value| !value.is_null())?;
         Some((key, value))
@@ -475,13 +476,13 @@ fn decode_call(
     let is_settled = telling == ItemPhase::End || matches!(given, Some(("arguments" | "command", _)));
     let part = FragmentKind::Call {
         id,
-        name: tool.or(Some(Str::Plain(kind))),
+        name: tool.or(Some(kind.into())),
         kind: if kind == "dynamicToolCall" { CallKind::Function } else { CallKind::Builtin },
         wire_type: given.map_or("arguments", |(member, _)| member),
         arguments: Some(
             given
                 .filter(|_| is_settled)
-                .map_or(FragmentArguments::Text(Str::Plain("")), |(_, value)| arguments(value)),
+                .map_or(FragmentArguments::Text("".into()), |(_, value)| arguments(value)),
         ),
     };
     sink.put(Fragment::new(part).at(place));
@@ -492,7 +493,7 @@ fn decode_call(
     for &wire_type in results {
         if let Some(value) = item.get(wire_type).filter(|value| !value.is_null()) {
             sink.put(
-                Fragment::new(FragmentKind::ToolResult { call: id, wire_type, value: value.pass_raw() })
+                Fragment::new(FragmentKind::ToolResult { call: id, wire_type, value: value.opaque_json() })
                     .at(place),
             );
         }
@@ -500,9 +501,9 @@ fn decode_call(
 }
 
 /// Reads token counts. A turn may call the model several times: `last` counts one of them, `total` all of the thread.
-fn decode_usage(turn: Str<'_>, usage: Value<'_>, sink: &mut FragmentSink<'_>) {
+fn decode_usage(turn: Opaque<'_>, usage: Value<'_>, sink: &mut FragmentSink<'_>) {
     let counters = token_counts(usage.get("last").unwrap_or(usage));
-    sink.put(Fragment::new(FragmentKind::Step { turn, counters, raw: usage.pass_raw() }));
+    sink.put(Fragment::new(FragmentKind::Step { turn, counters, raw: usage.opaque_json() }));
 }
 
 fn token_counts(counts: Value<'_>) -> TokenCounts {

@@ -9,8 +9,8 @@
 
 use crate::encode::ProtocolEncoding;
 use crate::event::FinishReason;
-use crate::fragment::{BlockKey, ExtraScope, Fragment, FragmentKind, FragmentSink};
-use crate::json::{JsonKind, Str, TapeNode as Value};
+use crate::fragment::{BlockKey, ExtraScope, Fragment, FragmentKind, FragmentSink, ReadUsage, UsageReport};
+use crate::json::{JsonKind, Opaque, Str, TapeNode as Value};
 use crate::request::RequestCoding;
 use crate::upstream::{ErrorClass, UpstreamError};
 
@@ -238,7 +238,7 @@ fn extra<'a>(
     sink: &mut FragmentSink<'_>,
 ) {
     if !value.is_null() {
-        put_extra(subject, path, key, value.pass_raw(), sink);
+        put_extra(subject, path, key, value.opaque_json(), sink);
     }
 }
 
@@ -248,7 +248,7 @@ fn put_extra<'a>(
     subject: ExtraSubject,
     path: &'static str,
     key: &'a str,
-    value: &'a str,
+    value: Opaque<'a>,
     sink: &mut FragmentSink<'_>,
 ) {
     let ExtraSubject { choice, place, level } = subject;
@@ -277,6 +277,14 @@ fn is_usual<const COUNT: usize>(value: Value<'_>, words: &[&str; COUNT]) -> bool
         Some(Str::Plain(own)) => own.is_empty() || words.contains(&own),
         Some(own) => own.is_empty() || words.iter().any(|wire_type| own.is(wire_type)),
         None => false,
+    }
+}
+
+/// Reports token counts, if there are any: `read` finds them in that object, and nothing else of the frame depends on it.
+fn report_usage<'a>(wire_type: &'a str, usage: Value<'a>, read: ReadUsage, sink: &mut FragmentSink<'_>) {
+    if usage.members().next().is_some() {
+        let usage = UsageReport::of(usage, read);
+        sink.put(Fragment::new(FragmentKind::Usage { wire_type, usage }));
     }
 }
 

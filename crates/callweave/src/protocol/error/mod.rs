@@ -8,7 +8,6 @@
 //! The class follows from the closest evidence there is, in this order: the protocol's own names, then common names;
 //! the HTTP status; at last the message. A [vague](ErrorClass::is_vague) finding yields to any more specific one.
 
-mod date;
 mod page;
 mod words;
 mod write;
@@ -163,13 +162,13 @@ impl ErrorHead {
             match name.as_ref().to_ascii_lowercase().as_str() {
                 "retry-after" => {
                     head.wait = head.wait.or_else(|| value.parse().ok().and_then(header_seconds));
-                    then = date::seconds(value);
+                    then = httpdate::parse_http_date(value).ok();
                 }
                 "retry-after-ms" | "x-ms-retry-after-ms" => {
                     let millis: Option<f64> = value.parse().ok();
                     head.wait = millis.map(|count| count / 1000.0).and_then(header_seconds).or(head.wait);
                 }
-                "date" => now = date::seconds(value),
+                "date" => now = httpdate::parse_http_date(value).ok(),
                 "x-amzn-errortype" => head.code = text(),
                 "content-type" => head.content_type = text(),
                 "request-id" | "x-request-id" | "x-amzn-requestid" | "apim-request-id" => {
@@ -179,8 +178,8 @@ impl ErrorHead {
             }
         }
         // A date in the past asks for no wait.
-        let until = now.zip(then).map(|(now, then)| u64::try_from(then - now).unwrap_or(0));
-        head.wait = head.wait.or_else(|| until.map(|until| Duration::from_secs(until).min(A_YEAR)));
+        let until = now.zip(then).map(|(now, then)| then.duration_since(now).unwrap_or_default());
+        head.wait = head.wait.or_else(|| until.map(|until| until.min(A_YEAR)));
         head
     }
 
