@@ -71,7 +71,7 @@ impl Subject {
         let arguments = |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap_or_default();
         let is_same = match (&valid[..], found.calls.len()) {
             ([call], 1) => {
-                call.name == "get_weather" && arguments(&call.arguments()) == json!({"city": value})
+                call.name == "get_weather" && arguments(call.arguments()) == json!({"city": value})
             }
             _ => false,
         };

@@ -141,7 +141,8 @@ async fn asked(protocol: &str, path: &str, body: &Value, dialect: &str, answer: 
 }
 
 /// The fields that are lost all the same. Chat is spoken by many servers, and its encoder keeps no extra fields in a
-/// normalized response; where text is read in a dialect, its blocks are made anew; and the time is the gateway's.
+/// normalized response; where text is read in a dialect, a signature that comes before it has no block yet; and the time is the
+/// gateway's.
 const SET_ASIDE: &[(&str, &[&str])] = &[
     (
         "openai-chat",
@@ -164,7 +165,6 @@ const SET_ASIDE: &[(&str, &[&str])] = &[
         ],
     ),
     ("openai-responses", &["/usage/own_usage"]),
-    ("anthropic-messages, read", &["/content/1/own_text"]),
     ("gemini-generatecontent, read", &["/candidates/0/content/parts/0/thoughtSignature"]),
     ("ollama", &["/created_at"]),
 ];

@@ -133,8 +133,7 @@ impl Row {
             for (expected, call) in calls.iter().zip(found) {
                 let is_same_name = expected["name"].as_str() == Some(&call.name);
                 let is_same_id = expected["id"].as_str().is_none_or(|id| call.id == id);
-                if !is_same_name || !is_same_id || !same_arguments(&expected["arguments"], &call.arguments())
-                {
+                if !is_same_name || !is_same_id || !same_arguments(&expected["arguments"], call.arguments()) {
                     differences.push(format!("call {} {} id {:?}", call.name, call.arguments(), call.id));
                 }
             }
