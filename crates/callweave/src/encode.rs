@@ -34,7 +34,6 @@
 //! ```
 
 mod break_off;
-mod buffered_blocks;
 mod context;
 mod core;
 mod delta_templates;
@@ -45,7 +44,7 @@ mod open_blocks;
 mod pieces;
 mod turns;
 
-pub(crate) use self::core::{AttachmentStart, BlockStart, EncoderCore, Wire, WireEncoder};
+pub(crate) use self::core::{AttachmentEvent, BlockStart, EncoderCore, Wire, WireEncoder};
 use crate::event::{Event, EventKind, FinishReason, JsonText, TokenCounts};
 use crate::framing::Framing;
 use crate::json::{JsonWriter, MemberPaths};
@@ -53,7 +52,6 @@ use crate::message::{Message, Usage};
 use crate::protocol::Protocol;
 use crate::request::Loss;
 use break_off::TruncationWatcher;
-pub(crate) use buffered_blocks::BufferedBlocks;
 pub(crate) use context::EncodeContext;
 pub(crate) use delta_templates::{DeltaTemplates, WrittenDelta};
 pub(crate) use ids::UniqueCallIds;

@@ -6,13 +6,13 @@
 //! templates, and gives every other event to its function.
 
 use super::turns::{BlockSerializer, ClientReading};
-use super::{BufferedBlocks, WireCapabilities, count};
 use super::{DeltaTemplates, EncodeContext, EncodeOptions, OpenBlocks, StreamEncoder, UniqueCallIds};
+use super::{WireCapabilities, count};
 use crate::event::{
     AttachmentKind, BlockCompletion, BlockId, BlockKind, Event, EventKind, EventScope, FinishReason, JsonText,
 };
 use crate::json::{JsonWriter, MemberPaths, write_members};
-use crate::message::{ExtraFields, Usage};
+use crate::message::{Block, ExtraFields, Usage};
 use crate::upstream::UpstreamError;
 
 /// The state of a response that is being written; `B` is a wire's own state of an open block.
@@ -25,7 +25,7 @@ pub(crate) struct EncoderCore<B> {
     pub(crate) choice: u32,
     pub(crate) blocks: OpenBlocks<B>,
     /// The open blocks that are written complete.
-    pub(crate) buffered: BufferedBlocks,
+    pub(crate) buffered: OpenBlocks<Block>,
     /// The fields of the response that wait for the next frame that can hold them.
     pub(crate) waiting: MemberPaths,
     /// All token counts so far.
@@ -50,7 +50,7 @@ impl<B> Default for EncoderCore<B> {
             model: String::new(),
             choice: 0,
             blocks: OpenBlocks::default(),
-            buffered: BufferedBlocks::default(),
+            buffered: OpenBlocks::default(),
             waiting: MemberPaths::default(),
             counts: None,
             error: None,
@@ -124,7 +124,7 @@ pub(crate) struct BlockStart<'e> {
 }
 
 /// A value that belongs to content.
-pub(crate) struct AttachmentStart<'e> {
+pub(crate) struct AttachmentEvent<'e> {
     pub(crate) scope: EventScope,
     pub(crate) kind: AttachmentKind,
     pub(crate) wire_type: &'e str,
@@ -160,7 +160,7 @@ pub(crate) trait Wire: Default + Send + Sync + 'static {
     /// Ends a block with that number whose end has waited.
     fn stop(&mut self, _index: i64, _out: &mut Vec<u8>) {}
 
-    fn attach(&mut self, attachment: &AttachmentStart<'_>, out: &mut Vec<u8>);
+    fn attach(&mut self, attachment: &AttachmentEvent<'_>, out: &mut Vec<u8>);
 
     /// Takes token counts, which are counted already.
     fn usage(&mut self, _wire_type: &str, _raw: &JsonText<'_>, _out: &mut Vec<u8>) {}
@@ -253,7 +253,7 @@ fn write<W: Wire>(wire: &mut W, event: &Event<'_>, out: &mut Vec<u8>) {
         EventKind::Delta { block, text, .. } => wire.grow(*block, text, out),
         EventKind::BlockEnd { block, completion } => wire.end_block(*block, *completion, out),
         EventKind::Attachment { scope, kind, wire_type, value } => {
-            wire.attach(&AttachmentStart { scope: *scope, kind: *kind, wire_type, value }, out);
+            wire.attach(&AttachmentEvent { scope: *scope, kind: *kind, wire_type, value }, out);
         }
         EventKind::Usage { wire_type, counters, raw } => {
             count(&mut wire.core().counts, counters, raw);

@@ -1,6 +1,7 @@
 //! Blocks that have begun and not ended.
 
-use crate::event::BlockId;
+use crate::event::{BlockId, Event};
+use crate::message::Block;
 
 /// The open blocks of a response, with a reader's or writer's own state of each. There are few at a time, and most
 /// events are about the newest.
@@ -31,5 +32,21 @@ impl<B> OpenBlocks<B> {
     /// The first of the open blocks with that property.
     pub(crate) fn find(&self, is_meant: impl Fn(BlockId, &B) -> bool) -> Option<BlockId> {
         self.0.iter().find(|(block, state)| is_meant(*block, state)).map(|(block, _)| *block)
+    }
+}
+
+/// Blocks that grow until they are written complete, on wires that cannot write them in pieces.
+impl OpenBlocks<Block> {
+    /// Takes the block that an event starts.
+    pub(crate) fn begin(&mut self, event: &Event<'_>) {
+        let started = Block::started_by(&mut event.clone());
+        self.0.extend(started.map(|started| (started.id, started)));
+    }
+
+    /// Takes an event if it is about one of the blocks.
+    pub(crate) fn take(&mut self, event: &Event<'_>) {
+        if let Some(block) = event.body.block().and_then(|block| self.get_mut(block)) {
+            block.take(event);
+        }
     }
 }

@@ -256,11 +256,14 @@ pub(crate) fn write_members(entries: &[(&str, &str)], writer: &mut JsonWriter<'_
     }
 }
 
+/// Values by path.
+type PathValues<'p> = Vec<(&'p str, &'p str)>;
+
 /// Splits values by path into those below the prefix, without it, and the others.
 pub(crate) fn split_below<'p>(
     entries: impl IntoIterator<Item = (&'p str, &'p str)>,
     prefix: &str,
-) -> (Vec<(&'p str, &'p str)>, Vec<(&'p str, &'p str)>) {
+) -> (PathValues<'p>, PathValues<'p>) {
     let (mut below, mut others) = (Vec::new(), Vec::new());
     for (path, value) in entries {
         match path.strip_prefix(prefix) {

@@ -11,7 +11,7 @@
 use super::{CHAT, FINISH, words};
 use crate::encode::objects::{self, INPUT, INVALID_JSON};
 use crate::encode::{
-    AttachmentStart, BlockStart, ClientReading, EncodeContext, EncoderCore, ProtocolEncoding, UniqueCallIds,
+    AttachmentEvent, BlockStart, ClientReading, EncodeContext, EncoderCore, ProtocolEncoding, UniqueCallIds,
     Wire, WireCapabilities, WireEncoder, WireFeature, WrittenDelta, put_event, put_named_event,
 };
 use crate::event::{
@@ -229,7 +229,7 @@ impl Wire for CohereStream {
         }
     }
 
-    fn attach(&mut self, attachment: &AttachmentStart<'_>, out: &mut Vec<u8>) {
+    fn attach(&mut self, attachment: &AttachmentEvent<'_>, out: &mut Vec<u8>) {
         if !self.core.keeps() {
             return;
         }

@@ -13,7 +13,7 @@ use std::fmt::Write;
 use super::{CHAT, FINISH, GENERATE};
 use crate::encode::objects::{self, is_object};
 use crate::encode::{
-    AttachmentStart, BlockStart, ClientReading, EncodeContext, EncodeOptions, EncoderCore, ProtocolEncoding,
+    AttachmentEvent, BlockStart, ClientReading, EncodeContext, EncodeOptions, EncoderCore, ProtocolEncoding,
     UniqueCallIds, Wire, WireCapabilities, WireEncoder, WireFeature, WrittenDelta,
 };
 use crate::event::{
@@ -155,7 +155,7 @@ impl Wire for OllamaStream {
         }
     }
 
-    fn attach(&mut self, attachment: &AttachmentStart<'_>, _: &mut Vec<u8>) {
+    fn attach(&mut self, attachment: &AttachmentEvent<'_>, _: &mut Vec<u8>) {
         if attachment.kind == AttachmentKind::Logprobs && self.core.keeps() {
             self.core.waiting.extend("logprobs", attachment.value.as_str());
         }

@@ -13,7 +13,7 @@ use super::{
     write_error, write_usage, writes_attachment, writes_field,
 };
 use crate::encode::{
-    ArgumentPieces, AttachmentStart, BlockStart, ClientReading, EncoderCore, Wire, WireCapabilities,
+    ArgumentPieces, AttachmentEvent, BlockStart, ClientReading, EncoderCore, Wire, WireCapabilities,
     WrittenDelta, put_event, put_named_event as put,
 };
 use crate::event::{
@@ -258,8 +258,8 @@ impl Wire for AnthropicStream {
         open.extra.clear();
     }
 
-    fn attach(&mut self, attachment: &AttachmentStart<'_>, out: &mut Vec<u8>) {
-        let AttachmentStart { scope, kind, wire_type, value } = *attachment;
+    fn attach(&mut self, attachment: &AttachmentEvent<'_>, out: &mut Vec<u8>) {
+        let AttachmentEvent { scope, kind, wire_type, value } = *attachment;
         let keeps = self.core.keeps();
         let mut index = self.next_index - 1;
         if let EventScope::Block(block) = scope {

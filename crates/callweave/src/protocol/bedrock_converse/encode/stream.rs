@@ -10,7 +10,7 @@ use super::{
     write_error, write_usage, writes_attachment,
 };
 use crate::encode::{
-    ArgumentPieces, AttachmentStart, BlockStart, ClientReading, EncoderCore, Wire, WireCapabilities,
+    ArgumentPieces, AttachmentEvent, BlockStart, ClientReading, EncoderCore, Wire, WireCapabilities,
     WrittenDelta,
 };
 use crate::event::{
@@ -159,8 +159,8 @@ impl Wire for ConverseStream {
         seal(start, out);
     }
 
-    fn attach(&mut self, attachment: &AttachmentStart<'_>, out: &mut Vec<u8>) {
-        let AttachmentStart { scope, kind, wire_type, value } = *attachment;
+    fn attach(&mut self, attachment: &AttachmentEvent<'_>, out: &mut Vec<u8>) {
+        let AttachmentEvent { scope, kind, wire_type, value } = *attachment;
         let keeps = self.core.keeps();
         let mut index = self.next_index - 1;
         if let EventScope::Block(block) = scope {

@@ -5,7 +5,7 @@ use super::{
     CAPABILITIES, block_reason, emit_usage, finish_reason, write_candidate, write_error, write_names,
 };
 use crate::encode::{
-    AttachmentStart, BlockStart, ClientReading, EncoderCore, Wire, WireCapabilities, WrittenDelta,
+    AttachmentEvent, BlockStart, ClientReading, EncoderCore, Wire, WireCapabilities, WrittenDelta,
 };
 use crate::event::{
     AttachmentKind, BlockCompletion, BlockId, BlockKind, CallKind, Event, EventKind, EventScope,
@@ -171,8 +171,8 @@ impl Wire for GeminiStream {
         self.has_news = true;
     }
 
-    fn attach(&mut self, attachment: &AttachmentStart<'_>, out: &mut Vec<u8>) {
-        let AttachmentStart { scope, kind, wire_type, value } = *attachment;
+    fn attach(&mut self, attachment: &AttachmentEvent<'_>, out: &mut Vec<u8>) {
+        let AttachmentEvent { scope, kind, wire_type, value } = *attachment;
         let keeps = self.core.keeps();
         match (scope, kind) {
             // A signature is of value only to its issuer, unless a mark names the issuer.

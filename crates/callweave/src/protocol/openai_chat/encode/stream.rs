@@ -13,7 +13,7 @@ use super::{
 };
 use crate::encode::objects::{self, INVALID_JSON};
 use crate::encode::{
-    AttachmentStart, BlockStart, ClientReading, EncoderCore, UniqueCallIds, Wire, WireCapabilities,
+    AttachmentEvent, BlockStart, ClientReading, EncoderCore, UniqueCallIds, Wire, WireCapabilities,
     WrittenDelta, put_event,
 };
 use crate::event::{
@@ -231,8 +231,8 @@ impl Wire for ChatStream {
         }
     }
 
-    fn attach(&mut self, attachment: &AttachmentStart<'_>, out: &mut Vec<u8>) {
-        let AttachmentStart { scope, kind, wire_type, value } = *attachment;
+    fn attach(&mut self, attachment: &AttachmentEvent<'_>, out: &mut Vec<u8>) {
+        let AttachmentEvent { scope, kind, wire_type, value } = *attachment;
         let number = self.core.choice;
         if self.core.is_normalized() {
             return self.attach_for_client(attachment, out);
@@ -390,8 +390,8 @@ impl ChatStream {
     }
 
     /// Writes an attachment that clients of any protocol can read.
-    fn attach_for_client(&mut self, attachment: &AttachmentStart<'_>, out: &mut Vec<u8>) {
-        let AttachmentStart { scope, kind, wire_type, value } = *attachment;
+    fn attach_for_client(&mut self, attachment: &AttachmentEvent<'_>, out: &mut Vec<u8>) {
+        let AttachmentEvent { scope, kind, wire_type, value } = *attachment;
         let number = self.core.choice;
         if let (AttachmentKind::Logprobs, Some(choice)) = (kind, self.choice(number)) {
             add_logprobs(wire_type, value, true, &mut choice.waiting);
