@@ -310,14 +310,33 @@ fn whoever_leaves_interrupts_the_turn() {
 fn the_usage_of_an_interrupted_turn_is_waited_for() {
     let usage = r#"{"method":"thread/tokenUsage/updated","params":{IDS,"tokenUsage":{"total":{"totalTokens":9,"inputTokens":5,"outputTokens":4},"last":{"totalTokens":2,"inputTokens":1,"outputTokens":1}}}}"#;
     let over = r#"{"method":"turn/completed","params":{"threadId":"THREAD","turn":{"id":"TURN","items":[],"status":"interrupted"}}}"#;
-    for more in [r#","stream":false"#, r#","stream":true,"stream_options":{"include_usage":true}"#] {
+    let tool = r#"{"name":"get_weather","input_schema":{"type":"object"}}"#;
+    let messages = format!(
+        r#""model":"m","max_tokens":9,"messages":[{{"role":"user","content":"Hi"}}],"tools":[{tool}]"#
+    );
+    let chat = format!(r#""model":"m","messages":{ASKED},"tools":{TOOLS}"#);
+    for (path, body, expected) in [
+        ("/chat/completions", format!("{{{chat}}}"), r#""finish_reason":"tool_calls""#),
+        (
+            "/chat/completions",
+            format!(r#"{{{chat},"stream":true,"stream_options":{{"include_usage":true}}}}"#),
+            r#""finish_reason":"tool_calls""#,
+        ),
+        ("/messages", format!("{{{messages}}}"), r#""stop_reason":"tool_use""#),
+        (
+            "/messages",
+            format!(r#"{{{messages},"stream":true}}"#),
+            r#""delta":{"stop_reason":"tool_use","stop_sequence":null},"usage":{"input_tokens":5,"output_tokens":4}"#,
+        ),
+    ] {
         for piece in [1, 50, usize::MAX] {
             let mut server = Server::playing(&[CALL, &[usage, over]].concat());
-            let mut exchange = chat(&engine(|_| {}), ASKED, more);
+            let route = ClientEndpoint::find(path).expect("a path");
+            let head = IncomingHead::new(route, body.as_bytes(), "id1");
+            let mut exchange = engine(|_| {}).open(head).expect("a request");
             let text = String::from_utf8(drive(&mut exchange, &mut server, piece)).expect("text");
             assert_eq!(exchange.usage().total_tokens, Some(9), "{piece}: {text}");
-            assert!(text.contains(r#""finish_reason":"tool_calls""#), "{text}");
-            assert!(text.contains(r#""total_tokens":9"#), "{text}");
+            assert!(text.contains(expected), "{piece}: {text}");
             assert!(server.methods().contains(&"turn/interrupt"), "{piece}: {:?}", server.methods());
         }
     }

@@ -36,6 +36,7 @@ pub(crate) struct CodexSession {
     turn_parameters: Object,
     thread: Option<String>,
     turn: Option<String>,
+    settings: SessionSettings,
     /// Whether the turn was started: from then on it costs something.
     has_turn: bool,
     /// Whether the turn was interrupted, and only its usage is waited for.
@@ -79,7 +80,11 @@ const CONFIG: &[(&str, &str)] = &[
     ("include_environment_context", "false"),
     ("include_permissions_instructions", "false"),
     ("include_apps_instructions", "false"),
+    ("include_collaboration_mode_instructions", "false"),
 ];
+
+/// The items of tools that act on the machine.
+const OWN_TOOLS: [&str; 3] = ["commandExecution", "fileChange", "mcpToolCall"];
 
 /// Settings of a thread that disable the server's own tools.
 const WITHOUT_TOOLS: &[(&str, &str)] = &[
@@ -157,6 +162,7 @@ impl CodexSession {
             turn_parameters,
             thread: None,
             turn: None,
+            settings,
             has_turn: false,
             is_settling: false,
             has_content: false,
@@ -203,6 +209,11 @@ impl CodexSession {
                 {
                     return ServerMessage::Fault(fault);
                 }
+                if method == "item/started"
+                    && let Some(fault) = params.and_then(|params| self.acts(params))
+                {
+                    return ServerMessage::Fault(fault);
+                }
                 self.has_content |= method.starts_with("item/") && method != "item/started";
                 match method.as_str() {
                     "turn/started" => {
@@ -245,6 +256,13 @@ impl CodexSession {
             self.outgoing.append(&mut interrupt_request(&self.id, &thread, &turn));
         }
         self.outgoing.append(&mut unsubscribe_request(&self.id, &thread));
+    }
+
+    /// The fault of a server that uses a tool of its own although none are allowed.
+    fn acts(&self, params: TapeNode<'_>) -> Option<UpstreamFault> {
+        let kind = text(params.get("item")?, "type").filter(|_| !self.settings.allows_own_tools)?;
+        let is_own = OWN_TOOLS.contains(&kind.as_str());
+        is_own.then(|| UpstreamFault::unusable(format!("used a tool of its own, which are off: {kind}")))
     }
 
     /// The fault of a model call that broke off and is made again, where the response already has content of the first:
