@@ -408,3 +408,26 @@ fn own_tools_are_left_on_only_where_the_policy_allows_them() {
         assert_eq!((&start["sandbox"], &start["approvalPolicy"]), (&"read-only".into(), &"never".into()));
     }
 }
+
+/// An app-server refuses names with other letters.
+#[test]
+fn names_of_tools_are_mapped_there_and_back() {
+    let call = CALL.iter().map(|line| line.replace("get_weather", "NAME")).collect::<Vec<_>>();
+    let tools = r#"[{"type":"function","function":{"name":"files.read","parameters":{"type":"object"}}}]"#;
+    let body = format!(r#"{{"model":"m","messages":{ASKED},"tools":{tools}}}"#);
+    let open = || {
+        let route = ClientEndpoint::find("/chat/completions").expect("a path");
+        engine(|_| {}).open(IncomingHead::new(route, body.as_bytes(), "id1")).expect("a request")
+    };
+    let mut server = Server::playing(TEXT);
+    drive(&mut open(), &mut server, usize::MAX);
+    let name = server.params("thread/start")["dynamicTools"][0]["name"].as_str().expect("a name").to_owned();
+    assert!(
+        name.chars().all(|letter| letter.is_ascii_alphanumeric() || matches!(letter, '_' | '-')),
+        "{name}"
+    );
+    let call: Vec<String> = call.iter().map(|line| line.replace("NAME", &name)).collect();
+    let mut server = Server::playing(&call.iter().map(String::as_str).collect::<Vec<_>>());
+    let body = json(&drive(&mut open(), &mut server, usize::MAX));
+    assert_eq!(body["choices"][0]["message"]["tool_calls"][0]["function"]["name"], "files.read");
+}

@@ -304,10 +304,14 @@ fn decode_failure(failure: Value<'_>, sink: &mut FragmentSink<'_>) {
     let code = info.and_then(Value::filled).or(named.map(|(name, _)| Str::Plain(name)));
     let status = named.and_then(|(_, got)| got.get("httpStatusCode")).and_then(Value::count);
     let status = status.and_then(|status| u16::try_from(status).ok());
+    let message = failure.get("message").and_then(Value::filled).map(Str::to_cow);
+    // Statuses without a name of their own are in the text: `unexpected status 404 Not Found: …`.
+    let told = || message.as_deref()?.strip_prefix("unexpected status ")?.get(..3)?.parse().ok();
+    let status = status.or_else(told);
     let context = ErrorContext { words: ERRORS, code, status, ..ErrorContext::default() };
     // The body of its own upstream's refusal may stand in place of a message.
-    match failure.get("message").and_then(Value::filled).map(Str::to_cow) {
-        Some(body) if body.starts_with('{') => report_text(&body, context, sink),
+    match &message {
+        Some(body) if body.starts_with('{') => report_text(body, context, sink),
         _ => drop(report(failure, context, sink)),
     }
 }
