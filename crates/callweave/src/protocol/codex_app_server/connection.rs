@@ -14,8 +14,8 @@ use super::session::{interrupt_request, refusal, request_line, text, unsubscribe
 use crate::exchange::UpstreamFault;
 use crate::json::{Array, JsonKind, Object, Tape, TapeNode, Value};
 
-/// The oldest version of the program that has everything that is used here.
-const OLDEST: [u64; 2] = [0, 140];
+/// The oldest version of the program that has everything that is used here, and whose own tools can be switched off.
+const OLDEST: [u64; 2] = [0, 160];
 
 /// The requests of the connection itself.
 const INITIALIZE: &str = "callweave.initialize";
@@ -463,6 +463,7 @@ mod tests {
     fn programs_that_are_too_old_or_without_an_account_are_reported() {
         for (agent, is_usable) in [
             ("callweave/0.169.0 (Debian)", true),
+            ("callweave/0.160.0 (Debian)", true),
             ("callweave/0.170.0-alpha.1 (Debian)", true),
             ("callweave/1.0.0", true),
             ("callweave/0.0.0 (x)", true),

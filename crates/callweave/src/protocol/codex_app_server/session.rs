@@ -60,6 +60,8 @@ enum PendingReply {
 pub(crate) enum ServerMessage {
     /// A part of the response.
     Response,
+    /// A part of the response, in other words.
+    Rewritten(String),
     /// The usage of an interrupted turn: the counts, and as they were written.
     Usage(TokenCounts, String),
     /// The interrupted turn is over.
@@ -226,6 +228,13 @@ impl CodexSession {
                 }
                 if self.is_settling {
                     return settled(&method, params);
+                }
+                if let Some(reason) = params.and_then(limit_reason) {
+                    return match method.as_str() {
+                        "turn/completed" => ServerMessage::Rewritten(ended_by(reason, message)),
+                        // The end of the turn repeats it.
+                        _ => ServerMessage::Other,
+                    };
                 }
                 match message.get("id") {
                     Some(id) if method != "item/tool/call" => {
@@ -394,6 +403,28 @@ fn turn_parameters(members: &mut Object, lost: &mut Vec<String>) -> Object {
 pub(super) fn text(node: TapeNode<'_>, key: &str) -> Option<String> {
     let value = node.get(key)?;
     (value.kind() == JsonKind::String).then(|| value.str().map(|text| text.to_cow().into_owned()))?
+}
+
+/// The limit at which the model ended, which the agent takes for an error of the turn.
+fn limit_reason(params: TapeNode<'_>) -> Option<&'static str> {
+    let error = params.get("turn").and_then(|turn| turn.get("error")).or_else(|| params.get("error"))?;
+    let message = text(error, "message")?;
+    let reason = message.strip_prefix("Incomplete response returned, reason: ")?;
+    LIMITS.into_iter().find(|limit| *limit == reason)
+}
+
+/// The limits that are the end of a response, and no error.
+const LIMITS: [&str; 2] = ["max_output_tokens", "content_filter"];
+
+/// The end of a turn with another status, and without its error.
+fn ended_by(status: &str, message: TapeNode<'_>) -> String {
+    let mut message = message.to_value();
+    let turn = message.get_mut("params").and_then(|params| params.get_mut("turn"));
+    if let Some(turn) = turn.and_then(Value::as_object_mut) {
+        turn.remove("error");
+        turn.insert("status", status);
+    }
+    message.to_string()
 }
 
 /// The meaning of a message after the turn was interrupted.
