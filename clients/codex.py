@@ -1,7 +1,8 @@
 """A real `codex app-server` behind a running gateway, its model played by the scripted models of another gateway: tool
 loops of the official clients, many requests at once, a process that is killed, a client that leaves, and a soak.
 
-usage: codex.py URL PID SECONDS     the gateway, its process, and how long the soak is
+usage: codex.py URL PID REQUESTS SECONDS
+       the gateway, its process, the folder with the requests that Codex's model got, and how long the soak is
 """
 
 import concurrent.futures
@@ -18,7 +19,7 @@ import ollama
 import openai
 from answers import Matrix
 
-URL, GATEWAY, SECONDS = sys.argv[1], int(sys.argv[2]), float(sys.argv[3])
+URL, GATEWAY, REQUESTS, SECONDS = sys.argv[1], int(sys.argv[2]), sys.argv[3], float(sys.argv[4])
 # Two upstreams: one stops at the first call, as is usual; the other collects parallel ones.
 FIRST, ALL = "codex/demo", "codex-all/demo"
 # Two rounds: of one call each, or of two.
@@ -230,6 +231,32 @@ def failing(model, status):
     return [] if got == status else [f"{got} in place of {status}: {answer.read()}"]
 
 
+def listed():
+    """The models that Codex lists."""
+    with urllib.request.urlopen(URL + "/v1/models", timeout=30) as answer:
+        names = [model["id"] for model in json.load(answer)["data"]]
+    return [name for name in names if name.startswith("codex/")]
+
+
+def bare(model):
+    """A model that Codex knows gets the client's tools and prompt, and no others but one that Codex cannot leave out."""
+    before = set(os.listdir(REQUESTS))
+    asked = {**plain(model), "tools": [{"type": "function", "function": {"name": "add", "parameters": SCHEMA}}]}
+    asked["messages"].insert(0, {"role": "system", "content": "Be exact."})
+    status, answer = post(asked)
+    said = answer.read()
+    new = [name for name in set(os.listdir(REQUESTS)) - before if name.endswith(".request.json")]
+    if status != 200 or len(new) != 1:
+        return [f"{status} {said} with {len(new)} requests"]
+    with open(os.path.join(REQUESTS, new[0])) as file:
+        got = json.load(file)
+    tools = sorted(tool["name"].removeprefix("functions__") for tool in got["tools"])
+    faults = [] if tools == ["add", "request_user_input"] else [f"it has the tools {tools}"]
+    prompt = [got.get("instructions")] + [part["text"] for item in got["input"] for part in item["content"]]
+    own = [text for text in prompt if text and text not in ("Be exact.", "hello")]
+    return faults + [f"it is told {text[:200]!r}" for text in own]
+
+
 def memory(process):
     try:
         with open(f"/proc/{process}/status") as status:
@@ -275,6 +302,8 @@ def main():
                  for at in range(20)]
         for at, one in enumerate(asked):
             matrix.add(names[at % 4], "twenty at once", None, one.result(), str(at))
+    for model in listed() or ["none"]:
+        matrix.add("plain HTTP", "models that Codex knows", None, tried(bare, model), model)
     for model, status in (("status-401", 401), ("status-429", 429), ("status-400", 400), ("no-such-model", 404)):
         matrix.add("plain HTTP", "errors", None, tried(failing, model, status), model)
     matrix.add("plain HTTP", "a client that leaves", None, tried(left), "left")

@@ -310,14 +310,33 @@ fn whoever_leaves_interrupts_the_turn() {
 fn the_usage_of_an_interrupted_turn_is_waited_for() {
     let usage = r#"{"method":"thread/tokenUsage/updated","params":{IDS,"tokenUsage":{"total":{"totalTokens":9,"inputTokens":5,"outputTokens":4},"last":{"totalTokens":2,"inputTokens":1,"outputTokens":1}}}}"#;
     let over = r#"{"method":"turn/completed","params":{"threadId":"THREAD","turn":{"id":"TURN","items":[],"status":"interrupted"}}}"#;
-    for more in [r#","stream":false"#, r#","stream":true,"stream_options":{"include_usage":true}"#] {
+    let tool = r#"{"name":"get_weather","input_schema":{"type":"object"}}"#;
+    let messages = format!(
+        r#""model":"m","max_tokens":9,"messages":[{{"role":"user","content":"Hi"}}],"tools":[{tool}]"#
+    );
+    let chat = format!(r#""model":"m","messages":{ASKED},"tools":{TOOLS}"#);
+    for (path, body, expected) in [
+        ("/chat/completions", format!("{{{chat}}}"), r#""finish_reason":"tool_calls""#),
+        (
+            "/chat/completions",
+            format!(r#"{{{chat},"stream":true,"stream_options":{{"include_usage":true}}}}"#),
+            r#""finish_reason":"tool_calls""#,
+        ),
+        ("/messages", format!("{{{messages}}}"), r#""stop_reason":"tool_use""#),
+        (
+            "/messages",
+            format!(r#"{{{messages},"stream":true}}"#),
+            r#""delta":{"stop_reason":"tool_use","stop_sequence":null},"usage":{"input_tokens":5,"output_tokens":4}"#,
+        ),
+    ] {
         for piece in [1, 50, usize::MAX] {
             let mut server = Server::playing(&[CALL, &[usage, over]].concat());
-            let mut exchange = chat(&engine(|_| {}), ASKED, more);
+            let route = ClientEndpoint::find(path).expect("a path");
+            let head = IncomingHead::new(route, body.as_bytes(), "id1");
+            let mut exchange = engine(|_| {}).open(head).expect("a request");
             let text = String::from_utf8(drive(&mut exchange, &mut server, piece)).expect("text");
             assert_eq!(exchange.usage().total_tokens, Some(9), "{piece}: {text}");
-            assert!(text.contains(r#""finish_reason":"tool_calls""#), "{text}");
-            assert!(text.contains(r#""total_tokens":9"#), "{text}");
+            assert!(text.contains(expected), "{piece}: {text}");
             assert!(server.methods().contains(&"turn/interrupt"), "{piece}: {:?}", server.methods());
         }
     }
@@ -388,4 +407,27 @@ fn own_tools_are_left_on_only_where_the_policy_allows_them() {
         assert_eq!(start.get("environments").is_none(), allows);
         assert_eq!((&start["sandbox"], &start["approvalPolicy"]), (&"read-only".into(), &"never".into()));
     }
+}
+
+/// An app-server refuses names with other letters.
+#[test]
+fn names_of_tools_are_mapped_there_and_back() {
+    let call = CALL.iter().map(|line| line.replace("get_weather", "NAME")).collect::<Vec<_>>();
+    let tools = r#"[{"type":"function","function":{"name":"files.read","parameters":{"type":"object"}}}]"#;
+    let body = format!(r#"{{"model":"m","messages":{ASKED},"tools":{tools}}}"#);
+    let open = || {
+        let route = ClientEndpoint::find("/chat/completions").expect("a path");
+        engine(|_| {}).open(IncomingHead::new(route, body.as_bytes(), "id1")).expect("a request")
+    };
+    let mut server = Server::playing(TEXT);
+    drive(&mut open(), &mut server, usize::MAX);
+    let name = server.params("thread/start")["dynamicTools"][0]["name"].as_str().expect("a name").to_owned();
+    assert!(
+        name.chars().all(|letter| letter.is_ascii_alphanumeric() || matches!(letter, '_' | '-')),
+        "{name}"
+    );
+    let call: Vec<String> = call.iter().map(|line| line.replace("NAME", &name)).collect();
+    let mut server = Server::playing(&call.iter().map(String::as_str).collect::<Vec<_>>());
+    let body = json(&drive(&mut open(), &mut server, usize::MAX));
+    assert_eq!(body["choices"][0]["message"]["tool_calls"][0]["function"]["name"], "files.read");
 }

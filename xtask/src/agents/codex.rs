@@ -27,15 +27,26 @@ pub(super) fn run(agents: &Path) -> Result<Outcome, String> {
     let place = agents.join("work/codex-app-server");
     let _ = fs::remove_dir_all(&place);
     fs::create_dir_all(&place).map_err(told(&place))?;
-    let models = Serving::start(&place.join("models.log"))?;
+    let (models, requests) = (place.join("models.toml"), place.join("requests"));
+    // Models that Codex knows are played by a scripted one, too.
+    let known = "[[models]]\nname = \"gpt-*\"\nupstream = \"demo\"\nmodel = \"openai-responses\"\n";
+    let text = format!("demo = true\nrecord = '{}'\n{known}", requests.display());
+    fs::write(&models, text).map_err(told(&models))?;
+    let options = ["--config".as_ref(), models.as_os_str()];
+    let models = Serving::start_with(&place.join("models.log"), &options)?;
     let config = place.join("gateway.toml");
     let program = program(agents).ok_or("the program of Codex is not where its package puts it")?;
     fs::write(&config, upstreams(&program, &models, &place)).map_err(told(&config))?;
     let options = ["--config".as_ref(), config.as_os_str()];
     let gateway = Serving::start_with(&place.join("gateway.log"), &options)?;
     let url = format!("http://{}", gateway.address);
-    let words =
-        [root().join("clients/codex.py").into(), url.into(), gateway.id().to_string().into(), SOAK.into()];
+    let words = [
+        root().join("clients/codex.py").into(),
+        url.into(),
+        gateway.id().to_string().into(),
+        requests.into(),
+        SOAK.into(),
+    ];
     play_all(&[(python, words.into())])?;
     Ok(Outcome::Passed)
 }

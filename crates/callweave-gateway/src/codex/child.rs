@@ -14,7 +14,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tokio::time::timeout;
 
 use super::mailbox::Mailbox;
-use super::settings::{ChildSettings, EmptyFolder};
+use super::settings::{ChildFolder, ChildSettings};
 
 /// The number of requests after which a process is replaced.
 const MAX_SESSIONS: u64 = 2000;
@@ -24,6 +24,8 @@ const MAX_UNWRITTEN: u32 = 16 << 20;
 const CHUNK: usize = 64 << 10;
 /// The time that a process has to end by itself.
 const FAREWELL: Duration = Duration::from_secs(2);
+/// The bytes of a catalog of models.
+const MAX_CATALOG: u64 = 16 << 20;
 /// The bytes that are kept of its complaints.
 const MAX_COMPLAINT: usize = 2 << 10;
 
@@ -59,7 +61,7 @@ pub(super) struct ChildEnd {
 impl ChildHandle {
     /// Starts a process, and waits until it is ready for sessions.
     pub(super) async fn start(settings: &Arc<ChildSettings>) -> Result<Arc<Self>, UpstreamFault> {
-        let (folder, mut process) = spawn(settings)?;
+        let (folder, mut process) = spawn(settings).await?;
         let (stdin, stdout, stderr) = (process.stdin.take(), process.stdout.take(), process.stderr.take());
         let (Some(stdin), Some(stdout), Some(stderr)) = (stdin, stdout, stderr) else {
             return Err(UpstreamFault::lost("cannot be talked to"));
@@ -207,7 +209,7 @@ fn lock(shared: &Mutex<ChildState>) -> MutexGuard<'_, ChildState> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn spawn(settings: &ChildSettings) -> Result<(EmptyFolder, Child), UpstreamFault> {
+async fn spawn(settings: &ChildSettings) -> Result<(ChildFolder, Child), UpstreamFault> {
     let fault = |error: std::io::Error| {
         let program = settings.program();
         UpstreamFault::unusable(match error.kind() {
@@ -218,15 +220,35 @@ fn spawn(settings: &ChildSettings) -> Result<(EmptyFolder, Child), UpstreamFault
             _ => format!("cannot be started: {program:?}: {error}"),
         })
     };
-    let folder = EmptyFolder::new().map_err(fault)?;
-    let process = settings.command(folder.path()).and_then(|mut command| command.spawn()).map_err(fault)?;
+    let folder = ChildFolder::new().map_err(fault)?;
+    if !settings.runs_tools {
+        let process =
+            settings.catalog_command(&folder).and_then(|mut command| command.spawn()).map_err(fault)?;
+        let catalog = timeout(settings.patience, read_catalog(process)).await.ok().flatten();
+        let catalog = catalog.ok_or_else(|| {
+            UpstreamFault::unusable(
+                "is too old: it has no catalog of models (debug models), without which its own tools cannot be \
+                 switched off",
+            )
+        })?;
+        std::fs::write(folder.catalog(), catalog).map_err(fault)?;
+    }
+    let process = settings.command(&folder).and_then(|mut command| command.spawn()).map_err(fault)?;
     Ok((folder, process))
+}
+
+/// Reads the catalog of models that a program prints, and takes the tools out of it.
+async fn read_catalog(mut process: Child) -> Option<String> {
+    let mut catalog = Vec::new();
+    process.stdout.take()?.take(MAX_CATALOG).read_to_end(&mut catalog).await.ok()?;
+    let status = process.wait().await.ok()?;
+    AppServerConnection::catalog_without_tools(&catalog).filter(|_| status.success())
 }
 
 /// Waits for the end of a process, and reports it to its sessions.
 async fn supervise(
     mut process: Child,
-    folder: EmptyFolder,
+    folder: ChildFolder,
     reading: impl Future<Output = UpstreamFault>,
     writing: impl Future<Output = Result<(), UpstreamFault>>,
     shared: Arc<Mutex<ChildState>>,

@@ -42,6 +42,8 @@ pub(crate) struct ChildSettings {
     variables: Vec<(String, String)>,
     /// The folder with its login and its configuration.
     home: Option<PathBuf>,
+    /// Whether it may run tools of its own.
+    pub(super) runs_tools: bool,
     /// The number of threads at the same time.
     pub(super) max_threads: usize,
     /// The limit of a line.
@@ -74,6 +76,7 @@ impl ChildSettings {
             command: config.command.clone(),
             variables,
             home: config.codex_home.clone().or_else(|| own_home(environment)),
+            runs_tools: config.run_tools_on_this_machine,
             max_threads: config.threads,
             max_line: usize::try_from(limits.response).unwrap_or(usize::MAX),
             patience: timeouts.connect,
@@ -91,17 +94,35 @@ impl ChildSettings {
         self.home.as_deref()
     }
 
-    /// The command that starts the process in a folder.
-    pub(super) fn command(&self, folder: &Path) -> io::Result<Command> {
+    /// The command that starts the process.
+    pub(super) fn command(&self, folder: &ChildFolder) -> io::Result<Command> {
+        let mut command = self.prepared(folder)?;
+        command.args(self.command.iter().skip(1)).args(OVERRIDES);
+        if !self.runs_tools {
+            command.arg("-c").arg(format!("model_catalog_json={:?}", folder.catalog()));
+        }
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        Ok(command)
+    }
+
+    /// The command that prints the catalog of models which the program has.
+    pub(super) fn catalog_command(&self, folder: &ChildFolder) -> io::Result<Command> {
+        let mut command = self.prepared(folder)?;
+        let words = self.command.iter().skip(1).take_while(|word| *word != "app-server");
+        command.args(words).args(["debug", "models", "--bundled"]);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+        Ok(command)
+    }
+
+    /// The program in its folders, and with its environment.
+    fn prepared(&self, folder: &ChildFolder) -> io::Result<Command> {
         let home = self.home.as_deref().ok_or_else(|| {
             io::Error::other("there is no folder for its files: set codex_home, or HOME in the environment")
         })?;
         private_folder(home)?;
         let mut command = Command::new(self.program());
-        command.args(self.command.iter().skip(1)).args(OVERRIDES);
         command.env_clear().envs(self.variables.iter().map(|(name, value)| (name, value)));
-        command.env("CODEX_HOME", home).current_dir(folder);
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.env("CODEX_HOME", home).current_dir(folder.empty());
         command.kill_on_drop(true);
         Ok(command)
     }
@@ -125,10 +146,10 @@ fn private_folder(path: &Path) -> io::Result<()> {
     builder.create(path)
 }
 
-/// An empty folder, which is removed with this value.
-pub(super) struct EmptyFolder(PathBuf);
+/// A folder for one process, which is removed with this value: an empty one that it works in, and a file for it.
+pub(super) struct ChildFolder(PathBuf);
 
-impl EmptyFolder {
+impl ChildFolder {
     pub(super) fn new() -> io::Result<Self> {
         let mut random = [0; 8];
         SystemRandom::new().fill(&mut random).map_err(|_| io::Error::other("there are no random numbers"))?;
@@ -139,15 +160,23 @@ impl EmptyFolder {
         std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
         // A folder of that name that is there already is somebody else's.
         builder.create(&path)?;
-        Ok(Self(path))
+        let folder = Self(path);
+        builder.create(folder.empty())?;
+        Ok(folder)
     }
 
-    pub(super) fn path(&self) -> &Path {
-        &self.0
+    /// The folder that the process works in.
+    pub(super) fn empty(&self) -> PathBuf {
+        self.0.join("empty")
+    }
+
+    /// The file with the catalog of models.
+    pub(super) fn catalog(&self) -> PathBuf {
+        self.0.join("models.json")
     }
 }
 
-impl Drop for EmptyFolder {
+impl Drop for ChildFolder {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.0);
     }
@@ -182,8 +211,8 @@ mod tests {
 
     #[test]
     fn an_empty_folder_goes_with_its_value() {
-        let folder = EmptyFolder::new().expect("a folder");
-        let path = folder.path().to_owned();
+        let folder = ChildFolder::new().expect("a folder");
+        let path = folder.empty();
         assert!(path.read_dir().expect("a folder").next().is_none());
         drop(folder);
         assert!(!path.exists());

@@ -331,6 +331,9 @@ impl UpstreamConfig {
             let what = "it is a program and its arguments, such as [\"codex\", \"app-server\"]";
             put("command", what.to_owned());
         }
+        if !self.command.iter().any(|word| word == "app-server") {
+            put("command", "one of its words is app-server".to_owned());
+        }
         if !self.base_url.is_empty() {
             put("base_url", "an upstream with a command has no address: set either".to_owned());
         }

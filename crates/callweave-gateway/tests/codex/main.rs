@@ -35,7 +35,16 @@ impl Drop for Setup {
     }
 }
 
-/// The configuration of a scripted app-server. The arguments that the gateway adds are the shell's.
+/// Prints the catalog of models, or starts the server; the arguments are noted.
+const SCRIPT: &str = r#"
+echo "args $*" >> "$SCRIPTED_HEARD"
+if [ "$1" = debug ] && [ "$SCRIPTED_MANNER" != old ]; then
+    echo '{"models": [{"slug": "m", "tool_mode": "code_mode_only", "context_window": 9}]}'
+else
+    exec "$0" --exact scripted_app_server --nocapture --quiet
+fi"#;
+
+/// The configuration of a scripted app-server.
 fn config(more: &str, general: &str) -> String {
     let program = std::env::current_exe().expect("this program");
     let program = program.display();
@@ -44,7 +53,7 @@ fn config(more: &str, general: &str) -> String {
         {general}
         [upstreams.codex]
         protocol = "codex-app-server"
-        command = ["sh", "-c", "exec \"$0\" --exact scripted_app_server --nocapture --quiet", "{program}"]
+        command = ["sh", "-c", '''{SCRIPT}''', "{program}", "app-server"]
         environment = ["SCRIPTED_HEARD", "SCRIPTED_MANNER"]
         {more}"#
     )
@@ -91,8 +100,11 @@ impl Got {
 
 impl Setup {
     fn request(path: &str, body: &Value) -> Request<Full<Bytes>> {
-        let request =
-            Request::builder().method(Method::POST).uri(path).header("content-type", "application/json");
+        let request = Request::builder()
+            .method(Method::POST)
+            .uri(path)
+            .header("content-type", "application/json")
+            .header("authorization", format!("Bearer {}", KEY.0));
         request.body(Full::new(Bytes::from(body.to_string()))).expect("a request")
     }
 
@@ -296,7 +308,21 @@ async fn blocks_in_text_are_calls_and_own_tools_are_not() {
     assert_eq!(got["choices"][0]["finish_reason"], "tool_calls");
     assert_eq!(got["choices"][0]["message"]["content"], Value::Null);
     assert!(!got.to_string().contains("a tail"), "{got}");
+    // What Codex may not do is an error, should it do it.
+    let got = setup.post(CHAT, &chat("own-tool", false)).await;
+    assert!(got.status == 502 && got.text.contains("commandExecution"), "{} {}", got.status, got.text);
+    setup.wait_for("thread/unsubscribe", 2).await;
+}
+
+/// The key and its digest.
+const KEY: (&str, &str) = ("secret", "2bb80d537b1da3e38bd30361aa855686bde0eacd7162fef6a25fe97bf527a25b");
+
+#[tokio::test]
+async fn own_tools_that_are_allowed_never_drive_the_finish() {
+    let keys = format!("client_keys = [\"sha256:{}\"]", KEY.1);
+    let setup = setup_as("", "run_tools_on_this_machine = true", &keys);
     let got = setup.post(CHAT, &chat("own-tool", false)).await.json();
+    assert!(!setup.heard().contains("model_catalog_json"), "{}", setup.heard());
     let choice = &got["choices"][0];
     assert_eq!((&choice["finish_reason"], &choice["message"]["content"]), (&json!("stop"), &json!("Done.")));
     assert!(choice["message"].get("tool_calls").is_none_or(Value::is_null), "{got}");
@@ -359,6 +385,18 @@ async fn the_process_is_isolated() {
     assert!(setup.folder.join(".local/state/callweave/codex").is_dir());
     let cwd = heard.lines().find_map(|line| line.strip_prefix("cwd ")).expect("a folder");
     assert!(cwd.contains("callweave-codex-"), "{cwd}");
+}
+
+#[tokio::test]
+async fn the_models_of_the_process_have_no_tools_of_their_own() {
+    let setup = setup("");
+    setup.post(CHAT, &chat("text", false)).await;
+    let heard = setup.heard();
+    let arguments = heard.lines().find(|line| line.contains("model_catalog_json")).expect("a catalog");
+    let (_, path) = arguments.split_once("model_catalog_json=\"").expect("a path");
+    let catalog = std::fs::read_to_string(path.trim_end_matches('"')).expect("a catalog");
+    assert_eq!(catalog, r#"{"models":[{"slug":"m","tool_mode":null,"context_window":9}]}"#);
+    assert!(heard.contains("args debug models --bundled"), "{heard}");
 }
 
 #[tokio::test]
@@ -579,6 +617,7 @@ fn configurations_of_processes_are_checked() {
     for (text, part) in [
         ("[upstreams.c]\nprotocol = \"codex-app-server\"\nbase_url = \"http://h\"".to_owned(), "command = "),
         ("[upstreams.c]\ncommand = [\"\"]".to_owned(), "a program and its arguments"),
+        ("[upstreams.c]\ncommand = [\"codex\"]".to_owned(), "one of its words is app-server"),
         (format!("{up}protocol = \"ollama\""), "speaks codex-app-server"),
         (format!("{up}base_url = \"http://h\""), "no address"),
         (format!("{up}codex_home = \"relative\""), "absolute"),

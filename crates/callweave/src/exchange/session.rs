@@ -74,6 +74,7 @@ impl SessionLines {
             let heard =
                 std::str::from_utf8(&line).map_or(ServerMessage::Other, |line| self.session.hear(line));
             let outcome = match heard {
+                ServerMessage::Rewritten(line) => hear(SessionLine::Response((line + "\n").as_bytes())),
                 ServerMessage::Usage(counters, raw) => hear(SessionLine::Usage(counters, &raw)),
                 ServerMessage::Settled => hear(SessionLine::Settled),
                 ServerMessage::Response => hear(SessionLine::Response(&line)),

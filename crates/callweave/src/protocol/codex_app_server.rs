@@ -54,7 +54,13 @@ const VOLATILE: &[&str] = &[
     "itemsView",
 ];
 
-const FINISH: &[(&str, FinishReason)] = &[("completed", FinishReason::Stop), ("failed", FinishReason::Error)];
+const FINISH: &[(&str, FinishReason)] = &[
+    ("completed", FinishReason::Stop),
+    ("failed", FinishReason::Error),
+    // Sessions put the reason of a limit there, which the agent takes for an error.
+    ("max_output_tokens", FinishReason::Length),
+    ("content_filter", FinishReason::ContentFilter),
+];
 
 /// The errors of a turn, and the JSON-RPC numbers of failed requests.
 const ERRORS: &[(&str, ErrorClass)] = &[
@@ -257,12 +263,11 @@ fn decode_turn(turn: Value<'_>, sink: &mut FragmentSink<'_>) {
     for item in items.iter().flat_map(|items| items.elements()) {
         decode_item(item, ItemPhase::End, sink);
     }
-    let limit = failure.and_then(limit_reason);
-    if let Some(failure) = failure.filter(|_| limit.is_none()) {
+    if let Some(failure) = failure {
         decode_failure(failure, sink);
     }
     if let Some(wire_type) = status.filter(|wire_type| !wire_type.is("inProgress")) {
-        let reason = limit.unwrap_or_else(|| finish_reason(wire_type, FINISH));
+        let reason = finish_reason(wire_type, FINISH);
         sink.put(Fragment::new(FragmentKind::Finish { reason, raw: Some(wire_type.into()) }));
         sink.put(Fragment::new(FragmentKind::Done));
     }
@@ -271,11 +276,7 @@ fn decode_turn(turn: Value<'_>, sink: &mut FragmentSink<'_>) {
 /// Reads an error that ends the turn, or one after which the agent tries again.
 fn decode_error(params: Value<'_>, sink: &mut FragmentSink<'_>) {
     if params.get("willRetry").and_then(Value::bool) != Some(true) {
-        let failure = params.get("error").unwrap_or(params);
-        // The end of the turn repeats it.
-        if limit_reason(failure).is_none() {
-            decode_failure(failure, sink);
-        }
+        decode_failure(params.get("error").unwrap_or(params), sink);
         rest(params, &["error", "willRetry"], sink);
         return;
     }
@@ -288,16 +289,6 @@ fn decode_error(params: Value<'_>, sink: &mut FragmentSink<'_>) {
     extra(ExtraSubject::ANSWER, "", "error", params, sink);
 }
 
-/// The reason why the model ended early, where the agent takes that for an error.
-fn limit_reason(failure: Value<'_>) -> Option<FinishReason> {
-    let message = failure.get("message").and_then(Value::filled)?.to_cow();
-    let reason = message.strip_prefix("Incomplete response returned, reason: ")?;
-    LIMITS.iter().find(|(name, _)| *name == reason).map(|(_, reason)| *reason)
-}
-
-const LIMITS: &[(&str, FinishReason)] =
-    &[("max_output_tokens", FinishReason::Length), ("content_filter", FinishReason::ContentFilter)];
-
 /// Reads an error object. Its kind is a string, or the name of a member that holds the HTTP details.
 fn decode_failure(failure: Value<'_>, sink: &mut FragmentSink<'_>) {
     let info = failure.get("codexErrorInfo");
@@ -305,10 +296,14 @@ fn decode_failure(failure: Value<'_>, sink: &mut FragmentSink<'_>) {
     let code = info.and_then(Value::filled).or(named.map(|(name, _)| Str::Plain(name)));
     let status = named.and_then(|(_, got)| got.get("httpStatusCode")).and_then(Value::count);
     let status = status.and_then(|status| u16::try_from(status).ok());
+    let message = failure.get("message").and_then(Value::filled).map(Str::to_cow);
+    // Statuses without a name of their own are in the text: `unexpected status 404 Not Found: …`.
+    let told = || message.as_deref()?.strip_prefix("unexpected status ")?.get(..3)?.parse().ok();
+    let status = status.or_else(told);
     let context = ErrorContext { words: ERRORS, code, status, ..ErrorContext::default() };
     // The body of its own upstream's refusal may stand in place of a message.
-    match failure.get("message").and_then(Value::filled).map(Str::to_cow) {
-        Some(body) if body.starts_with('{') => report_text(&body, context, sink),
+    match &message {
+        Some(body) if body.starts_with('{') => report_text(body, context, sink),
         _ => drop(report(failure, context, sink)),
     }
 }

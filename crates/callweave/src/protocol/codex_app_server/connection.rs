@@ -12,10 +12,10 @@ use std::collections::HashMap;
 
 use super::session::{interrupt_request, refusal, request_line, text, unsubscribe_request};
 use crate::exchange::UpstreamFault;
-use crate::json::{JsonKind, Object, Tape, TapeNode, Value};
+use crate::json::{Array, JsonKind, Object, Tape, TapeNode, Value};
 
-/// The oldest version of the program that has everything that is used here.
-const OLDEST: [u64; 2] = [0, 169];
+/// The oldest version of the program that has everything that is used here, and whose own tools can be switched off.
+const OLDEST: [u64; 2] = [0, 160];
 
 /// The requests of the connection itself.
 const INITIALIZE: &str = "callweave.initialize";
@@ -160,6 +160,22 @@ impl AppServerConnection {
         self.sessions.len()
     }
 
+    /// The catalog of models of the program, without the tools that it gives to the models that it knows: settings of a
+    /// thread do not reach those.
+    pub fn catalog_without_tools(catalog: &[u8]) -> Option<String> {
+        let mut catalog: Value = std::str::from_utf8(catalog).ok()?.parse().ok()?;
+        let models = catalog.get_mut("models")?.as_array_mut().filter(|models| !models.is_empty())?;
+        for model in models.iter_mut() {
+            let members = model.as_object_mut()?;
+            for key in MODEL_TOOLS {
+                if let Some(value) = members.get_mut(key) {
+                    *value = if value.is_array() { Array::new().into() } else { Value::Null };
+                }
+            }
+        }
+        Some(catalog.to_string())
+    }
+
     /// A request for the list of models, as a session of its own; `cursor` is the end of the list so far.
     pub fn models_request(session: &str, cursor: Option<&str>) -> Vec<u8> {
         let mut parameters = Object::new();
@@ -294,6 +310,11 @@ impl AppServerConnection {
         }
     }
 }
+
+/// The members of a model in the catalog that give it tools: a mode in which it writes programs that call tools, patches
+/// of files, other agents, and single tools.
+const MODEL_TOOLS: [&str; 4] =
+    ["tool_mode", "apply_patch_tool_type", "multi_agent_version", "experimental_supported_tools"];
 
 /// The number of bytes of a message that hold its method.
 const MAX_HEAD: usize = 128;
@@ -442,6 +463,7 @@ mod tests {
     fn programs_that_are_too_old_or_without_an_account_are_reported() {
         for (agent, is_usable) in [
             ("callweave/0.169.0 (Debian)", true),
+            ("callweave/0.160.0 (Debian)", true),
             ("callweave/0.170.0-alpha.1 (Debian)", true),
             ("callweave/1.0.0", true),
             ("callweave/0.0.0 (x)", true),
@@ -464,6 +486,20 @@ mod tests {
         let account =
             br#"{"id":"callweave.account","result":{"account":{"type":"apiKey"},"requiresOpenaiAuth":true}}"#;
         assert!(matches!(connection.hear(account), AppServerLine::Ready));
+    }
+
+    #[test]
+    fn models_of_the_catalog_lose_their_tools_and_nothing_else() {
+        let catalog = br#"{"models":[{"slug":"a","tool_mode":"code_mode_only","apply_patch_tool_type":"freeform","multi_agent_version":"v2","experimental_supported_tools":["clock"],"context_window":9},{"slug":"b"}]}"#;
+        let changed: Value =
+            AppServerConnection::catalog_without_tools(catalog).expect("a catalog").parse().expect("JSON");
+        let expected = r#"{"models":[{"slug":"a","tool_mode":null,"apply_patch_tool_type":null,"multi_agent_version":null,"experimental_supported_tools":[],"context_window":9},{"slug":"b"}]}"#;
+        assert_eq!(changed, expected.parse::<Value>().expect("JSON"));
+        for other in
+            [&b""[..], b"error: unrecognized subcommand", b"{}", br#"{"models":[]}"#, br#"{"models":["a"]}"#]
+        {
+            assert_eq!(AppServerConnection::catalog_without_tools(other), None);
+        }
     }
 
     #[test]

@@ -36,6 +36,7 @@ pub(crate) struct CodexSession {
     turn_parameters: Object,
     thread: Option<String>,
     turn: Option<String>,
+    settings: SessionSettings,
     /// Whether the turn was started: from then on it costs something.
     has_turn: bool,
     /// Whether the turn was interrupted, and only its usage is waited for.
@@ -59,6 +60,8 @@ enum PendingReply {
 pub(crate) enum ServerMessage {
     /// A part of the response.
     Response,
+    /// A part of the response, in other words.
+    Rewritten(String),
     /// The usage of an interrupted turn: the counts, and as they were written.
     Usage(TokenCounts, String),
     /// The interrupted turn is over.
@@ -79,7 +82,11 @@ const CONFIG: &[(&str, &str)] = &[
     ("include_environment_context", "false"),
     ("include_permissions_instructions", "false"),
     ("include_apps_instructions", "false"),
+    ("include_collaboration_mode_instructions", "false"),
 ];
+
+/// The items of tools that act on the machine.
+const OWN_TOOLS: [&str; 3] = ["commandExecution", "fileChange", "mcpToolCall"];
 
 /// Settings of a thread that disable the server's own tools.
 const WITHOUT_TOOLS: &[(&str, &str)] = &[
@@ -157,6 +164,7 @@ impl CodexSession {
             turn_parameters,
             thread: None,
             turn: None,
+            settings,
             has_turn: false,
             is_settling: false,
             has_content: false,
@@ -203,6 +211,11 @@ impl CodexSession {
                 {
                     return ServerMessage::Fault(fault);
                 }
+                if method == "item/started"
+                    && let Some(fault) = params.and_then(|params| self.acts(params))
+                {
+                    return ServerMessage::Fault(fault);
+                }
                 self.has_content |= method.starts_with("item/") && method != "item/started";
                 match method.as_str() {
                     "turn/started" => {
@@ -215,6 +228,13 @@ impl CodexSession {
                 }
                 if self.is_settling {
                     return settled(&method, params);
+                }
+                if let Some(reason) = params.and_then(limit_reason) {
+                    return match method.as_str() {
+                        "turn/completed" => ServerMessage::Rewritten(ended_by(reason, message)),
+                        // The end of the turn repeats it.
+                        _ => ServerMessage::Other,
+                    };
                 }
                 match message.get("id") {
                     Some(id) if method != "item/tool/call" => {
@@ -245,6 +265,13 @@ impl CodexSession {
             self.outgoing.append(&mut interrupt_request(&self.id, &thread, &turn));
         }
         self.outgoing.append(&mut unsubscribe_request(&self.id, &thread));
+    }
+
+    /// The fault of a server that uses a tool of its own although none are allowed.
+    fn acts(&self, params: TapeNode<'_>) -> Option<UpstreamFault> {
+        let kind = text(params.get("item")?, "type").filter(|_| !self.settings.allows_own_tools)?;
+        let is_own = OWN_TOOLS.contains(&kind.as_str());
+        is_own.then(|| UpstreamFault::unusable(format!("used a tool of its own, which are off: {kind}")))
     }
 
     /// The fault of a model call that broke off and is made again, where the response already has content of the first:
@@ -376,6 +403,28 @@ fn turn_parameters(members: &mut Object, lost: &mut Vec<String>) -> Object {
 pub(super) fn text(node: TapeNode<'_>, key: &str) -> Option<String> {
     let value = node.get(key)?;
     (value.kind() == JsonKind::String).then(|| value.str().map(|text| text.to_cow().into_owned()))?
+}
+
+/// The limit at which the model ended, which the agent takes for an error of the turn.
+fn limit_reason(params: TapeNode<'_>) -> Option<&'static str> {
+    let error = params.get("turn").and_then(|turn| turn.get("error")).or_else(|| params.get("error"))?;
+    let message = text(error, "message")?;
+    let reason = message.strip_prefix("Incomplete response returned, reason: ")?;
+    LIMITS.into_iter().find(|limit| *limit == reason)
+}
+
+/// The limits that are the end of a response, and no error.
+const LIMITS: [&str; 2] = ["max_output_tokens", "content_filter"];
+
+/// The end of a turn with another status, and without its error.
+fn ended_by(status: &str, message: TapeNode<'_>) -> String {
+    let mut message = message.to_value();
+    let turn = message.get_mut("params").and_then(|params| params.get_mut("turn"));
+    if let Some(turn) = turn.and_then(Value::as_object_mut) {
+        turn.remove("error");
+        turn.insert("status", status);
+    }
+    message.to_string()
 }
 
 /// The meaning of a message after the turn was interrupted.
