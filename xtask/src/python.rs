@@ -97,7 +97,8 @@ pub(crate) fn source() -> Result<Outcome, String> {
     let fresh = Environment::create("fresh", "python3")?;
     let words = ["--reinstall-package", "callweave"].map(OsString::from);
     let mut install = fresh.pip(&[&words[..], &[newest(&out)?.into()]].concat())?;
-    install.env("MATURIN_PEP517_ARGS", "--profile dev").env("CARGO_TARGET_DIR", home().join("sdist-target"));
+    // What it is made of is built already.
+    install.env("MATURIN_PEP517_ARGS", "--profile dev").env("CARGO_TARGET_DIR", package().join("target"));
     succeed(&mut install)?;
     succeed(fresh.program("callweave").arg("--version").current_dir(&out))?;
     let words = ["-c", "import callweave; assert callweave.extract('Hi').text == 'Hi'"];

@@ -1,17 +1,21 @@
 //! JSON values between Rust and Python: Python's own `json` reads and writes them, so numbers and texts are what Python
 //! programs expect.
 
-use callweave::json::Value;
+use callweave::json::{Tape, Value};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 
 use crate::bytes_like::BytesOrText;
 
-/// Reads a JSON text.
+/// Reads a JSON text. A part that is nested more deeply than Python reads is a string of its JSON text.
 pub(crate) fn loads<'py>(py: Python<'py>, text: &str) -> PyResult<Bound<'py, PyAny>> {
     static LOADS: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-    LOADS.import(py, "json", "loads")?.call1((text,))
+    static LOADS_ANY: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    LOADS.import(py, "json", "loads")?.call1((text,)).or_else(|problem| {
+        let bounded = Tape::new().parse(text).map(|node| node.to_value().to_string()).map_err(|_| problem)?;
+        LOADS_ANY.import(py, "callweave._json", "loads_any")?.call1((bounded,))
+    })
 }
 
 /// The value of a JSON text.

@@ -6,6 +6,8 @@ use callweave::encode::EncodeOptions;
 use callweave::event::{JsonText, TokenCounts};
 use callweave::message::{self, BlockContent};
 use callweave::protocol::Protocol;
+use callweave::{Error, ErrorKind};
+use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBytes, PyDict};
@@ -162,6 +164,22 @@ impl Message {
             serde_json::to_string(&*self.inner)
         };
         json.map_err(unwritten)
+    }
+
+    /// The message of a JSON text that ``to_json`` wrote.
+    #[staticmethod]
+    #[pyo3(signature = (text, protocol=None))]
+    fn from_json(py: Python<'_>, text: &str, protocol: Option<&str>) -> PyResult<Self> {
+        let protocol = protocol.map(|name| protocols::named(py, name)).transpose()?;
+        let message = serde_json::from_str(text).map_err(|error| {
+            raise(py, &Error::new(ErrorKind::Json, format!("the text is no message: {error}")))
+        })?;
+        Ok(Self::new(message, protocol))
+    }
+
+    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, (String, Option<&str>))> {
+        let read = py.get_type::<Self>().getattr(intern!(py, "from_json"))?;
+        Ok((read, (self.to_json(false)?, self.protocol())))
     }
 
     /// The message as dictionaries and lists.

@@ -5,6 +5,7 @@ import gc
 import pickle
 import sys
 import threading
+from decimal import Decimal
 
 import callweave
 import pytest
@@ -99,6 +100,25 @@ def test_errors_can_be_pickled():
     error = callweave.UpstreamError("Busy", "overloaded", 529, "busy", 2.5, "r1", {"a": 1}, True)
     copy = pickle.loads(pickle.dumps(error))
     assert (copy.error_class, copy.status, copy.retry_after, copy.is_retryable) == ("overloaded", 529, 2.5, True)
+
+
+def test_messages_can_be_pickled():
+    message = callweave.decode(b"".join(CHUNKS))
+    copy = pickle.loads(pickle.dumps(message))
+    assert copy.protocol == "openai-chat" and copy.to_json() == message.to_json()
+    with pytest.raises(callweave.JSONError, match="no message"):
+        callweave.Message.from_json("{")
+
+
+def test_values_that_python_does_not_read_are_read():
+    deep = "[" * 5_000 + "]" * 5_000
+    long = "9" * 5_000
+    body = '{"choices":[{"message":{"content":"Hi"}}],"deep":%s,"long":%s,"half":"\\ud800"}' % (deep, long)
+    message = callweave.decode(body)
+    assert isinstance(message.extra["deep"], list) and message.extra["long"] == Decimal(long)
+    assert message.extra["half"] == "\ud800"
+    error = callweave.decode('{"error":{"message":"Busy","code":429,"deep":%s}}' % deep).errors[0]
+    assert error.message == "Busy" and error.raw["code"] == 429
 
 
 def test_an_error_event_can_be_raised():

@@ -56,6 +56,9 @@ def run(text, names, title):
     assert results.attempted and not results.failed, "".join(report)
 
 
-def test_examples_of_the_readme_run():
-    text = (Path(__file__).parents[1] / "README.md").read_text()
-    run(text, {}, "README.md")
+@pytest.mark.parametrize("document", ["README.md", "../../docs/python.md"])
+def test_examples_of_documents_run(document):
+    path = Path(__file__).parents[1] / document
+    if not path.exists():
+        pytest.skip("the documents of the repository are not here")
+    run(path.read_text(), {}, document)

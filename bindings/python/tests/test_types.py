@@ -54,6 +54,13 @@ def test_words_are_those_of_the_schema(key, kinds):
     assert words(schema, key) == expected
 
 
+@pytest.mark.skipif(not SCHEMAS.exists(), reason="the schemas are not here")
+def test_every_kind_of_event_has_a_class():
+    kinds = words(json.loads((SCHEMAS / "event.schema.json").read_text()), "type")
+    names = {"".join(word.capitalize() for word in kind.split("_")) + "Event" for kind in kinds}
+    assert names == {kind.__name__ for kind in get_args(callweave.Event)}
+
+
 def test_every_event_is_one_of_the_union():
     classes = {name for name in vars(_callweave) if name.endswith("Event")}
     assert {kind.__name__ for kind in get_args(callweave.Event)} == classes

@@ -646,7 +646,8 @@ impl Serialize for JsonText<'_> {
 
 impl<'de> Deserialize<'de> for JsonText<'_> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Ok(JsonText::from_value(&serde_json::Value::deserialize(deserializer)?))
+        // Ours keeps the order of keys, and numbers as they were written.
+        Ok(JsonText::from_value(&Value::deserialize(deserializer)?))
     }
 }
 

@@ -710,6 +710,19 @@ mod tests {
     }
 
     #[test]
+    fn values_are_read_back_as_they_were_written() {
+        let body = r#"{"choices":[{"index":0,"message":{"content":"Hi"}}],"usage":{"prompt_tokens":3,"completion_tokens":4,"z":1e400,"a":[]}}"#;
+        let message = answer(body);
+        let json = serde_json::to_string(&message).expect("it is JSON");
+        assert!(
+            json.contains(r#""raw":{"prompt_tokens":3,"completion_tokens":4,"z":1e400,"a":[]}"#),
+            "{json}"
+        );
+        let read: Message = serde_json::from_str(&json).expect("a message");
+        assert_eq!(serde_json::to_string(&read).expect("it is JSON"), json);
+    }
+
+    #[test]
     fn a_failed_answer_is_an_error_with_what_the_upstream_said() {
         let body = r#"{"error":{"code":429,"message":"Quota.","status":"RESOURCE_EXHAUSTED",
             "details":[{"@type":"type.googleapis.com/google.rpc.RetryInfo","retryDelay":"17s"}]}}"#;

@@ -1207,6 +1207,7 @@ class Message:
     A response, finished or growing.
     """
     def __eq__(self, other: object, /) -> bool: ...
+    def __reduce__(self, /) -> tuple[Any, tuple[str, str | None]]: ...
     def __repr__(self, /) -> str: ...
     @property
     def attachments(self, /) -> list[Attachment]:
@@ -1236,6 +1237,11 @@ class Message:
     def finish_reason(self, /) -> FinishReason | None:
         """
         The normalized reason why the first choice finished.
+        """
+    @staticmethod
+    def from_json(text: str, protocol: str | None = None) -> Message:
+        """
+        The message of a JSON text that ``to_json`` wrote.
         """
     @property
     def id(self, /) -> str | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from decimal import Decimal
 from typing import Any
 
 
@@ -28,3 +29,15 @@ def _plain(value: Any) -> Any:
         if hasattr(value, method):
             return getattr(value, method)()
     raise TypeError(f"an object of type {type(value).__name__} has no JSON form")
+
+
+def loads_any(text: str) -> Any:
+    """The value of a JSON text with integers of any length: those that Python refuses to read are decimals."""
+    return json.loads(text, parse_int=_integer)
+
+
+def _integer(digits: str) -> int | Decimal:
+    try:
+        return int(digits)
+    except ValueError:
+        return Decimal(digits)
