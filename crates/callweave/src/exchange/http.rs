@@ -195,6 +195,8 @@ impl ClientEndpoint {
             "/responses" => of(&protocol::OPENAI_RESPONSES),
             "/messages" => of(&protocol::ANTHROPIC_MESSAGES),
             "/api/chat" => of(&protocol::OLLAMA),
+            // Without its version it would be Ollama's.
+            "/v2/chat" => of(&protocol::COHERE_V2),
             _ => {
                 let (model, verb) = path.strip_prefix("/models/")?.rsplit_once(':')?;
                 let is_streamed = match verb {
