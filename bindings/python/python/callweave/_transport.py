@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 _MAX_ERROR_BODY = 64 << 10
 #: The seconds to wait for the end of a body when the response is over, so that its connection can be used again.
 _LAST_BYTES = 0.05
+#: The seconds that bytes which have come already may take to be read.
+_SHORTEST_WAIT = 0.02
 
 
 class Policy(TypedDict, total=False):
@@ -97,6 +99,8 @@ class _Driver:
         self._failure: Exception | None = None
         #: The time at which no more calls are waited for.
         self._deadline: float | None = None
+        #: Whether the connection was interrupted.
+        self._is_interrupted = False
         #: A redirect, which the client follows.
         self._redirect: Any = None
 
@@ -142,7 +146,7 @@ class _Driver:
             return None
         if self._deadline is None:
             self._deadline = time.monotonic() + grace
-        return max(0.0, self._deadline - time.monotonic())
+        return max(_SHORTEST_WAIT, self._deadline - time.monotonic())
 
     def _response(self, *, is_over: bool) -> Any:
         """The client's response: complete, or a stream that this driver is."""
@@ -248,6 +252,7 @@ class SyncDriver(_Driver):
 
     def _send(self) -> None:
         self.close()
+        self._is_interrupted = False
         request = self._outgoing()
         if request is None:
             return
@@ -279,14 +284,17 @@ class SyncDriver(_Driver):
         if seconds is None or connection is None:
             data = next(self._source, None)
         else:
-            with _Interruption(connection, seconds) as interruption:
-                try:
-                    data = next(self._source, None)
-                except self.hx.TransportError:
-                    if not interruption.is_over():
-                        raise
-                    data = None
-            if data is None and interruption.has_happened:
+            interruption = _Interruption(connection, seconds)
+            try:
+                data = next(self._source, None)
+            except self.hx.TransportError:
+                if not (interruption.end() or self._is_interrupted):
+                    raise
+                return _SILENCE
+            finally:
+                # Bytes that came at the last moment are read; the end that follows them is silence.
+                self._is_interrupted = interruption.end() or self._is_interrupted
+            if data is None and self._is_interrupted:
                 return _SILENCE
         if data is None:
             self._source = None
@@ -490,30 +498,23 @@ class _Interruption:
     def __init__(self, connection: socket.socket, seconds: float) -> None:
         self._connection = connection
         self._lock = threading.Lock()
-        self._is_over = False
-        self.has_happened = False
+        self._is_over = self._has_happened = False
         self._timer = threading.Timer(seconds, self._interrupt)
         self._timer.daemon = True
-
-    def __enter__(self) -> _Interruption:
         self._timer.start()
-        return self
 
-    def __exit__(self, *_: object) -> None:
-        self.is_over()
-
-    def is_over(self) -> bool:
+    def end(self) -> bool:
         """Ends the wait. Returns whether the read was interrupted."""
         with self._lock:
             self._is_over = True
         self._timer.cancel()
-        return self.has_happened
+        return self._has_happened
 
     def _interrupt(self) -> None:
         with self._lock:
             if self._is_over:
                 return
-            self.has_happened = True
+            self._has_happened = True
             try:
                 # Not the method of a TLS socket, which would forget its state under the reader.
                 socket.socket.shutdown(self._connection, socket.SHUT_RD)
