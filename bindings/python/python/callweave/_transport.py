@@ -208,10 +208,10 @@ class SyncDriver(_Driver):
                 self._deadline = None
                 try:
                     for data in self._source:
-                        if (data := feed(data)) is None:
+                        if (written := feed(data)) is None:
                             break
-                        if data:
-                            yield data
+                        if written:
+                            yield written
                     else:
                         self._source = None
                         exchange.finish()
@@ -367,10 +367,10 @@ class AsyncDriver(_Driver):
                 self._deadline = None
                 try:
                     async for data in self._source:
-                        if (data := feed(data)) is None:
+                        if (written := feed(data)) is None:
                             break
-                        if data:
-                            yield data
+                        if written:
+                            yield written
                     else:
                         self._source = None
                         exchange.finish()
@@ -414,7 +414,7 @@ class AsyncDriver(_Driver):
         except self.hx.TransportError as error:
             return self._fail(f"did not answer: {error}", error)
         self._upstream = response
-        self._source = aiter_(response.aiter_bytes() if _is_coded(response) else response.stream)
+        self._source = (response.aiter_bytes() if _is_coded(response) else response.stream).__aiter__()
         if self._take_head(response):
             body, fault = bytearray(), None
             try:
@@ -434,13 +434,13 @@ class AsyncDriver(_Driver):
         if self._source is None:
             return None
         if seconds is None:
-            data = await anext_(self._source)
+            data = await _next_piece(self._source)
         else:
             import anyio
 
             data = _SILENCE
             with anyio.move_on_after(seconds):
-                data = await anext_(self._source)
+                data = await _next_piece(self._source)
         if data is None or data is _SILENCE:
             self._source = None
         return data
@@ -463,11 +463,7 @@ class AsyncDriver(_Driver):
 _SILENCE: Any = object()
 
 
-def aiter_(source: Any) -> Any:
-    return source.__aiter__()
-
-
-async def anext_(source: Any) -> Any:
+async def _next_piece(source: Any) -> Any:
     try:
         return await source.__anext__()
     except StopAsyncIteration:
@@ -480,7 +476,7 @@ def _lost(error: Exception) -> str:
 
 def _is_coded(response: Any) -> bool:
     """Whether a body is compressed, which was not asked for."""
-    return response.headers.get("content-encoding", "identity") != "identity"
+    return bool(response.headers.get("content-encoding", "identity") != "identity")
 
 
 def _connection(response: Any) -> socket.socket | None:

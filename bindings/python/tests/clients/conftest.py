@@ -55,3 +55,5 @@ def no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in list(os.environ):
         if name.endswith(("_API_KEY", "_PROXY", "_proxy", "_BASE_URL")):
             monkeypatch.delenv(name)
+    # No test leaves this machine.
+    monkeypatch.setenv("LITELLM_LOCAL_MODEL_COST_MAP", "True")

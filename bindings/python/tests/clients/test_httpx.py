@@ -6,6 +6,9 @@ import asyncio
 import gc
 import importlib
 import json
+import pathlib
+import shutil
+import subprocess
 import threading
 import time
 from collections.abc import Callable
@@ -199,6 +202,21 @@ def test_a_response_ends_after_calls(ways: Ways, upstream: Server, stream: bool,
 def test_a_response_ends_after_the_first_call(ways: Ways, upstream: Server) -> None:
     upstream.will(Says(CALL + SECOND_CALL, then="silence"))
     assert calls(ways.post(upstream, stream=True, stop="first")) == LOOK
+    assert upstream.sees_the_client_leave()
+
+
+def test_grace_with_tls(ways: Ways, upstream: Server, tmp_path: pathlib.Path) -> None:
+    openssl = shutil.which("openssl") or pytest.skip("there is no openssl")
+    key, certificate, both = (tmp_path / name for name in ("key.pem", "certificate.pem", "both.pem"))
+    words = ["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=127.0.0.1"]
+    subprocess.run([openssl, *words, "-keyout", key, "-out", certificate], check=True, capture_output=True)
+    both.write_text(key.read_text() + certificate.read_text())
+    upstream.use_tls(str(both))
+    upstream.will(Says(CALL + SECOND_CALL, then="silence"))
+    before = time.monotonic()
+    response = ways.post(upstream, stream=True, stop="all", stop_grace=0.2, verify=False)
+    assert calls(response) == [*LOOK, ("look", {"at": "sea", "n": 7})]
+    assert time.monotonic() - before < 4
     assert upstream.sees_the_client_leave()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import select
+import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -331,7 +332,14 @@ class Server(ThreadingHTTPServer):
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self.server_address[1]}"
+        scheme = "https" if isinstance(self.socket, ssl.SSLSocket) else "http"
+        return f"{scheme}://127.0.0.1:{self.server_address[1]}"
+
+    def use_tls(self, certificate: str) -> None:
+        """Speaks TLS from now on, with a file that holds a certificate and its key."""
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(certificate)
+        self.socket = context.wrap_socket(self.socket, server_side=True)
 
     def will(self, *plan: Any) -> None:
         """Answers one request after the other like this; all further ones like the last."""
