@@ -140,6 +140,12 @@ impl HttpWire {
         self.under(base, if is_streamed { self.streaming_path } else { self.complete_path })
     }
 
+    /// Whether a client takes no pieces of calls. Mistral's wants the name of a call beside all of its arguments, as
+    /// Mistral writes it.
+    pub(super) fn wants_complete_calls(&self, user_agent: &str) -> bool {
+        *self.protocol == protocol::OPENAI_CHAT && user_agent.contains("mistral")
+    }
+
     /// Whether URLs name the model.
     pub fn names_model(&self) -> bool {
         [self.complete_path, self.streaming_path].iter().any(|path| path.contains('{'))
