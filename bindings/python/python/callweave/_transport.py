@@ -518,6 +518,14 @@ class _Interruption:
                 pass
 
 
+def _engine(engine: ExchangeEngine | None, policy: Policy) -> ExchangeEngine:
+    if engine is None:
+        return ExchangeEngine(**policy)
+    if policy:
+        raise TypeError(f"an engine has its settings already: {', '.join(policy)}")
+    return engine
+
+
 def _opened(engine: ExchangeEngine, request: Any, body: bytes) -> Exchange | CompleteResponse:
     return engine.open_request(
         request.method,
@@ -541,7 +549,7 @@ class Transport:
     _driver: type[SyncDriver]
 
     def __init__(self, inner: Any = None, *, engine: ExchangeEngine | None = None, **policy: Unpack[Policy]) -> None:
-        self._engine = ExchangeEngine(**policy) if engine is None else engine
+        self._engine = _engine(engine, policy)
         self._inner = self.hx.HTTPTransport() if inner is None else inner
 
     def handle_request(self, request: Any) -> Any:
@@ -565,7 +573,7 @@ class AsyncTransport:
     _driver: type[AsyncDriver]
 
     def __init__(self, inner: Any = None, *, engine: ExchangeEngine | None = None, **policy: Unpack[Policy]) -> None:
-        self._engine = ExchangeEngine(**policy) if engine is None else engine
+        self._engine = _engine(engine, policy)
         self._inner = self.hx.AsyncHTTPTransport() if inner is None else inner
 
     async def handle_async_request(self, request: Any) -> Any:

@@ -41,8 +41,10 @@ def client(module: str, package: str | None = None) -> Any:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if HERE in item.path.parents:
-            # Their warnings are not ours.
+            # Their warnings are not ours, and many tests leave clients open on purpose.
             item.add_marker(pytest.mark.filterwarnings("default"))
+            item.add_marker(pytest.mark.filterwarnings("ignore::ResourceWarning"))
+            item.add_marker(pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"))
 
 
 @pytest.fixture

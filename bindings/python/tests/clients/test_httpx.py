@@ -6,8 +6,10 @@ import asyncio
 import gc
 import importlib
 import json
+import os
 import pathlib
 import shutil
+import signal
 import subprocess
 import threading
 import time
@@ -380,6 +382,21 @@ def test_a_task_is_cancelled(hx: Any, upstream: Server, plan: Any, stream: bool)
     assert upstream.is_quiet()
 
 
+@pytest.mark.parametrize("plan", [SaysNothing(), Says(LONG, then="hang", cut_at=400)])
+def test_ctrl_c(hx: Any, upstream: Server, plan: Any) -> None:
+    upstream.will(plan)
+    timer = threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT))
+    timer.start()
+    before = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        try:
+            Ways(hx, False).post(upstream, stream=True, timeout=30)
+        finally:
+            timer.join()
+    assert time.monotonic() - before < 10
+    assert upstream.sees_the_client_leave() and upstream.is_quiet()
+
+
 def test_connections_are_used_again(ways: Ways, upstream: Server) -> None:
     url = f"{upstream.url}/v1/chat/completions"
 
@@ -462,3 +479,5 @@ def test_settings_are_checked(hx: Any) -> None:
         for options, error in wrong:
             with pytest.raises(error):
                 make(**options)
+        with pytest.raises(TypeError, match="dialect"):
+            make(engine=callweave.ExchangeEngine(), dialect="none")
