@@ -264,6 +264,7 @@ impl ExchangeEngine {
 
 /// The exchange of a client's request, or the error that is its response.
 #[derive(IntoPyObject)]
+#[expect(clippy::large_enum_variant, reason = "it becomes an object of Python at once")]
 pub(crate) enum OpenedRequest {
     Exchange(Exchange),
     Refused(CompleteResponse),

@@ -457,6 +457,47 @@ def test_a_compressed_body_is_read(hx: Any) -> None:
     assert calls(response) == LOOK and "content-encoding" not in response.headers
 
 
+@pytest.mark.parametrize("is_begun", [False, True])
+def test_a_stream_that_fails_in_its_own_way_is_closed(ways: Ways, is_begun: bool) -> None:
+    """Other exceptions than the library's are passed on."""
+    hx = ways.hx
+    frame = b'data: {"choices": [{"index": 0, "delta": {"content": "Well"}}]}\n\n'
+
+    class Stream(hx.SyncByteStream, hx.AsyncByteStream):  # type: ignore[name-defined,misc]
+        closed = 0
+
+        def __iter__(self) -> Any:
+            if is_begun:
+                yield frame
+            raise ZeroDivisionError
+
+        async def __aiter__(self) -> Any:
+            if is_begun:
+                yield frame
+            raise ZeroDivisionError
+
+        def close(self) -> None:
+            self.closed += 1
+
+        async def aclose(self) -> None:
+            self.closed += 1
+
+    stream = Stream()
+    inner = hx.MockTransport(lambda _: hx.Response(200, stream=stream))
+    url = "http://test/v1/chat/completions"
+
+    async def run() -> None:
+        async with hx.AsyncClient(transport=ways.own.AsyncTransport(inner)) as client:
+            await client.post(url, json=asked(True))
+
+    with pytest.raises(ZeroDivisionError):
+        if ways.is_async:
+            asyncio.run(run())
+        else:
+            hx.Client(transport=ways.own.Transport(inner)).post(url, json=asked(True))
+    assert stream.closed == 1
+
+
 def test_http_2(hx: Any, upstream: Server) -> None:
     client("h2")
     own = importlib.import_module(f"callweave.{hx.__name__}")

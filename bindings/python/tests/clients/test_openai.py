@@ -140,6 +140,17 @@ def test_a_time_out_is_the_clients_error(own: Any, upstream: Server, stream: boo
     assert upstream.sees_the_client_leave() and upstream.is_quiet()
 
 
+@pytest.mark.parametrize("is_bare", [False, True])
+def test_a_time_out_in_a_stream_is_as_without_us(own: Any, upstream: Server, is_bare: bool) -> None:
+    upstream.will(Says("Well, I would say", then="hang"))
+    library = client(own.__name__.removeprefix("callweave."))
+    http = library.Client() if is_bare else own.Client()
+    made = openai.OpenAI(base_url=f"{upstream.url}/v1", api_key="k", http_client=http, max_retries=0)
+    # Newer versions have their own exception for it, but only for the library's.
+    with pytest.raises((openai.APITimeoutError, library.ReadTimeout)):
+        list(made.chat.completions.create(**ASKED, stream=True, timeout=0.5))
+
+
 def test_a_cut_stream_is_the_clients_error(own: Any, upstream: Server) -> None:
     upstream.will(Says("Well, I would say", then="cut"))
     text = ""
