@@ -1,7 +1,8 @@
 """An exchange inside a client's program: transports and clients for httpx and httpx2.
 
 The classes here are written once; ``callweave.httpx`` and ``callweave.httpx2`` join them to the classes of their library,
-which is ``hx`` here. A driver moves bytes and keeps time; everything else is decided by the exchange.
+which is ``hx`` here. A driver moves bytes and keeps time; everything else is decided by the exchange. Exceptions of the
+library pass through it at any time: the client knows them.
 """
 
 from __future__ import annotations
@@ -93,10 +94,6 @@ class _Driver:
         #: The upstream's response, while it is open, and the iterator over its bytes.
         self._upstream: Any = None
         self._source: Any = None
-        #: Whether the client has its status: failures are errors in the stream then.
-        self._is_begun = False
-        #: A failure that is the stream's end.
-        self._failure: Exception | None = None
         #: The time at which no more calls are waited for.
         self._deadline: float | None = None
         #: Whether the connection was interrupted.
@@ -123,21 +120,23 @@ class _Driver:
         if 200 <= status < 300:
             self._exchange.accept(response.headers.raw)
             return False
-        if 300 <= status < 400 and "location" in response.headers and self._is_kept and not self._is_begun:
+        if 300 <= status < 400 and "location" in response.headers and self._is_kept:
             self._redirect = response
             return False
         return True
 
-    def _refuse(self, response: Any, body: bytes, fault: Exception | None) -> None:
-        what = None if fault is None else _lost(fault)
-        self._exchange.refuse(response.status_code, response.headers.raw, b"" if fault else body, what)
+    def _take(self, data: Any) -> None:
+        """Takes the next bytes of the upstream, its end, or its silence."""
+        if data is None:
+            self._exchange.finish()
+        elif data is _SILENCE:
+            self._exchange.silence()
+        else:
+            self._exchange.push(data)
 
-    def _fail(self, what: str, error: Exception) -> None:
-        """Takes a failure of the upstream. It is the client's until the response has begun; a time-out always is."""
-        if not self._is_begun or isinstance(error, self.hx.TimeoutException):
-            raise error
-        self._exchange.fail(what)
-        self._failure = error
+    def _refuse(self, response: Any, body: bytes, fault: Exception | None) -> None:
+        what = None if fault is None else f"lost the connection in the middle of its answer: {fault}"
+        self._exchange.refuse(response.status_code, response.headers.raw, b"" if fault else body, what)
 
     def _remaining(self, grace: float | None) -> float | None:
         """The seconds that are left to wait for another call."""
@@ -151,7 +150,6 @@ class _Driver:
     def _response(self, *, is_over: bool) -> Any:
         """The client's response: complete, or a stream that this driver is."""
         head = self._exchange.head()
-        self._is_begun = True
         upstream = self._upstream
         extensions = {} if upstream is None else dict(upstream.extensions)
         extensions.pop("reason_phrase", None)
@@ -206,19 +204,14 @@ class SyncDriver(_Driver):
                     self._advance()
                     continue
                 self._deadline = None
-                try:
-                    for data in self._source:
-                        if (written := feed(data)) is None:
-                            break
-                        if written:
-                            yield written
-                    else:
-                        self._source = None
-                        exchange.finish()
-                except self.hx.TransportError as error:
-                    self._fail(_lost(error), error)
-            if self._failure is not None:
-                raise self._failure
+                for data in self._source:
+                    if (written := feed(data)) is None:
+                        break
+                    if written:
+                        yield written
+                else:
+                    self._source = None
+                    exchange.finish()
             self._drain()
         finally:
             self.close()
@@ -239,16 +232,8 @@ class SyncDriver(_Driver):
                 # The client's own time-out is the grace time where the connection cannot be interrupted.
                 if grace is None:
                     raise
-                exchange.silence()
-            except self.hx.TransportError as error:
-                self._fail(_lost(error), error)
-            else:
-                if data is None:
-                    exchange.finish()
-                elif data is _SILENCE:
-                    exchange.silence()
-                else:
-                    exchange.push(data)
+                data = _SILENCE
+            self._take(data)
 
     def _send(self) -> None:
         self.close()
@@ -256,10 +241,7 @@ class SyncDriver(_Driver):
         request = self._outgoing()
         if request is None:
             return
-        try:
-            response = self._inner.handle_request(request)
-        except self.hx.TransportError as error:
-            return self._fail(f"did not answer: {error}", error)
+        response = self._inner.handle_request(request)
         self._upstream = response
         self._source = iter(response.iter_bytes() if _is_coded(response) else response.stream)
         if self._take_head(response):
@@ -365,19 +347,14 @@ class AsyncDriver(_Driver):
                     await self._advance()
                     continue
                 self._deadline = None
-                try:
-                    async for data in self._source:
-                        if (written := feed(data)) is None:
-                            break
-                        if written:
-                            yield written
-                    else:
-                        self._source = None
-                        exchange.finish()
-                except self.hx.TransportError as error:
-                    self._fail(_lost(error), error)
-            if self._failure is not None:
-                raise self._failure
+                async for data in self._source:
+                    if (written := feed(data)) is None:
+                        break
+                    if written:
+                        yield written
+                else:
+                    self._source = None
+                    exchange.finish()
             await self._drain()
         finally:
             await self._close_shielded()
@@ -392,27 +369,14 @@ class AsyncDriver(_Driver):
             await self.aclose()
             exchange.interrupt()
         elif step == "read":
-            try:
-                data = await self._next(self._remaining(grace))
-            except self.hx.TransportError as error:
-                self._fail(_lost(error), error)
-            else:
-                if data is None:
-                    exchange.finish()
-                elif data is _SILENCE:
-                    exchange.silence()
-                else:
-                    exchange.push(data)
+            self._take(await self._next(self._remaining(grace)))
 
     async def _send(self) -> None:
         await self.aclose()
         request = self._outgoing()
         if request is None:
             return
-        try:
-            response = await self._inner.handle_async_request(request)
-        except self.hx.TransportError as error:
-            return self._fail(f"did not answer: {error}", error)
+        response = await self._inner.handle_async_request(request)
         self._upstream = response
         self._source = (response.aiter_bytes() if _is_coded(response) else response.stream).__aiter__()
         if self._take_head(response):
@@ -468,10 +432,6 @@ async def _next_piece(source: Any) -> Any:
         return await source.__anext__()
     except StopAsyncIteration:
         return None
-
-
-def _lost(error: Exception) -> str:
-    return f"lost the connection in the middle of its answer: {error}"
 
 
 def _is_coded(response: Any) -> bool:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from conftest import client
-from upstream import CALL, SCHEMA, Refuses, Says, Server
+from upstream import CALL, SCHEMA, Refuses, Says, Server, messages
 
 anthropic = client("anthropic")
 
@@ -67,7 +67,11 @@ def test_the_clients_own_retries_work(upstream: Server) -> None:
 
 def test_a_cut_stream_is_the_clients_error(upstream: Server) -> None:
     upstream.will(Says("Well, I would say", then="cut"))
-    with pytest.raises(anthropic.APIError, match="lost the connection"), made(upstream).messages.stream(**ASKED) as stream:
+    errors = (anthropic.APIConnectionError, client("httpx2").RemoteProtocolError)
+    with pytest.raises(errors), made(upstream).messages.stream(**ASKED) as stream:
+        stream.get_final_message()
+    upstream.will(Says("Well, I would say", lambda text: ({}, messages(text)[1][:-2])))
+    with pytest.raises(anthropic.APIError), made(upstream).messages.stream(**ASKED) as stream:
         stream.get_final_message()
 
 

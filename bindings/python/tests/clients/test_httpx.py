@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 from conftest import client
-from upstream import BAD_CALL, CALL, SCHEMA, SECOND_CALL, Refuses, Says, SaysNothing, Server, native_chat
+from upstream import BAD_CALL, CALL, SCHEMA, SECOND_CALL, Refuses, Says, SaysNothing, Server, chat, native_chat
 
 import callweave
 
@@ -268,7 +268,7 @@ def test_a_cut_body_is_the_librarys_error(ways: Ways, upstream: Server) -> None:
         ways.post(upstream)
 
 
-def test_a_cut_stream_ends_with_an_error(ways: Ways, upstream: Server) -> None:
+def test_a_cut_stream_is_the_librarys_error(ways: Ways, upstream: Server) -> None:
     upstream.will(Says("Well, I would say", then="cut"))
     seen: list[bytes] = []
 
@@ -290,7 +290,14 @@ def test_a_cut_stream_ends_with_an_error(ways: Ways, upstream: Server) -> None:
             ):
                 seen.extend(response.iter_raw())
     text = b"".join(seen).decode()
-    assert "Well" in text and '"error"' in text and "lost the connection" in text
+    assert "Well" in text and "[DONE]" not in text
+
+
+def test_a_stream_without_its_end_is_an_error(ways: Ways, upstream: Server) -> None:
+    """The server closes it in good order, but the model has not finished."""
+    upstream.will(Says("Well, I would say", lambda text: ({}, chat(text)[1][:-2])))
+    text = ways.post(upstream, stream=True).text
+    assert "Well" in text and '"error"' in text
 
 
 def test_nothing_goes_out_before_the_first_words(ways: Ways, upstream: Server) -> None:
