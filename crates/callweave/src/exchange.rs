@@ -46,6 +46,7 @@
 //! ```
 
 mod amount;
+mod client_request;
 pub mod embedding;
 mod fault;
 pub mod http;
@@ -64,6 +65,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use amount::{RequestLimits, ResponseLimits, too_large};
+pub use client_request::{ClientRequest, RequestEndpoint, UpstreamHead, is_key_header};
 pub use fault::{UpstreamFault, UpstreamRefusal};
 pub use incoming::{HttpRequest, IncomingHead, IncomingRequest, SharedBytes};
 pub use policy::{

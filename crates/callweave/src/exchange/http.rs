@@ -140,6 +140,12 @@ impl HttpWire {
         self.under(base, if is_streamed { self.streaming_path } else { self.complete_path })
     }
 
+    /// Whether a client takes no pieces of calls. Mistral's wants the name of a call beside all of its arguments, as
+    /// Mistral writes it.
+    pub(super) fn wants_complete_calls(&self, user_agent: &str) -> bool {
+        *self.protocol == protocol::OPENAI_CHAT && user_agent.contains("mistral")
+    }
+
     /// Whether URLs name the model.
     pub fn names_model(&self) -> bool {
         [self.complete_path, self.streaming_path].iter().any(|path| path.contains('{'))
@@ -195,6 +201,8 @@ impl ClientEndpoint {
             "/responses" => of(&protocol::OPENAI_RESPONSES),
             "/messages" => of(&protocol::ANTHROPIC_MESSAGES),
             "/api/chat" => of(&protocol::OLLAMA),
+            // Without its version it would be Ollama's.
+            "/v2/chat" => of(&protocol::COHERE_V2),
             _ => {
                 let (model, verb) = path.strip_prefix("/models/")?.rsplit_once(':')?;
                 let is_streamed = match verb {
