@@ -63,6 +63,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
+pub use crate::outcome::{CallOutcome, CallResolution};
 pub use amount::{RequestLimits, ResponseLimits, scan, too_large};
 pub use fault::{UpstreamFault, UpstreamRefusal};
 pub use incoming::{HttpRequest, IncomingHead, IncomingRequest, SharedBytes};
@@ -70,7 +71,6 @@ pub use policy::{
     ExchangeEngine, ExchangePolicy, ExchangeTarget, InvalidCalls, SchemaMode, StopMode, StopPolicy,
     ToolTeaching,
 };
-pub use response::{CallOutcome, CallResolution};
 
 use self::incoming::{PreparedOutgoing, PreparedRequest};
 use self::policy::ProtocolSupport;

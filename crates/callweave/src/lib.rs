@@ -73,6 +73,7 @@
 //! - [`arguments`]: calls → calls that can be run: repaired, fitted to their schemas, checked.
 //! - [`finalize`]: ids that nobody gave, and why the answer finished.
 //! - [`accumulator`]: events → [`message`]; [`live`]: events → what to follow while they come.
+//! - [`outcome`]: events → what became of each call.
 //! - [`encode`]: events and messages → the bytes of a protocol.
 //! - [`request`]: the bodies that clients send ↔ one neutral request.
 //! - `exchange` (feature `exchange`): everything between a client's request and its response, as a gateway does it.
@@ -119,6 +120,7 @@ pub mod json;
 pub mod live;
 mod made_id;
 pub mod message;
+pub mod outcome;
 pub mod pipeline;
 pub mod protocol;
 pub mod provider;

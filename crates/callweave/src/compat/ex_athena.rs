@@ -336,6 +336,7 @@ fn bare(text: &str, tools: &Tools) -> Vec<ParsedCall> {
         arguments: only("arguments"),
         id: only("id"),
         arguments_optional: false,
+        single_quotes: false,
     };
     let dialect = Dialect::new("raw_json")
         .thoughts("<think>", "</think>")
