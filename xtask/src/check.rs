@@ -191,7 +191,15 @@ const TIERS: &[Tier] = &[
             Step { title: "pages in a browser", work: Task(browser::run) },
         ],
     },
-    Tier { flag: "--python", steps: &[Step { title: "the package for Python", work: Task(python::run) }] },
+    Tier {
+        flag: "--python",
+        steps: &[
+            Step { title: "the package for Python", work: Task(python::run) },
+            Step { title: "the types of the package for Python", work: Task(python::types) },
+            Step { title: "the package on other versions of Python", work: Task(python::versions) },
+            Step { title: "the source of the package for Python", work: Task(python::source) },
+        ],
+    },
     Tier { flag: "--agents", steps: &[Step { title: "coding agents", work: Task(agents::run) }] },
     Tier { flag: "--fuzz", steps: &[Step { title: "a short run of the fuzzers", work: Task(fuzz::smoke) }] },
     Tier {

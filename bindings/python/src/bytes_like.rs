@@ -1,8 +1,12 @@
 //! Objects with bytes in them.
 
+#[cfg(feature = "stubs")]
+use pyo3::inspect::PyStaticExpr;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyByteArray, PyBytes, PyString};
+#[cfg(feature = "stubs")]
+use pyo3::{type_hint_identifier, type_hint_union};
 
 /// Pushes of at least this many bytes let other threads run meanwhile; releasing the lock costs more than a shorter push.
 pub(crate) const LARGE: usize = 16 << 10;
@@ -26,6 +30,8 @@ impl BytesLike<'_> {
 
 impl<'py> FromPyObject<'_, 'py> for BytesLike<'py> {
     type Error = PyErr;
+    #[cfg(feature = "stubs")]
+    const INPUT_TYPE: PyStaticExpr = type_hint_identifier!("callweave._types", "BytesLike");
 
     fn extract(object: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
         if let Ok(bytes) = object.cast::<PyBytes>() {
@@ -59,6 +65,11 @@ impl BytesOrText<'_> {
 
 impl<'py> FromPyObject<'_, 'py> for BytesOrText<'py> {
     type Error = PyErr;
+    #[cfg(feature = "stubs")]
+    const INPUT_TYPE: PyStaticExpr = type_hint_union!(
+        type_hint_identifier!("callweave._types", "BytesLike"),
+        type_hint_identifier!("builtins", "str")
+    );
 
     fn extract(object: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
         match object.cast::<PyString>() {

@@ -8,12 +8,13 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::PyType;
 
 use crate::json;
+use crate::typed::UpstreamException;
 
 /// The exception for an error of the library.
 pub(crate) fn raise(py: Python<'_>, error: &Error) -> PyErr {
     match error.upstream() {
         Some(reported) => match upstream(py, reported) {
-            Ok(exception) => PyErr::from_value(exception),
+            Ok(UpstreamException(exception)) => PyErr::from_value(exception),
             Err(problem) => problem,
         },
         None => PyErr::from_type(class(py, error.kind()), (error.to_string(), error.offset())),
@@ -21,9 +22,12 @@ pub(crate) fn raise(py: Python<'_>, error: &Error) -> PyErr {
 }
 
 /// The error of an upstream, which can be raised.
-pub(crate) fn upstream<'py>(py: Python<'py>, reported: &UpstreamError<'_>) -> PyResult<Bound<'py, PyAny>> {
+pub(crate) fn upstream<'py>(
+    py: Python<'py>,
+    reported: &UpstreamError<'_>,
+) -> PyResult<UpstreamException<'py>> {
     static CLASS: PyOnceLock<Py<PyType>> = PyOnceLock::new();
-    CLASS.import(py, "callweave._errors", "UpstreamError")?.call1((
+    let error = CLASS.import(py, "callweave._errors", "UpstreamError")?.call1((
         &*reported.message,
         reported.class.name(),
         reported.status,
@@ -32,7 +36,8 @@ pub(crate) fn upstream<'py>(py: Python<'py>, reported: &UpstreamError<'_>) -> Py
         reported.request_id.as_deref(),
         json::loads(py, reported.raw.as_str())?,
         reported.is_retryable(),
-    ))
+    ))?;
+    Ok(UpstreamException(error))
 }
 
 fn class(py: Python<'_>, kind: ErrorKind) -> Bound<'_, PyType> {

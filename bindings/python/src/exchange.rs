@@ -18,6 +18,7 @@ use crate::bytes_like::{BytesLike, LARGE};
 use crate::error::{raise, upstream};
 use crate::message::{Message, Usage};
 use crate::protocols;
+use crate::typed::{self, UpstreamException};
 
 /// A policy for the exchange between clients and one upstream, made ready once; it is shared by all exchanges.
 #[pyclass(frozen, module = "callweave")]
@@ -202,41 +203,76 @@ pub(crate) struct ResponseHead {
 }
 
 /// A call that is over, and its outcome.
-#[pyclass(frozen, get_all, module = "callweave")]
-pub(crate) struct CallOutcome {
+#[pyclass(frozen, module = "callweave")]
+pub(crate) struct CallOutcome(exchange::CallOutcome);
+
+#[pymethods]
+impl CallOutcome {
     /// Its id, as the client gets it.
-    id: String,
+    #[getter]
+    fn id(&self) -> &str {
+        &self.0.id
+    }
+
     /// Its name, as the client gets it.
-    name: String,
+    #[getter]
+    fn name(&self) -> &str {
+        &self.0.name
+    }
+
     /// Its outcome, such as ``native``, ``from_text``, ``repaired`` or ``invalid``.
-    outcome: &'static str,
+    #[getter]
+    fn outcome(&self) -> typed::CallResolution {
+        typed::CallResolution(self.0.outcome.name().to_owned())
+    }
+
     /// The reason why it cannot be run.
-    reason: Option<String>,
+    #[getter]
+    fn reason(&self) -> Option<&str> {
+        self.0.reason.as_deref()
+    }
+
     /// The dialect of the text, where the response has calls in its text.
-    dialect: Option<String>,
-}
+    #[getter]
+    fn dialect(&self) -> Option<&str> {
+        self.0.dialect.as_deref()
+    }
 
-/// A part of a request or response that the other side has no place for.
-#[pyclass(frozen, get_all, module = "callweave")]
-pub(crate) struct Loss {
-    /// Where it stood.
-    place: String,
-    /// What was lost.
-    what: String,
-    /// Whether it had not the form that its protocol demands.
-    is_malformed: bool,
-}
-
-impl From<&callweave::request::Loss> for Loss {
-    fn from(loss: &callweave::request::Loss) -> Self {
-        Self { place: loss.place.clone(), what: loss.what.clone(), is_malformed: loss.is_malformed }
+    fn __repr__(&self) -> String {
+        format!("CallOutcome({}: {})", self.0.name, self.0.outcome.name())
     }
 }
 
+/// A part of a request or response that the other side has no place for.
+#[pyclass(frozen, module = "callweave")]
+pub(crate) struct Loss(pub(crate) callweave::request::Loss);
+
 #[pymethods]
 impl Loss {
+    /// Where it stood.
+    #[getter]
+    fn place(&self) -> &str {
+        &self.0.place
+    }
+
+    /// What was lost.
+    #[getter]
+    fn what(&self) -> &str {
+        &self.0.what
+    }
+
+    /// Whether it had not the form that its protocol demands.
+    #[getter]
+    fn is_malformed(&self) -> bool {
+        self.0.is_malformed
+    }
+
+    fn __str__(&self) -> String {
+        self.0.to_string()
+    }
+
     fn __repr__(&self) -> String {
-        format!("Loss(place={:?}, what={:?})", self.place, self.what)
+        format!("Loss(place={:?}, what={:?})", self.0.place, self.0.what)
     }
 }
 
@@ -251,13 +287,14 @@ impl Exchange {
     /// The next step of the driver, and for ``read`` the seconds of silence after which ``silence`` is due: ``send``
     /// (``take_outgoing``, then ``accept`` or ``refuse``), ``read`` (``push``, ``finish`` or ``fail``), ``interrupt`` (close
     /// the connection, then ``interrupt``) or ``over``.
-    fn next(&self) -> (&'static str, Option<f64>) {
-        match self.inner.next() {
+    fn next(&self) -> (typed::NextStep, Option<f64>) {
+        let (step, silence) = match self.inner.next() {
             NextStep::Send => ("send", None),
             NextStep::Read(silence) => ("read", silence.map(|silence| silence.as_secs_f64())),
             NextStep::Interrupt => ("interrupt", None),
             NextStep::Over => ("over", None),
-        }
+        };
+        (typed::NextStep(step.to_owned()), silence)
     }
 
     /// Whether the client wants its response streamed.
@@ -356,13 +393,13 @@ impl Exchange {
 
     /// The error of a response of which the client has seen nothing.
     #[getter]
-    fn failure<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+    fn failure<'py>(&self, py: Python<'py>) -> PyResult<Option<UpstreamException<'py>>> {
         self.inner.failure().map(|error| upstream(py, error)).transpose()
     }
 
     /// The first error of the response.
     #[getter]
-    fn error<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+    fn error<'py>(&self, py: Python<'py>) -> PyResult<Option<UpstreamException<'py>>> {
         self.inner.error().map(|error| upstream(py, error)).transpose()
     }
 
@@ -399,22 +436,13 @@ impl Exchange {
     /// The calls of all responses that are over, with their outcomes.
     #[getter]
     fn outcomes(&self) -> Vec<CallOutcome> {
-        let outcomes = self.inner.outcomes().iter();
-        outcomes
-            .map(|call| CallOutcome {
-                id: call.id.clone(),
-                name: call.name.clone(),
-                outcome: call.outcome.name(),
-                reason: call.reason.clone(),
-                dialect: call.dialect.clone(),
-            })
-            .collect()
+        self.inner.outcomes().iter().cloned().map(CallOutcome).collect()
     }
 
     /// The parts of the client's request that the upstream did not get.
     #[getter]
     fn losses(&self) -> Vec<Loss> {
-        self.inner.losses().iter().map(Loss::from).collect()
+        self.inner.losses().iter().cloned().map(Loss).collect()
     }
 
     /// The tokens of all responses.

@@ -7,16 +7,15 @@ use callweave::event::{JsonText, TokenCounts};
 use callweave::message::{self, BlockContent};
 use callweave::protocol::Protocol;
 use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBytes, PyDict};
 
 use crate::error::{raise, upstream};
+use crate::typed::{
+    AttachmentKind, BlockCompletion, BlockKind, CallKind, FinishReason, InvalidReason, JsonObject,
+    NoticeCode, ParsedType, ParsedValue, UpstreamException,
+};
 use crate::{json, protocols};
-
-/// The name that a part of the vocabulary has in JSON.
-pub(crate) fn name(part: &impl serde::Serialize) -> PyResult<String> {
-    let text = serde_json::to_string(part).map_err(unwritten)?;
-    Ok(text.trim_matches('"').to_owned())
-}
 
 pub(crate) fn unwritten(error: serde_json::Error) -> PyErr {
     pyo3::exceptions::PyRuntimeError::new_err(error.to_string())
@@ -103,8 +102,8 @@ impl Message {
 
     /// The normalized reason why the first choice finished.
     #[getter]
-    fn finish_reason(&self) -> PyResult<Option<String>> {
-        self.inner.finish_reason().map(|reason| name(&reason)).transpose()
+    fn finish_reason(&self) -> Option<FinishReason> {
+        self.inner.finish_reason().map(|reason| FinishReason::of(&reason))
     }
 
     /// Token counts, if any were reported.
@@ -121,7 +120,7 @@ impl Message {
 
     /// Errors that the upstream reported; they can be raised.
     #[getter]
-    fn errors<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyAny>>> {
+    fn errors<'py>(&self, py: Python<'py>) -> PyResult<Vec<UpstreamException<'py>>> {
         self.inner.errors.iter().map(|error| upstream(py, error)).collect()
     }
 
@@ -133,7 +132,7 @@ impl Message {
 
     /// Fields that only the protocol has, by path.
     #[getter]
-    fn extra<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+    fn extra<'py>(&self, py: Python<'py>) -> PyResult<JsonObject<'py>> {
         extra(py, &self.inner.extra)
     }
 
@@ -154,14 +153,20 @@ impl Message {
         Ok(this)
     }
 
-    /// The JSON text of the message, as the program `callweave` prints it.
-    fn to_json(&self) -> PyResult<String> {
-        serde_json::to_string(&*self.inner).map_err(unwritten)
+    /// The JSON text of the message, as the program ``callweave`` prints it; with ``indent`` in several lines.
+    #[pyo3(signature = (*, indent=false))]
+    fn to_json(&self, indent: bool) -> PyResult<String> {
+        let json = if indent {
+            serde_json::to_string_pretty(&*self.inner)
+        } else {
+            serde_json::to_string(&*self.inner)
+        };
+        json.map_err(unwritten)
     }
 
     /// The message as dictionaries and lists.
-    fn to_dict<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        json::loads(py, &self.to_json()?)
+    fn to_dict<'py>(&self, py: Python<'py>) -> PyResult<JsonObject<'py>> {
+        members(py, &self.to_json(false)?)
     }
 
     /// The message as the complete body of a protocol.
@@ -184,11 +189,12 @@ impl Message {
         Ok(PyBytes::new(py, &body))
     }
 
-    fn __repr__(&self) -> PyResult<String> {
+    fn __repr__(&self) -> String {
         let calls: Vec<String> = self.inner.tool_calls().map(|call| call.name.clone()).collect();
         let text: String = self.inner.text().chars().take(60).collect();
-        let finish = self.finish_reason()?.unwrap_or_else(|| "None".to_owned());
-        Ok(format!("Message(text={text:?}, tool_calls={calls:?}, finish_reason={finish})"))
+        let finish =
+            self.inner.finish_reason().map_or_else(|| "None".to_owned(), |reason| format!("'{reason}'"));
+        format!("Message(text={text:?}, tool_calls={calls:?}, finish_reason={finish})")
     }
 
     fn __eq__(&self, other: &Self) -> bool {
@@ -196,13 +202,18 @@ impl Message {
     }
 }
 
+/// The members of a JSON object.
+pub(crate) fn members<'py>(py: Python<'py>, text: &str) -> PyResult<JsonObject<'py>> {
+    Ok(JsonObject(json::loads(py, text)?.cast_into::<PyDict>()?))
+}
+
 /// Extra fields by path.
-pub(crate) fn extra<'py>(py: Python<'py>, fields: &message::ExtraFields) -> PyResult<Bound<'py, PyDict>> {
+pub(crate) fn extra<'py>(py: Python<'py>, fields: &message::ExtraFields) -> PyResult<JsonObject<'py>> {
     let dict = PyDict::new(py);
     for (path, value) in fields.iter() {
         dict.set_item(path, json::loads(py, value.as_str())?)?;
     }
-    Ok(dict)
+    Ok(JsonObject(dict))
 }
 
 /// One candidate response.
@@ -264,8 +275,8 @@ impl Choice {
 
     /// The normalized reason why it finished; ``None`` while it has not.
     #[getter]
-    fn finish_reason(&self) -> PyResult<Option<String>> {
-        self.own().finish.as_ref().map(|finish| name(&finish.reason)).transpose()
+    fn finish_reason(&self) -> Option<FinishReason> {
+        self.own().finish.as_ref().map(|finish| FinishReason::of(&finish.reason))
     }
 
     /// The provider's own name of the reason.
@@ -282,7 +293,7 @@ impl Choice {
 
     /// Fields that only the protocol has, by path.
     #[getter]
-    fn extra<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+    fn extra<'py>(&self, py: Python<'py>) -> PyResult<JsonObject<'py>> {
         extra(py, &self.own().extra)
     }
 
@@ -304,6 +315,17 @@ impl Block {
         &self.inner.choices[self.choice].blocks[self.at]
     }
 
+    fn kind_name(&self) -> &'static str {
+        match self.own().content {
+            BlockContent::Text(_) => "text",
+            BlockContent::Reasoning { .. } => "reasoning",
+            BlockContent::Refusal(_) => "refusal",
+            BlockContent::ToolCall(_) => "tool_call",
+            BlockContent::ToolResult(_) => "tool_result",
+            _ => "opaque",
+        }
+    }
+
     fn copy(&self) -> Self {
         Self { inner: Arc::clone(&self.inner), choice: self.choice, at: self.at }
     }
@@ -319,15 +341,8 @@ impl Block {
 
     /// The kind of its content: ``text``, ``reasoning``, ``refusal``, ``tool_call``, ``tool_result`` or ``opaque``.
     #[getter]
-    fn kind(&self) -> &'static str {
-        match self.own().content {
-            BlockContent::Text(_) => "text",
-            BlockContent::Reasoning { .. } => "reasoning",
-            BlockContent::Refusal(_) => "refusal",
-            BlockContent::ToolCall(_) => "tool_call",
-            BlockContent::ToolResult(_) => "tool_result",
-            _ => "opaque",
-        }
+    fn kind(&self) -> BlockKind {
+        BlockKind(self.kind_name().to_owned())
     }
 
     /// Its text, where it is text, reasoning or a refusal.
@@ -383,13 +398,13 @@ impl Block {
 
     /// Fields that only the protocol has, by path.
     #[getter]
-    fn extra<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+    fn extra<'py>(&self, py: Python<'py>) -> PyResult<JsonObject<'py>> {
         extra(py, &self.own().extra)
     }
 
     fn __repr__(&self) -> String {
         let shown: String = self.own().content.to_string().chars().take(60).collect();
-        format!("Block({}, {shown:?})", self.kind())
+        format!("Block({}, {shown:?})", self.kind_name())
     }
 }
 
@@ -442,14 +457,14 @@ impl ToolCall {
 
     /// Who runs it: ``function`` and ``custom`` are yours, ``builtin`` was run by the provider.
     #[getter]
-    fn kind(&self) -> PyResult<String> {
-        name(&self.own().kind)
+    fn kind(&self) -> CallKind {
+        CallKind::of(&self.own().kind)
     }
 
     /// Whether it is ``complete``, ``truncated``, or stands ``after_damage`` in text.
     #[getter]
-    fn completion(&self) -> PyResult<String> {
-        name(&self.own().completion)
+    fn completion(&self) -> BlockCompletion {
+        BlockCompletion::of(&self.own().completion)
     }
 
     /// The reason why the call cannot be run, if it cannot.
@@ -472,9 +487,17 @@ impl ToolCall {
 
     /// The arguments as a dictionary. Raises ``InvalidError`` if they are no JSON object, or the call is truncated.
     #[pyo3(name = "object")]
-    fn as_object<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+    fn as_object<'py>(&self, py: Python<'py>) -> PyResult<JsonObject<'py>> {
         self.own().object().map_err(|error| raise(py, &error))?;
-        json::loads(py, self.own().arguments())
+        members(py, self.own().arguments())
+    }
+
+    /// The arguments as a value of a type: a pydantic model, a dataclass, a typed dictionary. Raises ``InvalidError`` if
+    /// they do not fit.
+    fn parse<'py>(&self, py: Python<'py>, r#type: ParsedType<'py>) -> PyResult<ParsedValue<'py>> {
+        static PARSE: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+        let parse = PARSE.import(py, "callweave._tools", "parse")?;
+        Ok(ParsedValue(parse.call1((&self.own().name, self.as_object(py)?, r#type.0))?))
     }
 
     fn __repr__(&self) -> String {
@@ -491,8 +514,8 @@ pub(crate) struct InvalidCall(callweave::InvalidCall);
 impl InvalidCall {
     /// The reason, such as ``not_json`` or ``unknown_tool``.
     #[getter]
-    fn reason(&self) -> PyResult<String> {
-        name(&self.0.reason)
+    fn reason(&self) -> InvalidReason {
+        InvalidReason::of(&self.0.reason)
     }
 
     /// A description of the reason.
@@ -505,8 +528,8 @@ impl InvalidCall {
         &self.0.detail
     }
 
-    fn __repr__(&self) -> PyResult<String> {
-        Ok(format!("InvalidCall({}, {:?})", self.reason()?, self.0.detail))
+    fn __repr__(&self) -> String {
+        format!("InvalidCall({}, {:?})", self.0.reason, self.0.detail)
     }
 }
 
@@ -518,8 +541,8 @@ pub(crate) struct Notice(pub(crate) callweave::event::Notice<'static>);
 impl Notice {
     /// The kind of oddity, such as ``repaired`` or ``truncated``.
     #[getter]
-    fn code(&self) -> PyResult<String> {
-        name(&self.0.code)
+    fn code(&self) -> NoticeCode {
+        NoticeCode::of(&self.0.code)
     }
 
     /// The position in the input, in bytes.
@@ -546,8 +569,8 @@ impl Notice {
         self.0.text.as_deref()
     }
 
-    fn __repr__(&self) -> PyResult<String> {
-        Ok(format!("Notice({}, {:?})", self.code()?, self.0.detail))
+    fn __repr__(&self) -> String {
+        format!("Notice({}, {:?})", self.0.code, self.0.detail)
     }
 }
 
@@ -624,8 +647,8 @@ pub(crate) struct Attachment(message::Attachment);
 impl Attachment {
     /// The kind: ``signature``, ``encrypted``, ``annotation`` or ``logprobs``.
     #[getter]
-    fn kind(&self) -> PyResult<String> {
-        name(&self.0.kind)
+    fn kind(&self) -> AttachmentKind {
+        AttachmentKind::of(&self.0.kind)
     }
 
     /// The wire's own type of the attachment.
@@ -640,7 +663,7 @@ impl Attachment {
         json::loads(py, self.0.value.as_str())
     }
 
-    fn __repr__(&self) -> PyResult<String> {
-        Ok(format!("Attachment({})", self.kind()?))
+    fn __repr__(&self) -> String {
+        format!("Attachment({})", self.kind().0)
     }
 }

@@ -1,5 +1,6 @@
 //! Protocols, dialects and providers by name.
 
+use callweave::dialect::DialectRegistry;
 use callweave::protocol::{Protocol, TABLE};
 use callweave::{Error, ErrorKind};
 use pyo3::prelude::*;
@@ -23,4 +24,22 @@ pub(crate) fn written(py: Python<'_>, name: &str) -> PyResult<&'static Protocol>
     }
     let what = format!("the protocol {} is only read", protocol.name);
     Err(raise(py, &Error::new(ErrorKind::Unknown, what)))
+}
+
+/// The names of the protocols.
+///
+/// >>> "openai-chat" in protocols()
+/// True
+#[pyfunction]
+pub(crate) fn protocols() -> Vec<&'static str> {
+    TABLE.iter().map(|row| row.name).collect()
+}
+
+/// The names of the dialects in which models write calls into their text.
+///
+/// >>> "hermes" in dialects()
+/// True
+#[pyfunction]
+pub(crate) fn dialects() -> Vec<&'static str> {
+    DialectRegistry::builtin().dialects().iter().map(|dialect| dialect.name.as_str()).collect()
 }

@@ -2,20 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any
 
-ErrorClass = Literal[
-    "authentication",
-    "permission",
-    "rate_limit",
-    "overloaded",
-    "invalid_request",
-    "context_too_long",
-    "not_found",
-    "server",
-    "transport",
-    "other",
-]
+if TYPE_CHECKING:
+    from callweave._types import ErrorClass, Event
 
 
 class CallweaveError(Exception):
@@ -30,6 +20,8 @@ class CallweaveError(Exception):
         self.message = message
         #: The byte of the input at which it was noticed; ``None`` where no byte is to blame.
         self.offset = offset
+        #: The events before the error, where a decoder failed; they are valid.
+        self.events: list[Event] = []
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.message, self.offset)
