@@ -11,6 +11,7 @@ pub(crate) mod man;
 pub(crate) mod prompt;
 pub(crate) mod protocols;
 pub(crate) mod repair;
+pub(crate) mod report;
 mod requests;
 pub(crate) mod run;
 pub(crate) mod serve;

@@ -14,6 +14,7 @@ mod memory;
 mod meta;
 mod prompt;
 mod repair;
+mod report;
 mod requests;
 mod rows;
 #[cfg(unix)]
