@@ -37,6 +37,7 @@ from callweave._callweave import (
     ProgressEvent,
     RepairChange,
     RepairedJson,
+    Report,
     ResponseHead,
     StartEvent,
     ToolCall,
@@ -56,6 +57,7 @@ from callweave._callweave import (
     partial,
     protocols,
     repair,
+    report,
     teach,
 )
 from callweave._errors import (
@@ -146,6 +148,7 @@ __all__ = [
     "RepairChange",
     "RepairVerdict",
     "RepairedJson",
+    "Report",
     "ResponseHead",
     "StartEvent",
     "Stream",
@@ -168,6 +171,7 @@ __all__ = [
     "partial",
     "protocols",
     "repair",
+    "report",
     "stream",
     "teach",
 ]
