@@ -14,6 +14,7 @@ use arrow_buffer::{NullBufferBuilder, OffsetBuffer};
 use arrow_schema::{ArrowError, DataType, Field, Fields, Schema, SchemaRef, TimeUnit};
 use callweave::event::TokenCounts;
 use callweave::json::repair::{RepairOptions, RepairVerdict};
+use callweave::message::Usage;
 use callweave::protocol::Protocol;
 
 use crate::row::{ReadRow, RowReader};
@@ -253,9 +254,9 @@ impl RowColumns {
             row.and_then(|row| row.dialect.as_deref()),
         ];
         put_all(&mut self.names, names);
-        let counts = message.and_then(|message| message.usage.as_ref()).map(|usage| &usage.counters);
+        let counts = message.and_then(|message| message.usage.as_ref()).map(Usage::counters);
         for (column, (_, counter)) in self.tokens.iter_mut().zip(TOKEN_COLUMNS) {
-            let count = counts.and_then(counter);
+            let count = counts.as_ref().and_then(counter);
             column.append_option(count.map(|count| i64::try_from(count).unwrap_or(i64::MAX)));
         }
         let problem = row.and_then(|row| row.problem.as_ref());

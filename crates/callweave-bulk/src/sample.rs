@@ -67,9 +67,9 @@ const MODELS: &[SampleModel] = &[
     native("ginkgo-local", "ollama", 0),
     writing("hazel-hermes-14b", "openai-chat", "hermes", [40, 400]),
     writing("iris-coder-30b", "openai-chat", "qwen3_coder", [0, 0]),
-    writing("juniper-8b", "ollama", "pythonic", [0, 0]),
+    writing("juniper-8b", "ollama", "lfm2", [0, 0]),
     writing("kauri-24b", "openai-chat", "mistral", [120, 120]),
-    writing("larch-70b", "openai-responses", "llama3_json", [60, 60]),
+    writing("larch-70b", "openai-responses", "kimi_k2", [60, 60]),
     writing("maple-v3", "bedrock-converse", "deepseek_v3", [20, 20]),
 ];
 
@@ -187,7 +187,7 @@ impl SampleResponse {
 
     fn written(&self, protocol: &Protocol, is_streamed: bool) -> Vec<u8> {
         let mut out = Vec::new();
-        let options = EncodeOptions::lossless();
+        let options = EncodeOptions::normalized();
         match protocol.encoder(&options) {
             Some(mut encoder) if is_streamed => {
                 self.events(&mut |event: Event<'_>| encoder.encode(&event, &mut out));
@@ -231,12 +231,12 @@ impl SampleResponse {
             put(EventKind::BlockEnd { block, completion: BlockCompletion::Complete });
         }
         let reason = if self.call.is_some() { FinishReason::ToolCalls } else { FinishReason::Stop };
-        put(EventKind::Finish { reason, raw: None });
         put(EventKind::Usage {
             wire_type: "".into(),
             counters: self.usage,
             raw: JsonText::from_value(&json!({})),
         });
+        put(EventKind::Finish { reason, raw: None });
         put(EventKind::End);
     }
 

@@ -6,10 +6,10 @@ use super::plot::{escape, grouped, look};
 use super::{COLUMNS, NUMBERS, TrafficReport, cells};
 
 const STYLE: &str = "\
-body{font:14px/1.45 system-ui,sans-serif;color:#1d2733;margin:2rem auto;max-width:62rem;padding:0 1rem}\
+body{font:14px/1.45 system-ui,sans-serif;color:#1d2733;margin:2rem auto;max-width:66rem;padding:0 1rem}\
 svg{max-width:100%;height:auto}\
-table{border-collapse:collapse;width:100%;margin-top:1.5rem}\
-th,td{text-align:left;padding:.3rem .6rem;border-bottom:1px solid #e3e7ec;white-space:nowrap}\
+table{border-collapse:collapse;width:100%;margin-top:1.5rem;font-size:12px}\
+th,td{text-align:left;padding:.25rem .5rem;border-bottom:1px solid #e3e7ec;white-space:nowrap}\
 th{position:sticky;top:0;background:#fff}\
 .n{text-align:right;font-variant-numeric:tabular-nums}\
 i{display:inline-block;width:.7em;height:.7em;margin-right:.4em}\
