@@ -196,6 +196,7 @@ const TIERS: &[Tier] = &[
         flag: "--python",
         steps: &[
             Step { title: "the package for Python", work: Task(python::run) },
+            Step { title: "the package for Python in engines", work: Task(python::engines) },
             Step { title: "the types of the package for Python", work: Task(python::types) },
             Step { title: "the package on other versions of Python", work: Task(python::versions) },
             Step { title: "clients in Python with an exchange inside", work: Task(python::clients) },

@@ -11,7 +11,8 @@ use crate::{root, target};
 const CFG: &str = "CALLWEAVE_XTASK_CFG";
 const WITHOUT_CACHE: &str = "callweave_no_frame_cache";
 /// The tests that read responses.
-const TESTS: &[&str] = &["protocol", "fuzz_seeds", "detection", "tool_call_aggregator", "live", "mutations", "frame_cache"];
+const TESTS: &[&str] =
+    &["protocol", "fuzz_seeds", "detection", "tool_call_aggregator", "live", "mutations", "frame_cache"];
 
 /// Runs the compiler with one more `cfg`, if this process was started in its place. Only crates of the workspace are
 /// compiled so (`RUSTC_WORKSPACE_WRAPPER`), hence no dependency is built a second time.

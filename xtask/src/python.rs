@@ -134,6 +134,28 @@ pub(crate) fn source() -> Result<Outcome, String> {
     Ok(Outcome::Passed)
 }
 
+/// A part of `cargo xtask check --python`: the package inside engines, which are installed in an environment of their own.
+pub(crate) fn engines() -> Result<Outcome, String> {
+    let tools = match tools()? {
+        Ok(environment) => environment,
+        Err(skipped) => return Ok(skipped),
+    };
+    let wheels = home().join("wheels");
+    succeed(tools.program("maturin").args(["build", "--quiet", "--out"]).arg(&wheels))?;
+    let made = Environment::create("engines", "python3").and_then(|environment| {
+        let requirements = package().join("tests/bulk/requirements.txt");
+        environment.install(&["-r".into(), requirements.into(), "pytest".into()])?;
+        Ok(environment)
+    });
+    let environment = match made {
+        Ok(environment) => environment,
+        Err(why) => return unreachable(why),
+    };
+    environment.install(&["--reinstall-package".into(), "callweave".into(), newest(&wheels)?.into()])?;
+    succeed(environment.program("python").args(["-m", "pytest", "tests/bulk"]))?;
+    Ok(Outcome::Passed)
+}
+
 /// The environment with the tools; or why there is none.
 fn tools() -> Result<Result<Environment, Outcome>, String> {
     if !is_there("python3") {
@@ -239,7 +261,8 @@ mod tests {
     fn versions_move_together() -> Result<(), String> {
         let own = version(&root().join("Cargo.toml"), "[workspace.package]")?;
         assert_eq!(version(&package().join("Cargo.toml"), "[package]")?, own);
-        for name in ["callweave", "callweave-cli", "callweave-gateway", "callweave-python"] {
+        for name in ["callweave", "callweave-bulk", "callweave-cli", "callweave-gateway", "callweave-python"]
+        {
             let heading = format!("name = \"{name}\"\n");
             assert_eq!(version(&package().join("Cargo.lock"), &heading)?, own, "{name}");
         }

@@ -1,6 +1,7 @@
 //! The package `callweave` for Python, over the library: classes and functions here, what is easier said in Python
 //! (exceptions, tools, streams, clients) in `python/callweave`.
 
+mod arrow;
 mod bytes_like;
 mod compat;
 mod convert;
@@ -18,6 +19,8 @@ mod typed;
 
 #[pyo3::pymodule]
 mod _callweave {
+    #[pymodule_export]
+    use crate::arrow::{Report, arrow, report};
     #[pymodule_export]
     use crate::compat::{Agent, ProcessStream, ToolCallAggregator, process_response};
     #[pymodule_export]

@@ -15,7 +15,7 @@ use clap::Args;
 use memchr::{memchr, memchr_iter, memrchr};
 
 /// How many threads there are.
-#[derive(Args, Clone, Copy)]
+#[derive(Args, Clone, Copy, Default)]
 pub(crate) struct JobCount {
     /// How many rows are worked on at the same time; by default as many as there are processors
     #[arg(long, value_name = "N", requires = "jsonl")]

@@ -32,7 +32,8 @@ use anstyle::AnsiColor;
 use clap::{ColorChoice, CommandFactory, Parser, Subcommand};
 
 use commands::{
-    check, completions, convert, decode, demo, dialects, extract, man, protocols, repair, run, serve, teach,
+    check, completions, convert, decode, demo, dialects, extract, man, protocols, repair,
+    report as report_command, run, serve, teach,
 };
 
 const STYLES: clap::builder::Styles = clap::builder::Styles::styled()
@@ -73,6 +74,7 @@ enum Command {
     Convert(convert::ConvertArgs),
     Extract(extract::ExtractArgs),
     Repair(repair::RepairArgs),
+    Report(report_command::ReportArgs),
     #[command(alias = "prompt")]
     Teach(teach::TeachArgs),
     Demo(demo::DemoArgs),
@@ -113,6 +115,7 @@ pub fn run(words: impl IntoIterator<Item = OsString>) -> u8 {
         Command::Convert(convert) => convert.run(),
         Command::Extract(extract) => extract.run(),
         Command::Repair(repair) => repair.run(),
+        Command::Report(report) => report.run(),
         Command::Teach(teach) => teach.run(),
         Command::Demo(demo) => demo.run(),
         Command::Protocols(protocols) => protocols.run(),

@@ -9,7 +9,7 @@ use callweave::dialect::ExtractOptions;
 use callweave::event::{BlockId, BlockKind, Event, EventKind, EventSink, FinishReason, Sink};
 use callweave::framing::{Framing, StreamLimits};
 use callweave::message::Message;
-use callweave::pipeline::Decoder;
+use callweave::pipeline::{Decoder, DecoderBuilder};
 use callweave::protocol::{Protocol, read_error};
 
 use crate::brief::NoticeBudget;
@@ -77,6 +77,10 @@ impl ReadOptions<'_> {
     }
 
     fn decoder(&self) -> Decoder {
+        self.builder().build()
+    }
+
+    pub(crate) fn builder(&self) -> DecoderBuilder {
         let mut builder = Decoder::builder().limits(self.limits).arguments(self.arguments.clone());
         if let Some(protocol) = self.protocol {
             builder = builder.protocol(protocol);
@@ -84,7 +88,7 @@ impl ReadOptions<'_> {
         if let Some(dialect) = self.dialect {
             builder = builder.dialect(dialect.clone());
         }
-        builder.build()
+        builder
     }
 }
 

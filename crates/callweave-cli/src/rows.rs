@@ -22,7 +22,7 @@ use crate::report::{print, print_error};
 use crate::wrapping::ExpectedWrapping;
 
 /// The longest line that is read.
-const MAX_LINE: usize = 1 << 30;
+pub(crate) const MAX_LINE: usize = 1 << 30;
 
 /// The outcome of an input: a JSON object, and the reason why it cannot be relied on.
 pub(crate) struct RowOutcome {

@@ -64,6 +64,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
+pub use crate::outcome::{CallOutcome, CallResolution};
 pub use amount::{RequestLimits, ResponseLimits, too_large};
 pub use client_request::{ClientRequest, RequestEndpoint, UpstreamHead, is_key_header};
 pub use fault::{UpstreamFault, UpstreamRefusal};
@@ -72,7 +73,6 @@ pub use policy::{
     ExchangeEngine, ExchangePolicy, ExchangeTarget, InvalidCalls, SchemaMode, StopMode, StopPolicy,
     ToolTeaching,
 };
-pub use response::{CallOutcome, CallResolution};
 
 pub use crate::protocol::{AppServerConnection, AppServerLine};
 

@@ -71,6 +71,7 @@
 //! - [`arguments`]: calls → calls that can be run: repaired, fitted to their schemas, checked.
 //! - [`finalize`]: missing ids, and the finish reason.
 //! - [`accumulator`]: events → [`message`]; [`live`]: events → items to follow while they come.
+//! - [`outcome`]: events → what became of each call.
 //! - [`encode`]: events and messages → the bytes of a protocol.
 //! - [`request`]: the bodies that clients send ↔ one neutral request.
 //! - `exchange` (feature `exchange`): everything between a client's request and its response, as a gateway does it.
@@ -123,6 +124,7 @@ mod made_id;
 pub mod message;
 #[doc(hidden)]
 pub mod names;
+pub mod outcome;
 pub mod pipeline;
 // A protocol passes opaque values on and cannot inspect them: see `clippy.toml`.
 #[deny(clippy::disallowed_methods)]

@@ -31,7 +31,9 @@ use stages::StageChain;
 use crate::accumulator::Accumulator;
 use crate::arguments::ArgumentStage;
 use crate::dialect::{self, DialectStage, Tools};
-use crate::event::{BlockCompletion, BlockId, BlockKind, DeltaKind, Event, EventKind, FinishReason};
+use crate::event::{
+    BlockCompletion, BlockId, BlockKind, DeltaKind, Event, EventKind, EventSink, FinishReason,
+};
 use crate::finalize::Finalizer;
 use crate::frame_cache::FrameCache;
 use crate::framing::{Framer, Framing, StreamLimits};
@@ -245,11 +247,18 @@ impl DecoderBuilder {
     /// Reads a text that a model wrote, with the options of this builder. [`extract`] has the options that most callers
     /// want. Fails if no dialect has the given name.
     pub fn extract(self, text: &str) -> Result<Message> {
+        let mut message = Accumulator::new();
+        self.extract_to(text, &mut message)?;
+        Ok(message.take())
+    }
+
+    /// The same, as events. Returns the dialect in which something was found; see [`Decoder::dialect`].
+    pub fn extract_to(self, text: &str, sink: &mut EventSink<'_>) -> Result<Option<String>> {
         let FrameDecoder { mut stages, refusal, .. } = self.build_for_frames();
         if let Some(refusal) = refusal {
             return Err(*refusal);
         }
-        let (mut message, block) = (Accumulator::new(), BlockId(0));
+        let block = BlockId(0);
         let written = [
             EventKind::Start { id: None, model: None, wire_type: "".into(), extra: None },
             EventKind::ChoiceStart,
@@ -260,9 +269,9 @@ impl DecoderBuilder {
             EventKind::End,
         ];
         for body in written {
-            stages.push_through(Event::new(0, body), &mut message);
+            stages.push_through(Event::new(0, body), sink);
         }
-        stages.finish(&mut message);
-        Ok(message.take())
+        stages.finish(sink);
+        Ok(stages.extract.as_deref().and_then(DialectStage::dialect).map(str::to_owned))
     }
 }

@@ -38,6 +38,7 @@ from callweave._callweave import (
     ProgressEvent,
     RepairChange,
     RepairedJson,
+    Report,
     ResponseHead,
     StartEvent,
     ToolCall,
@@ -57,6 +58,7 @@ from callweave._callweave import (
     partial,
     protocols,
     repair,
+    report,
     teach,
 )
 from callweave._errors import (
@@ -148,6 +150,7 @@ __all__ = [
     "RepairChange",
     "RepairVerdict",
     "RepairedJson",
+    "Report",
     "ResponseHead",
     "StartEvent",
     "Stream",
@@ -170,6 +173,7 @@ __all__ = [
     "partial",
     "protocols",
     "repair",
+    "report",
     "stream",
     "teach",
 ]

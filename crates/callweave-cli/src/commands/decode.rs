@@ -60,6 +60,14 @@ pub(crate) struct DecodeArgs {
     /// Say which protocol, framing and dialect were found, on standard error
     #[arg(long, short, conflicts_with = "jsonl")]
     verbose: bool,
+    /// Decode a column of a Parquet file, and write the columns text, reasoning, calls, … into another
+    #[cfg(feature = "parquet")]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["jsonl", "form", "verbose"])]
+    parquet: Option<PathBuf>,
+    /// The column of a Parquet file that holds the answers
+    #[cfg(feature = "parquet")]
+    #[arg(long, value_name = "NAME", default_value = "data", requires = "parquet")]
+    column: String,
     /// The longest line or frame that is read, as 1MB or 64KiB
     #[arg(long, value_name = "SIZE", default_value = "64MiB", value_parser = size::parse)]
     max_frame: usize,
@@ -114,6 +122,10 @@ impl DecodeArgs {
         if self.jsonl {
             return rows::run(&self.files, self.jobs, |row: DecodeRow| row.decode(&dialects, reading));
         }
+        #[cfg(feature = "parquet")]
+        if let Some(to) = &self.parquet {
+            return self.decode_parquet(reading, to);
+        }
         let form = self.form.unwrap_or_else(OutputForm::suited);
         rows::each_file(&self.files, |turn| {
             let mut results = FileResults { turn, form, printed: String::new(), concluded: Ok(()) };
@@ -125,6 +137,22 @@ impl DecodeArgs {
             results.print()?;
             results.concluded
         })
+    }
+
+    /// Decodes a column of a Parquet file.
+    #[cfg(feature = "parquet")]
+    fn decode_parquet(&self, reading: ReadOptions<'_>, to: &std::path::Path) -> Result<()> {
+        use anyhow::Context as _;
+        let [from] = &self.files[..] else { bail!("--parquet reads one file at a time") };
+        let reader = callweave_bulk::row::RowReader::new(reading.builder());
+        let function = callweave_bulk::columns::ColumnFunction::Decode(reader);
+        let done = callweave_bulk::files::run(from, &self.column, &function, to);
+        let (rows, failed) =
+            done.with_context(|| format!("cannot decode {} to {}", from.display(), to.display()))?;
+        match failed {
+            0 => Ok(()),
+            _ => bail!("{failed} of {rows} rows failed; each says why in its column \"error\""),
+        }
     }
 
     /// Decodes one file, and prints what can be printed before its end.

@@ -1,15 +1,21 @@
 //! `callweave demo`: the main job on a sample that is part of the program.
 
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, BufWriter, IsTerminal, Write};
 use std::thread::sleep;
 use std::time::Duration;
 
 use anstyle::Style;
+#[cfg(feature = "parquet")]
+use anyhow::Context;
 use anyhow::Result;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use callweave::event::{Event, Sink};
 use callweave::live::{LiveItem, LiveView};
 use callweave::pipeline::Decoder;
+use callweave_bulk::sample::{self, SampleRow};
 use clap::Args;
+use serde::Serialize;
 
 use crate::render::{EventPrinter, OutputForm};
 
@@ -25,7 +31,9 @@ const PAUSE: Duration = Duration::from_millis(25);
 Examples:
   callweave demo                           before and after
   callweave demo --raw                     the bytes that the sample is made of
-  callweave demo --raw | callweave decode --repair --as events")]
+  callweave demo --raw | callweave decode --repair --as events
+  callweave demo --rows 1000 | callweave decode --jsonl
+                                           many answers of ten protocols")]
 pub(crate) struct DemoArgs {
     /// Print the bytes of the sample as a provider would send them
     #[arg(long)]
@@ -33,12 +41,27 @@ pub(crate) struct DemoArgs {
     /// Do not wait between the pieces
     #[arg(long)]
     fast: bool,
+    /// Print that many generated answers of ten protocols, one JSON object per line: the same for every run
+    #[arg(long, value_name = "N", conflicts_with = "raw")]
+    rows: Option<u64>,
+    /// Write the generated answers into a Parquet file instead
+    #[cfg(feature = "parquet")]
+    #[arg(long, value_name = "FILE", requires = "rows")]
+    parquet: Option<std::path::PathBuf>,
 }
 
 impl DemoArgs {
     pub(crate) fn run(&self) -> Result<()> {
         if self.raw {
             return Ok(io::stdout().write_all(SAMPLE)?);
+        }
+        if let Some(rows) = self.rows {
+            #[cfg(feature = "parquet")]
+            if let Some(path) = &self.parquet {
+                return callweave_bulk::files::write_sample(rows, path)
+                    .with_context(|| format!("cannot write {}", path.display()));
+            }
+            return print_rows(rows);
         }
         let is_live = io::stdout().is_terminal() && !self.fast;
         let mut out = anstream::stdout();
@@ -68,6 +91,27 @@ impl DemoArgs {
         }
         Ok(())
     }
+}
+
+/// Prints generated rows as `callweave decode --jsonl` reads them.
+fn print_rows(rows: u64) -> Result<()> {
+    #[derive(Serialize)]
+    struct PrintedRow<'r> {
+        id: u64,
+        time: i64,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        data: Option<&'r str>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        data_base64: Option<String>,
+    }
+    let mut out = BufWriter::new(io::stdout().lock());
+    for SampleRow { id, time, data, .. } in (0..rows).map(sample::row) {
+        let text = str::from_utf8(&data).ok();
+        let data_base64 = text.is_none().then(|| STANDARD.encode(&data));
+        serde_json::to_writer(&mut out, &PrintedRow { id, time, data: text, data_base64 })?;
+        writeln!(out)?;
+    }
+    Ok(out.flush()?)
 }
 
 /// The model's output as it is: text and reasoning while they come, calls once they are complete, because they grow

@@ -10,6 +10,7 @@ pub(crate) mod extract;
 pub(crate) mod man;
 pub(crate) mod protocols;
 pub(crate) mod repair;
+pub(crate) mod report;
 mod requests;
 pub(crate) mod run;
 pub(crate) mod serve;

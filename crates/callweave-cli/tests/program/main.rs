@@ -13,6 +13,7 @@ mod many;
 mod memory;
 mod meta;
 mod repair;
+mod report;
 mod requests;
 mod rows;
 #[cfg(unix)]

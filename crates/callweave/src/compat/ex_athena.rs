@@ -352,6 +352,7 @@ fn bare(text: &str, tools: &Tools) -> Vec<ParsedCall> {
         arguments: only("arguments"),
         id: only("id"),
         arguments_optional: false,
+        single_quotes: false,
     };
     let dialect = Dialect::new("raw_json")
         .reasoning("<think>", "</think>")

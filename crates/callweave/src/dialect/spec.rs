@@ -153,6 +153,8 @@ pub struct JsonBody {
     pub id: Vec<String>,
     /// Whether a name alone is a call.
     pub arguments_optional: bool,
+    /// Whether the dialect itself has single quotes, as Python writes objects: then they are no repair.
+    pub single_quotes: bool,
 }
 
 /// See [`CallBody::Header`].

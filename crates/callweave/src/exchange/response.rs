@@ -15,4 +15,3 @@ mod unique_ids;
 
 pub(super) use chain::{ResponseChain, ResponseReading};
 pub(super) use output::{ClientOutput, HeldPart, OutputConfig};
-pub use stats::{CallOutcome, CallResolution};

@@ -38,6 +38,19 @@ pub(in crate::dialect) struct JsonCallReader {
     begins_line: bool,
     /// Whether nothing of the object was read but its brace.
     is_fresh: bool,
+    /// The last token between brackets.
+    last: LastToken,
+    /// Whether the dialect itself has single quotes.
+    has_single_quotes: bool,
+}
+
+/// The last token between brackets, which says where JSON has a comma.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum LastToken {
+    #[default]
+    Bracket,
+    Comma,
+    Value,
 }
 
 /// The maximum length of the words before a call, between its markers, and that of comments.
@@ -114,6 +127,7 @@ impl JsonCallReader {
         text: &str,
         context: &mut BodyContext<'_>,
     ) -> BodyToken {
+        self.has_single_quotes = body.single_quotes;
         match self.at {
             JsonCallState::Argument => return self.argument(text, context),
             JsonCallState::Quoted => return self.quoted(text, context),
@@ -140,11 +154,15 @@ impl JsonCallReader {
                 b'/' | b'#',
             ) => match comment_len(text, context.is_last) {
                 Some(0) => BodyToken::Fail,
-                Some(len) => BodyToken::Markup(len),
+                Some(len) => {
+                    *context.is_repaired = true;
+                    BodyToken::Markup(len)
+                }
                 None => BodyToken::More,
             },
             // A brace twice, as templates have it.
             (JsonCallState::Key, b'{') if self.is_fresh => {
+                *context.is_repaired = true;
                 self.is_fresh = false;
                 self.stack.push(JsonLevel::Part);
                 BodyToken::Markup(1)
@@ -171,26 +189,37 @@ impl JsonCallReader {
                 }
                 None => BodyToken::More,
             },
-            (JsonCallState::Start | JsonCallState::Element, b'{') => self.open_call(),
+            (JsonCallState::Start | JsonCallState::Element, b'{') => {
+                *context.is_repaired |= self.last == LastToken::Value;
+                self.open_call()
+            }
             (JsonCallState::Start, b'[') => self.open_list(),
-            (JsonCallState::Element, b',') => BodyToken::Markup(1),
+            (JsonCallState::Element | JsonCallState::Key, b',') => {
+                *context.is_repaired |= self.last != LastToken::Value;
+                self.last = LastToken::Comma;
+                BodyToken::Markup(1)
+            }
             (JsonCallState::Element, b']') => {
                 let is_empty = self.stack.len() == 1 && !self.has_elements;
                 self.stack.pop();
                 self.settle();
                 if is_empty { BodyToken::Empty(1) } else { BodyToken::Markup(1) }
             }
-            (JsonCallState::Key, b',') => BodyToken::Markup(1),
-            (JsonCallState::Key, b'}') => self.close(body, context),
+            (JsonCallState::Key, b'}') => {
+                *context.is_repaired |= self.last == LastToken::Comma;
+                self.close(body, context)
+            }
             (JsonCallState::Key, b'"' | b'\'') => self.key(text, body, context),
             (JsonCallState::Key, _) if text.starts_with(CURLY) => self.key(text, body, context),
             (JsonCallState::Key, b'a'..=b'z' | b'A'..=b'Z' | b'_') => self.key(text, body, context),
             (JsonCallState::Colon(role), b':' | b'=') => {
+                *context.is_repaired |= byte == b'=';
                 self.at = JsonCallState::Value(role);
                 BodyToken::Markup(1)
             }
             // A colon too few.
             (JsonCallState::Colon(role), b'"' | b'\'' | b'{' | b'[') => {
+                *context.is_repaired = true;
                 self.at = JsonCallState::Value(role);
                 BodyToken::Markup(0)
             }
@@ -211,6 +240,11 @@ impl JsonCallReader {
         }
     }
 
+    /// Whether it is a quote of the dialect.
+    fn is_quote(&self, byte: u8) -> bool {
+        byte == b'"' || byte == b'\'' && self.has_single_quotes
+    }
+
     fn open_call(&mut self) -> BodyToken {
         self.has_elements = true;
         self.stack.push(JsonLevel::Call(self.calls));
@@ -219,11 +253,13 @@ impl JsonCallReader {
         self.has_others = false;
         self.is_flat = false;
         self.is_fresh = true;
+        self.last = LastToken::Bracket;
         self.at = JsonCallState::Key;
         BodyToken::Markup(1)
     }
 
     fn open_list(&mut self) -> BodyToken {
+        self.last = LastToken::Bracket;
         self.stack.push(JsonLevel::List);
         self.at = JsonCallState::Element;
         BodyToken::Markup(1)
@@ -249,6 +285,9 @@ impl JsonCallReader {
         // `"name="f"`: the sign stands before the quote.
         let signless = key.trim_end_matches(['=', ':']);
         let has_sign = signless.len() < key.len();
+        *context.is_repaired |= has_sign
+            || !text.bytes().next().is_some_and(|first| self.is_quote(first))
+            || self.last == LastToken::Value;
         let key = if has_sign { signless } else { key };
         if text.starts_with('\'') && self.literal.is_none() {
             self.literal = Some(LiteralReader::value());
@@ -309,6 +348,7 @@ impl JsonCallReader {
                 let Some((len, quote)) = string_len(text, &mut self.seen) else {
                     return self.cut_or_more(context);
                 };
+                *context.is_repaired |= !self.is_quote(byte);
                 context.name.clear();
                 let mut surrogate = PendingSurrogate::default();
                 Str::Escaped(inside(text, len, quote)).decode_into(context.name, &mut surrogate);
@@ -328,10 +368,12 @@ impl JsonCallReader {
                 self.has_name = true;
                 self.settle();
                 let name = text[..len].to_owned();
+                *context.is_repaired = true;
                 context.named(len + usize::from(*next == b'"'), &name)
             }
             (KeyRole::Name, _) if !self.has_name => BodyToken::Fail,
             (KeyRole::Function | KeyRole::Name, b'{') if role == KeyRole::Function => {
+                self.last = LastToken::Bracket;
                 self.stack.push(JsonLevel::Part);
                 self.at = JsonCallState::Key;
                 BodyToken::Markup(1)
@@ -342,6 +384,7 @@ impl JsonCallReader {
                 let Some(len) = quoted_len(text, &mut self.seen) else {
                     return self.cut_or_more(context);
                 };
+                *context.is_repaired |= !self.is_quote(byte);
                 context.id.clear();
                 context.id.push_str(&text[1..len - 1]);
                 self.settle();
@@ -353,6 +396,7 @@ impl JsonCallReader {
                 self.literal(text, context)
             }
             (KeyRole::Arguments, b'"' | b'\'') if !self.has_arguments => {
+                *context.is_repaired |= !self.is_quote(byte);
                 self.at = JsonCallState::Quoted;
                 self.surrogate = PendingSurrogate::default();
                 BodyToken::Markup(1)
@@ -492,6 +536,7 @@ impl JsonCallReader {
 
     /// Goes on in the container that is open now.
     fn settle(&mut self) {
+        self.last = LastToken::Value;
         self.at = match self.stack.last() {
             None => JsonCallState::Done,
             Some(JsonLevel::List) => JsonCallState::Element,

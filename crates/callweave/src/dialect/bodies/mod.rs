@@ -78,6 +78,8 @@ pub(super) struct BodyContext<'c> {
     pub(super) is_last: bool,
     /// Whether the end of a value, and so of the call, is in doubt: a later call may be a part of it.
     pub(super) in_doubt: &'c mut bool,
+    /// Whether the call is not quite written as its grammar has it, and was read nevertheless.
+    pub(super) is_repaired: &'c mut bool,
     /// How the call ended, once a reader says so: that is emitted after the token it returns.
     pub(super) ended: Option<BlockCompletion>,
 }

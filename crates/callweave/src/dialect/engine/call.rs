@@ -13,6 +13,8 @@ use crate::event::{BlockCompletion, EventSink, NoticeCode};
 const AFTER_DAMAGE: &str =
     "the call stands behind a damaged one whose end is in doubt, and may be a part of it";
 
+const NOT_QUITE_JSON: &str = "a call in the text is not quite JSON";
+
 impl EngineRun {
     /// Shows a token of a certain call.
     #[inline]
@@ -72,6 +74,9 @@ impl EngineRun {
         let is_refused = self.has_damage && !self.accepts_after_damage;
         self.has_damage |= self.shared.in_doubt || completion == BlockCompletion::Truncated;
         let is_complete = completion == BlockCompletion::Complete;
+        if is_complete && std::mem::take(&mut self.shared.is_repaired) {
+            self.emitter.notice_of_block(NoticeCode::Repaired, NOT_QUITE_JSON, sink);
+        }
         self.emitter
             .end(if is_complete && is_refused { BlockCompletion::AfterDamage } else { completion }, sink);
     }

@@ -110,6 +110,7 @@ struct EngineContext {
     complaint: Option<String>,
     looks: u32,
     in_doubt: bool,
+    is_repaired: bool,
 }
 
 impl EngineContext {
@@ -124,6 +125,7 @@ impl EngineContext {
             complaint: &mut self.complaint,
             looks: &mut self.looks,
             in_doubt: &mut self.in_doubt,
+            is_repaired: &mut self.is_repaired,
             is_last,
             ended: None,
         }

@@ -52,6 +52,7 @@ impl EngineRun {
         self.log.clear();
         self.shared.id.clear();
         self.shared.in_doubt = false;
+        self.shared.is_repaired = false;
         self.state = EngineState::Opening(opening);
         EngineStep::Took(0)
     }

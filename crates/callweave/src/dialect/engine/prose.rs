@@ -595,6 +595,7 @@ impl EngineRun {
                 self.shared.name.push_str(&text[start..end]);
                 self.emitter.call(&self.shared.name, "", kind, end - start, sink);
                 self.shared.in_doubt = false;
+                self.shared.is_repaired = false;
                 if kind == CallKind::Function {
                     self.flag_begun(sink);
                 }

@@ -10,6 +10,7 @@ impl Default for JsonBody {
             arguments: own(&["arguments", "parameters", "args", "input", "params", "tool_input"]),
             id: own(&["id", "tool_call_id", "call_id"]),
             arguments_optional: true,
+            single_quotes: false,
         }
     }
 }
