@@ -107,6 +107,24 @@ fn clients_that_stop_at_an_error_get_nothing_after_it() {
 }
 
 #[test]
+fn late_fields_of_another_protocol_are_left_out_too() {
+    let input =
+        TEXT.replace("\"delta\":{\"content\":\" you\"}", "\"delta\":{\"content\":\" you\"},\"later\":1");
+    for protocol in [&ANTHROPIC_MESSAGES, &COHERE_V2, &GEMINI_GENERATE_CONTENT, &OLLAMA, &OPENAI_CHAT] {
+        let out = text(&[&input], protocol, &normalized());
+        assert!(!out.contains("later"), "{}: {out}", protocol.name);
+    }
+    assert!(text(&[&input], &OPENAI_CHAT, &lossless()).contains("later"));
+}
+
+#[test]
+fn an_id_that_comes_late_is_written_for_the_same_protocol_alone() {
+    let late = "\"function\":{\"arguments\":\"1}\"";
+    let input = CALLS.replacen("\"id\":\"a\",", "", 1).replace(late, &format!("\"id\":\"late\",{late}"));
+    assert!(text(&[&input], &OPENAI_CHAT, &lossless()).contains("\"id\":\"late\""));
+}
+
+#[test]
 fn the_first_error_counts_where_it_waits() {
     let out = text(&[FAILED], &COHERE_V2, &normalized());
     assert!(out.contains("first") && !out.contains("second"), "{out}");
@@ -148,6 +166,10 @@ fn a_truncated_response_has_no_end_and_the_next_one_has() {
     assert!(text(&[TRUNCATED, TEXT], &OPENAI_CHAT, &normalized()).ends_with("data: [DONE]\n\n"));
     assert!(text(&[TEXT], &OPENAI_CHAT, &normalized()).ends_with("data: [DONE]\n\n"));
     assert!(!text(&[TRUNCATED], &COHERE_V2, &normalized()).contains("message-end"));
+    let limited = TEXT.replace("\"stop\"", "\"length\"").replace("data: [DONE]\n\n", "");
+    assert!(text(&[&limited], &COHERE_V2, &normalized()).contains("MAX_TOKENS"));
+    let strange = TEXT.replace("\"stop\"", "\"strange\"");
+    assert!(text(&[&strange], &COHERE_V2, &normalized()).contains("MAX_TOKENS"));
     assert!(body(TRUNCATED, &OLLAMA, &normalized()).contains("\"done\":false"));
     assert!(body(TEXT, &OLLAMA, &normalized()).contains("\"done\":true"));
 }
@@ -212,6 +234,16 @@ fn counts_are_written_once_under_the_wires_names() {
     ] {
         assert!(out.contains("\"input_tokens\":1,\"output_tokens\":9}"), "{out}");
     }
+    // Counts under other names are not those of the wire, and an older name of one is not doubled.
+    let own = |usage: &str| {
+        let message = "{\"output\":{\"message\":{\"role\":\"assistant\",\"content\":[{\"text\":\"Hi\"}]}}";
+        let input = format!("{message},\"stopReason\":\"end_turn\",\"usage\":{usage}}}");
+        body(&input, &BEDROCK_CONVERSE, &normalized())
+    };
+    let out = own(
+        "{\"inputTokens\":3,\"outputTokens\":7,\"totalTokens\":10,\"cacheReadInputTokenCount\":2,\"cacheReadInputTokens\":2}",
+    );
+    assert!(!out.contains("cacheReadInputTokens\":2,\"cacheReadInputTokens"), "{out}");
     let out = body(TEXT, &BEDROCK_CONVERSE, &normalized());
     assert!(out.contains("\"usage\":{\"inputTokens\":3,\"outputTokens\":7,\"totalTokens\":10}"), "{out}");
 }
