@@ -255,3 +255,14 @@ fn a_wire_of_one_choice_gets_the_first() {
     assert!(!text(&[&both], &ANTHROPIC_MESSAGES, &normalized()).contains("Other"));
     assert!(text(&[&both], &OPENAI_CHAT, &normalized()).contains("Other"));
 }
+
+#[test]
+fn the_signature_of_an_announced_call_is_written_once() {
+    let path = "tests/data/protocol/gemini-generatecontent/stream-arguments-leaf-by-leaf/input.jsonl";
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
+    let input = std::fs::read_to_string(path).expect("a case");
+    let out = text(&[&input], &GEMINI_GENERATE_CONTENT, &lossless());
+    let count = |text: &str| text.matches("thoughtSignature").count();
+    assert!(count(&input) > 0);
+    assert_eq!(count(&out), count(&input), "{out}");
+}
