@@ -133,8 +133,9 @@ fn write_usage(counters: &TokenCounts, raw: Option<&JsonText<'_>>, writer: &mut 
         ("cacheWriteInputTokens", counters.cache_write_tokens),
     ];
     // An older name of the same count.
-    let is_elsewhere =
-        |key: &str, others: &MemberPaths| others.get(&key.replace("Tokens", "TokenCount")).is_some();
+    let is_elsewhere = |key: &str, others: &MemberPaths| {
+        !others.is_empty() && others.get(&key.replace("Tokens", "TokenCount")).is_some()
+    };
     writer.in_object(|writer| {
         write_counts(&counts, raw, is_elsewhere, writer);
     });

@@ -213,16 +213,17 @@ impl Wire for ConverseStream {
     }
 
     fn usage(&mut self, wire_type: &str, raw: &JsonText<'_>, _: &mut Vec<u8>) {
-        let keeps = self.core.keeps() && wire_type == USAGE;
-        let mut usage = String::new();
-        let mut writer = JsonWriter(&mut usage);
-        match &self.core.counts {
-            Some(counts) if self.core.is_normalized() => {
-                write_usage(&counts.counters, Some(raw).filter(|_| keeps), &mut writer);
+        let EncoderCore { context, counts, waiting, scratch, .. } = &mut self.core;
+        scratch.clear();
+        let mut writer = JsonWriter(scratch);
+        match counts {
+            Some(counts) if context.is_normalized() => {
+                let raw = Some(raw).filter(|_| context.keeps() && wire_type == USAGE);
+                write_usage(&counts.counters, raw, &mut writer);
             }
             _ => writer.raw(raw.as_str()),
         }
-        self.core.waiting.set(USAGE, &usage);
+        waiting.set(USAGE, scratch);
     }
 
     fn extra(&mut self, scope: EventScope, path: &str, value: &JsonText<'_>, out: &mut Vec<u8>) {
