@@ -88,7 +88,7 @@ class Callweave:
                     for mode in modes
                 ]
         requests = [
-            {"from": protocol, "to": to, "file": path, "stream": form == "stream", "mend": mode == "mended"}
+            {"from": protocol, "to": to, "file": path, "stream": form == "stream", "normalize": mode == "mended"}
             for path, to, form, mode, protocol in rows
         ]
         written = run(program, "convert", requests)

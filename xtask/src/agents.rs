@@ -1,6 +1,7 @@
 //! Coding agents through the gateway: each is led through a task of thirteen turns by a scripted model, behind an upstream
 //! that is as strict as providers are.
 
+mod codex;
 mod plan;
 mod rules;
 mod speech;
@@ -117,7 +118,8 @@ pub(crate) fn run() -> Result<Outcome, String> {
     if let Outcome::Skipped(why) = lead_all(&ALWAYS)? {
         return Ok(Outcome::Skipped(why));
     }
-    follow_scripted_recipes()
+    follow_scripted_recipes()?;
+    codex::run(&target().join("agents"))
 }
 
 /// Runs what `docs/agents.md` says of scripted models, with the agents that it names.
@@ -164,8 +166,18 @@ fn prepare(command: &mut Command, own: &Path) -> Result<(), String> {
 }
 
 /// `cargo xtask agents [--all] [NAME…]`: pairs of an agent and a model; only the pairs of these names, if there are
-/// names.
+/// names. `cargo xtask agents app-server` runs Codex as a model.
 pub(crate) fn run_some(words: &[&str]) -> Result<(), String> {
+    if words == ["app-server"] {
+        let outcome = match install()? {
+            Outcome::Passed => codex::run(&target().join("agents"))?,
+            skipped => skipped,
+        };
+        return match outcome {
+            Outcome::Passed => Ok(()),
+            Outcome::Skipped(why) => Err(why),
+        };
+    }
     let names: Vec<_> = words.iter().filter(|word| **word != "--all").collect();
     let all = AGENTS.iter().flat_map(|agent| models().map(|(model, _)| (agent.name, model)));
     let is_meant = |(agent, model): &(&str, &str)| {
@@ -194,9 +206,8 @@ struct Run {
     result: Result<(), String>,
 }
 
-/// Installs the agents into `target/agents`, in the versions that `clients/agents/package.json` names, and leads each pair
-/// through the task.
-fn lead_all(pairs: &[(&'static str, &'static str)]) -> Result<Outcome, String> {
+/// Installs the agents into `target/agents`, in the versions that `clients/agents/package.json` names.
+fn install() -> Result<Outcome, String> {
     if !is_there("npm") {
         return Ok(Outcome::Skipped("there is no npm for the agents".into()));
     }
@@ -210,6 +221,15 @@ fn lead_all(pairs: &[(&'static str, &'static str)]) -> Result<Outcome, String> {
         // CI has a network, and must not pass for months without having run an agent.
         return if std::env::var_os("CI").is_some() { Err(why) } else { Ok(Outcome::Skipped(why)) };
     }
+    Ok(Outcome::Passed)
+}
+
+/// Installs the agents, and leads each pair through the task.
+fn lead_all(pairs: &[(&'static str, &'static str)]) -> Result<Outcome, String> {
+    if let Outcome::Skipped(why) = install()? {
+        return Ok(Outcome::Skipped(why));
+    }
+    let home = target().join("agents");
     succeed(Command::new(cargo()).args(["build", "--quiet", "-p", "callweave-cli"]).current_dir(root()))?;
     let waiting = Mutex::new(pairs.iter().copied().collect::<VecDeque<_>>());
     let done = Mutex::new(Vec::new());

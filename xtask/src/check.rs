@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use crate::instructions::guard;
 use crate::{
-    agents, browser, clients, dist, fuzz, gateway_clients, growth, licences, python, readme, real_servers,
-    root, semver, target, tool_loops,
+    agents, browser, clients, dist, frame_cache, fuzz, gateway_clients, growth, licences, python, readme,
+    real_servers, root, semver, target, tool_loops,
 };
 
 /// The outcome of a step that did not fail.
@@ -53,7 +53,7 @@ const QUICK_LAWS: &[&str] = &[
     "callweave",
     "--all-features",
     "--test",
-    "aggregator",
+    "tool_call_aggregator",
     "--test",
     "calls_flow",
     "--test",
@@ -61,7 +61,7 @@ const QUICK_LAWS: &[&str] = &[
     "--test",
     "errors",
     "--test",
-    "extract",
+    "ex_athena",
     "--test",
     "framing",
     "--test",
@@ -75,13 +75,13 @@ const QUICK_LAWS: &[&str] = &[
     "--test",
     "loose",
     "--test",
-    "mend",
+    "arguments",
     "--test",
     "naming",
     "--test",
-    "process",
+    "prompty",
     "--test",
-    "prompt",
+    "teach",
     "--test",
     "protocol",
     "--test",
@@ -143,6 +143,7 @@ const TIERS: &[Tier] = &[
                     &[("CARGO_TARGET_DIR", "target")],
                 ),
             },
+            Step { title: "results without the frame cache", work: Task(frame_cache::run) },
             Step { title: "growth of work", work: Task(growth::run) },
             Step { title: "instructions of the hot paths", work: Task(guard::run) },
             Step { title: "commands of the documents", work: Task(readme::run) },
@@ -197,6 +198,7 @@ const TIERS: &[Tier] = &[
             Step { title: "the package for Python", work: Task(python::run) },
             Step { title: "the types of the package for Python", work: Task(python::types) },
             Step { title: "the package on other versions of Python", work: Task(python::versions) },
+            Step { title: "clients in Python with an exchange inside", work: Task(python::clients) },
             Step { title: "the source of the package for Python", work: Task(python::source) },
         ],
     },

@@ -10,6 +10,7 @@ mod clients;
 mod cores;
 mod coverage;
 mod dist;
+mod frame_cache;
 mod fuzz;
 mod gateway_clients;
 mod growth;
@@ -46,6 +47,9 @@ usage: cargo xtask agents [--all] [AGENT] [MODEL]
        cargo xtask scoreboard schema [--differences]";
 
 fn main() -> ExitCode {
+    if let Some(code) = frame_cache::wrap_compiler() {
+        return code;
+    }
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let outcome = match words[..] {

@@ -90,6 +90,34 @@ pub(crate) fn versions() -> Result<Outcome, String> {
     }
 }
 
+/// A part of `cargo xtask check --python`: clients and frameworks, run for real with an exchange inside. There are two
+/// environments, since some need an openai below 3.
+pub(crate) fn clients() -> Result<Outcome, String> {
+    let environment = match tools()? {
+        Ok(environment) => environment,
+        Err(skipped) => return Ok(skipped),
+    };
+    let out = home().join("wheels-clients");
+    succeed(environment.program("maturin").args(["build", "--quiet", "--out"]).arg(&out))?;
+    for name in ["a", "b"] {
+        let requirements = format!("requirements-{name}.txt");
+        let file = package().join("tests/clients").join(&requirements);
+        let made = Environment::create(&format!("clients-{name}"), "python3").and_then(|clients| {
+            clients.install(&["pytest".into(), "-r".into(), file.into()])?;
+            Ok(clients)
+        });
+        let clients = match made {
+            Ok(clients) => clients,
+            Err(why) => return unreachable(why),
+        };
+        clients.install(&["--reinstall-package".into(), "callweave".into(), newest(&out)?.into()])?;
+        let mut pytest = clients.program("python");
+        pytest.args(["-m", "pytest", "tests/clients"]).env("CALLWEAVE_CLIENTS", requirements);
+        succeed(&mut pytest)?;
+    }
+    Ok(Outcome::Passed)
+}
+
 /// A part of `cargo xtask check --python`: the source distribution builds from itself.
 pub(crate) fn source() -> Result<Outcome, String> {
     let environment = match tools()? {

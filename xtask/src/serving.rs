@@ -60,6 +60,11 @@ impl Serving {
         Ok(serving)
     }
 
+    /// The id of its process.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// The body of a page.
     pub(crate) fn get(&self, path: &str) -> std::io::Result<String> {
         let mut stream = TcpStream::connect(self.address)?;

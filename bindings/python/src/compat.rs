@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Waker};
 
 use callweave::compat::prompty::{self, ApiType, Processed, PromptAgent, StreamItem};
-use callweave::compat::tool_call_aggregator::{self as aggregator, IngestMessageOptions, Ingested};
+use callweave::compat::tool_call_aggregator::{self as aggregator, IngestDeltaResult, IngestMessageOptions};
 use callweave::json::Value;
 use callweave::pipeline::{Decoder, FrameDecoder};
 use callweave::{Error, ErrorKind};
@@ -234,10 +234,10 @@ impl ProcessStream {
 /// >>> aggregator.snapshot()
 /// [{'id': 'c', 'type': 'function', 'function': {'name': 'look'}, 'arguments': '{"at":"sky"}'}]
 #[pyclass(module = "callweave.compat.aggregator")]
-pub(crate) struct ToolCallAggregator(aggregator::Aggregator);
+pub(crate) struct ToolCallAggregator(aggregator::ToolCallAggregator);
 
 /// The changes of one payload: the calls, and their renderings for a streamed chunk of the first choice.
-fn ingested<'py>(py: Python<'py>, ingested: &Ingested<'_>) -> PyResult<JsonObject<'py>> {
+fn ingested<'py>(py: Python<'py>, ingested: &IngestDeltaResult<'_>) -> PyResult<JsonObject<'py>> {
     members(py, &serde_json::to_string(ingested).map_err(unwritten)?)
 }
 
@@ -245,7 +245,7 @@ fn ingested<'py>(py: Python<'py>, ingested: &Ingested<'_>) -> PyResult<JsonObjec
 impl ToolCallAggregator {
     #[new]
     fn new() -> Self {
-        Self(aggregator::Aggregator::new())
+        Self(aggregator::ToolCallAggregator::new())
     }
 
     /// Takes one delta or event, and returns the calls that it changed: ``updated`` and ``deltas``.

@@ -108,7 +108,7 @@ fn is_streamed(decoder: &pipeline::Decoder) -> bool {
         Some(Framing::Sse | Framing::AwsEventStream) => true,
         // A body may stand in one line.
         Some(Framing::JsonLines) => decoder.frames() > 1,
-        Some(Framing::JsonValues) | None => false,
+        _ => false,
     }
 }
 

@@ -648,7 +648,9 @@ match_args!(DeltaEvent("kind", "text"));
 impl DeltaEvent {
     fn event<'t>(&self, text: &'t str) -> Event<'t> {
         let body = EventKind::Delta { block: BlockId(self.block), kind: self.kind, text: text.into() };
-        Event { choice: self.choice, source: self.source, body }
+        let mut event = Event::new(self.choice, body);
+        event.source = self.source;
+        event
     }
 }
 
@@ -685,6 +687,8 @@ impl DeltaEvent {
             event::DeltaKind::Reasoning => intern!(py, "reasoning").clone(),
             event::DeltaKind::Refusal => intern!(py, "refusal").clone(),
             event::DeltaKind::Arguments => intern!(py, "arguments").clone(),
+            // A kind that the library has and this package does not know yet.
+            other => PyString::new(py, &format!("{other:?}").to_lowercase()),
         })
     }
 

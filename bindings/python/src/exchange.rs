@@ -6,15 +6,18 @@ use std::time::Duration;
 
 use callweave::exchange::http::ClientEndpoint;
 use callweave::exchange::{
-    self, ExchangePolicy, IncomingHead, InvalidCalls, NextStep, OutgoingRequest, SchemaMode, SharedBytes,
+    self, ClientRequest, ExchangePolicy, ExchangeResult, ExchangeTarget, IncomingHead, IncomingRequest,
+    InvalidCalls, NextStep, OutgoingRequest, RequestEndpoint, RequestLimits, SchemaMode, SharedBytes,
     StopMode, StopPolicy, ToolTeaching, UpstreamFault, UpstreamRefusal,
 };
+use callweave::protocol::OPENAI_CHAT;
 use callweave::upstream::{ErrorClass, UpstreamError};
 use callweave::{Error, ErrorKind};
+use callweave_gateway::config::completed_url;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
-use crate::bytes_like::{BytesLike, LARGE};
+use crate::bytes_like::{BytesLike, BytesOrText, LARGE};
 use crate::error::{raise, upstream};
 use crate::message::{Message, Usage};
 use crate::protocols;
@@ -22,7 +25,30 @@ use crate::typed::{self, UpstreamException};
 
 /// A policy for the exchange between clients and one upstream, made ready once; it is shared by all exchanges.
 #[pyclass(frozen, module = "callweave")]
-pub(crate) struct ExchangeEngine(Arc<exchange::ExchangeEngine>);
+pub(crate) struct ExchangeEngine {
+    inner: Arc<exchange::ExchangeEngine>,
+    /// The model that is asked, whatever the client names.
+    model: Option<String>,
+}
+
+impl ExchangeEngine {
+    fn begin(&self, head: IncomingHead) -> ExchangeResult<exchange::Exchange> {
+        let Some(model) = &self.model else { return self.inner.open(head) };
+        let target = ExchangeTarget::new(&self.inner, model.clone());
+        let first = |_: &str| Some(target.clone());
+        let request = IncomingRequest::read(head, self.inner.shared(), &RequestLimits::default(), first)?;
+        Ok(exchange::Exchange::new(Arc::new(request), target))
+    }
+}
+
+/// Names and values of headers, as texts or bytes.
+type Headers<'py> = Vec<(BytesOrText<'py>, BytesOrText<'py>)>;
+
+/// Headers with names in lower case.
+fn headers(headers: &Headers<'_>) -> Vec<(String, Vec<u8>)> {
+    let name = |name: &[u8]| String::from_utf8_lossy(name).to_ascii_lowercase();
+    headers.iter().map(|(own, value)| (name(own.as_slice()), value.as_slice().to_vec())).collect()
+}
 
 /// The error for a word that is none of those that a parameter takes.
 fn unknown(py: Python<'_>, parameter: &str, word: &str, known: &[&str]) -> PyErr {
@@ -38,7 +64,8 @@ impl ExchangeEngine {
         name="upstream",
         protocol=None,
         other_protocols=Vec::new(),
-        base_url="",
+        upstream="",
+        model=None,
         api_key=None,
         forwards_client_key=true,
         provider=None,
@@ -50,7 +77,7 @@ impl ExchangeEngine {
         invalid_calls="pass",
         max_reasks=2,
         stop=None,
-        stop_grace_ms=None,
+        stop_grace=None,
         suppress_tail=None,
         parallel_calls=None,
         max_calls=None,
@@ -65,7 +92,8 @@ impl ExchangeEngine {
         name: &str,
         protocol: Option<&str>,
         other_protocols: Vec<String>,
-        base_url: &str,
+        upstream: &str,
+        model: Option<String>,
         api_key: Option<String>,
         forwards_client_key: bool,
         provider: Option<String>,
@@ -77,7 +105,7 @@ impl ExchangeEngine {
         invalid_calls: &str,
         max_reasks: u32,
         stop: Option<&str>,
-        stop_grace_ms: Option<u64>,
+        stop_grace: Option<f64>,
         suppress_tail: Option<bool>,
         parallel_calls: Option<bool>,
         max_calls: Option<usize>,
@@ -91,7 +119,7 @@ impl ExchangeEngine {
         policy.protocol = protocol.map(|name| protocols::named(py, name)).transpose()?;
         let others = other_protocols.iter().map(|name| protocols::named(py, name));
         policy.other_protocols = others.collect::<PyResult<_>>()?;
-        policy.base_url = base_url.to_owned();
+        policy.base_url = completed_url(upstream);
         policy.api_key = api_key;
         policy.forwards_client_key = forwards_client_key;
         policy.provider = provider;
@@ -124,18 +152,28 @@ impl ExchangeEngine {
                 StopPolicy::after(mode)
             }
         };
+        let grace = match stop_grace.map(Duration::try_from_secs_f64).transpose() {
+            Ok(grace) => grace,
+            Err(error) => {
+                let what = format!("stop_grace is no number of seconds: {error}");
+                return Err(raise(py, &Error::new(ErrorKind::Invalid, what)));
+            }
+        };
         policy.stop = StopPolicy {
-            grace_ms: stop_grace_ms,
+            grace_ms: grace.and_then(|grace| u64::try_from(grace.as_millis()).ok()),
             suppress_tail,
             parallel: parallel_calls,
             max_calls,
             ..stop
         };
-        policy.keeps_responses = keeps_responses;
+        // The client's own server, asked as the client asks it, knows what it keeps.
+        let is_clients = upstream.is_empty() && protocol.is_none();
+        policy.keeps_responses = keeps_responses.or(is_clients.then_some(true));
         policy.seals_in_ids = seals_in_ids;
         policy.limits.bytes = max_response_bytes.unwrap_or(policy.limits.bytes);
         policy.limits.argument_bytes = max_argument_bytes.unwrap_or(policy.limits.argument_bytes);
-        exchange::ExchangeEngine::new(policy).map(Self).map_err(|error| raise(py, &error))
+        let inner = exchange::ExchangeEngine::new(policy).map_err(|error| raise(py, &error))?;
+        Ok(Self { inner, model })
     }
 
     /// Whether a path (without its version: ``/chat/completions``, ``/models/m:generateContent``) is one that clients ask
@@ -169,9 +207,78 @@ impl ExchangeEngine {
         head.headers = headers;
         head.api_key = api_key;
         head.created = created;
-        let opened = py.detach(|| self.0.open(head));
-        opened.map(|inner| Exchange { inner }).map_err(|error| raise(py, &Error::from(*error)))
+        let opened = py.detach(|| self.begin(head));
+        opened.map(|inner| Exchange { inner, client: None }).map_err(|error| raise(py, &Error::from(*error)))
     }
+
+    /// Whether a request to a path of a server asks a model for a response.
+    #[staticmethod]
+    fn asks_model(method: &str, path: &str) -> bool {
+        RequestEndpoint::find(method, path).is_some()
+    }
+
+    /// Opens an exchange for a client's request to an absolute URL. Its ``take_outgoing`` returns the request that is to
+    /// be sent in its place: to the same URL with the client's headers, unless the engine has a base URL or another
+    /// protocol. A request that cannot be read has its response at once: an error. Raises ``UnknownError`` if the request
+    /// does not ask a model.
+    #[pyo3(signature = (method, url, headers, body, *, id, created=0))]
+    #[expect(clippy::too_many_arguments, reason = "they are a request")]
+    fn open_request(
+        &self,
+        py: Python<'_>,
+        method: &str,
+        url: &str,
+        headers: Headers<'_>,
+        body: BytesLike<'_>,
+        id: &str,
+        created: u64,
+    ) -> PyResult<OpenedRequest> {
+        let path = url.split_once("://").map_or(url, |(_, rest)| rest);
+        let path = path.find('/').map_or("", |at| &path[at..]).split(['?', '#']).next().unwrap_or_default();
+        let Some(endpoint) = RequestEndpoint::find(method, path) else {
+            let what = format!("a request to {path:?} does not ask a model");
+            return Err(raise(py, &Error::new(ErrorKind::Unknown, what)));
+        };
+        let client = ClientRequest::new(endpoint, url, self::headers(&headers));
+        let mut head = client.incoming(body.as_slice(), id);
+        head.created = created;
+        match py.detach(|| self.begin(head)) {
+            Ok(inner) => Ok(OpenedRequest::Exchange(Exchange {
+                inner,
+                client: Some((client, Arc::clone(&self.inner))),
+            })),
+            Err(error) => {
+                let written = client.protocol().write_error(&error);
+                let written = written.or_else(|| OPENAI_CHAT.write_error(&error));
+                let written = written.expect("Chat has a form for errors");
+                let own = |(name, value): (&str, String)| (name.to_owned(), value.into_bytes());
+                Ok(OpenedRequest::Refused(CompleteResponse {
+                    status: written.status,
+                    headers: written.headers.into_iter().map(own).collect(),
+                    body: PyBytes::new(py, &written.body).unbind(),
+                }))
+            }
+        }
+    }
+}
+
+/// The exchange of a client's request, or the error that is its response.
+#[derive(IntoPyObject)]
+#[expect(clippy::large_enum_variant, reason = "it becomes an object of Python at once")]
+pub(crate) enum OpenedRequest {
+    Exchange(Exchange),
+    Refused(CompleteResponse),
+}
+
+/// A complete response for a client.
+#[pyclass(frozen, get_all, module = "callweave")]
+pub(crate) struct CompleteResponse {
+    /// The status.
+    status: u16,
+    /// The headers, with names in lower case.
+    headers: Vec<(String, Vec<u8>)>,
+    /// The body.
+    body: Py<PyBytes>,
 }
 
 /// A request for an upstream.
@@ -179,10 +286,10 @@ impl ExchangeEngine {
 pub(crate) struct HttpRequest {
     /// The method.
     method: &'static str,
-    /// The URL; only its path where the engine has no base URL.
+    /// The URL; only its path where neither the engine nor the client has a base URL.
     url: String,
     /// The headers, with names in lower case.
-    headers: Vec<(&'static str, String)>,
+    headers: Vec<(String, Vec<u8>)>,
     /// The body.
     body: Py<PyBytes>,
     /// The protocol's name.
@@ -191,6 +298,8 @@ pub(crate) struct HttpRequest {
     model: String,
     /// Whether the response is to be streamed.
     is_streamed: bool,
+    /// Whether it goes where the client sends it.
+    is_kept: bool,
 }
 
 /// The beginning of the client's response.
@@ -249,10 +358,10 @@ pub(crate) struct Loss(pub(crate) callweave::request::Loss);
 
 #[pymethods]
 impl Loss {
-    /// Where it stood.
+    /// The path in the neutral request.
     #[getter]
-    fn place(&self) -> &str {
-        &self.0.place
+    fn path(&self) -> &str {
+        &self.0.path
     }
 
     /// What was lost.
@@ -272,7 +381,7 @@ impl Loss {
     }
 
     fn __repr__(&self) -> String {
-        format!("Loss(place={:?}, what={:?})", self.0.place, self.0.what)
+        format!("Loss(path={:?}, what={:?})", self.0.path, self.0.what)
     }
 }
 
@@ -280,6 +389,8 @@ impl Loss {
 #[pyclass(module = "callweave")]
 pub(crate) struct Exchange {
     inner: exchange::Exchange,
+    /// The client's request, where it goes to a server.
+    client: Option<(ClientRequest, Arc<exchange::ExchangeEngine>)>,
 }
 
 #[pymethods]
@@ -312,37 +423,39 @@ impl Exchange {
     /// The request that is due. ``None`` if it cannot be written for the upstream: the exchange has failed then.
     fn take_outgoing(&mut self, py: Python<'_>) -> Option<HttpRequest> {
         let inner = &mut self.inner;
-        match py.detach(|| inner.take_outgoing()) {
-            Some(OutgoingRequest::Request(request)) => Some(HttpRequest {
-                method: request.method,
-                url: request.url,
-                headers: request.headers,
-                body: PyBytes::new(py, request.body.as_ref()).unbind(),
-                protocol: request.protocol.name,
-                model: request.model,
-                is_streamed: request.is_streamed,
-            }),
-            _ => None,
-        }
+        let Some(OutgoingRequest::Request(request)) = py.detach(|| inner.take_outgoing()) else {
+            return None;
+        };
+        let head =
+            self.client.as_ref().map(|(client, engine)| client.upstream_head(&request, engine.policy()));
+        let is_kept = head.as_ref().is_some_and(|head| head.is_kept);
+        let own = |(name, value): (&str, String)| (name.to_owned(), value.into_bytes());
+        let (url, headers) = match head {
+            Some(head) => (head.url, head.headers),
+            None => (request.url, request.headers.into_iter().map(own).collect()),
+        };
+        Some(HttpRequest {
+            method: request.method,
+            url,
+            headers,
+            body: PyBytes::new(py, request.body.as_ref()).unbind(),
+            protocol: request.protocol.name,
+            model: request.model,
+            is_streamed: request.is_streamed,
+            is_kept,
+        })
     }
 
     /// Reports that the upstream answers with success.
-    fn accept(&mut self, headers: Vec<(String, String)>) {
-        self.inner.accept(headers);
+    fn accept(&mut self, headers: Headers<'_>) {
+        self.inner.accept(self::headers(&headers));
     }
 
-    /// Reports that the upstream answers with another status. The names of headers are in lower case; 64 KiB of the body
-    /// are enough. ``fault`` says what kept the rest of the body from coming.
+    /// Reports that the upstream answers with another status. 64 KiB of the body are enough. ``fault`` says what kept the rest of the body from coming.
     #[pyo3(signature = (status, headers, body, fault=None))]
-    fn refuse(
-        &mut self,
-        status: u16,
-        headers: Vec<(String, String)>,
-        body: BytesLike<'_>,
-        fault: Option<String>,
-    ) {
+    fn refuse(&mut self, status: u16, headers: Headers<'_>, body: BytesLike<'_>, fault: Option<String>) {
         let mut refusal = UpstreamRefusal::new(status);
-        refusal.headers = headers.into_iter().map(|(name, value)| (name, value.into_bytes())).collect();
+        refusal.headers = self::headers(&headers);
         refusal.body = body.as_slice().to_vec();
         refusal.fault = fault.map(UpstreamFault::lost);
         self.inner.refuse(&refusal);
@@ -352,6 +465,16 @@ impl Exchange {
     fn push(&mut self, py: Python<'_>, data: BytesLike<'_>) {
         let (inner, bytes) = (&mut self.inner, data.as_slice());
         if bytes.len() < LARGE { inner.push(bytes) } else { py.detach(|| inner.push(bytes)) }
+    }
+
+    /// Takes the next bytes of the upstream's response, and returns those for the client. ``None`` if the next step is
+    /// another than to read on for as long as it takes: the client's bytes are still to be taken then.
+    fn feed<'py>(&mut self, py: Python<'py>, data: BytesLike<'_>) -> Option<Bound<'py, PyBytes>> {
+        self.push(py, data);
+        match self.inner.next() {
+            NextStep::Read(None) => Some(self.take_bytes(py)),
+            _ => None,
+        }
     }
 
     /// Reports that the upstream's response is at its end.

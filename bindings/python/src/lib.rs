@@ -33,7 +33,9 @@ mod _callweave {
         MarkupEvent, NoticeEvent, ProgressEvent, StartEvent, UsageEvent,
     };
     #[pymodule_export]
-    use crate::exchange::{CallOutcome, Exchange, ExchangeEngine, HttpRequest, Loss, ResponseHead};
+    use crate::exchange::{
+        CallOutcome, CompleteResponse, Exchange, ExchangeEngine, HttpRequest, Loss, ResponseHead,
+    };
     #[pymodule_export]
     use crate::message::{Attachment, Block, Choice, InvalidCall, Message, Notice, ToolCall, Usage};
     #[pymodule_export]

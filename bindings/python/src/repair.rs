@@ -223,7 +223,7 @@ impl CoercedValue {
     }
 
     fn __repr__(&self) -> String {
-        let schema::CoercedValue { value, changes, problems } = &self.0;
+        let schema::CoercedValue { value, changes, problems, .. } = &self.0;
         format!("CoercedValue({value}, changes={}, problems={})", changes.len(), problems.len())
     }
 }

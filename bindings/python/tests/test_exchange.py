@@ -23,7 +23,7 @@ ANSWER = {
 
 
 def test_a_call_in_text_becomes_a_call():
-    engine = callweave.ExchangeEngine(base_url="http://127.0.0.1:8000")
+    engine = callweave.ExchangeEngine(upstream="http://127.0.0.1:8000")
     exchange = engine.open("/chat/completions", json.dumps(REQUEST).encode(), id="1")
     assert exchange.next() == ("send", None)
     request = exchange.take_outgoing()
@@ -39,7 +39,7 @@ def test_a_call_in_text_becomes_a_call():
 
 
 def test_a_refusal_is_the_clients_error():
-    engine = callweave.ExchangeEngine(base_url="http://127.0.0.1:8000")
+    engine = callweave.ExchangeEngine(upstream="http://127.0.0.1:8000")
     exchange = engine.open("/chat/completions", json.dumps(REQUEST).encode(), id="1")
     exchange.take_outgoing()
     exchange.refuse(429, [("retry-after", "7")], b'{"error": {"message": "Too many requests."}}')

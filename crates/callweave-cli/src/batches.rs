@@ -17,7 +17,7 @@ use memchr::{memchr, memchr_iter, memrchr};
 /// How many threads there are.
 #[derive(Args, Clone, Copy)]
 pub(crate) struct JobCount {
-    /// How many rows are worked on at the same time; as many as there are processors, unless told
+    /// How many rows are worked on at the same time; by default as many as there are processors
     #[arg(long, value_name = "N", requires = "jsonl")]
     jobs: Option<NonZeroUsize>,
 }
@@ -78,7 +78,7 @@ pub(crate) fn each_batch<T: Send>(
     let (asked, queue) = sync_channel::<(LineBatch, SyncSender<T>)>(jobs);
     let (promised, results) = sync_channel::<Receiver<T>>(jobs * 2);
     let queue = Mutex::new(queue);
-    let answer = || {
+    let response = || {
         loop {
             let next = queue.lock().expect("nobody fails while waiting").recv();
             let Ok((batch, reply)) = next else { return };
@@ -88,7 +88,7 @@ pub(crate) fn each_batch<T: Send>(
     };
     thread::scope(|scope| {
         for _ in 0..jobs {
-            scope.spawn(answer);
+            scope.spawn(response);
         }
         let taking =
             scope.spawn(move || results.iter().flat_map(|result| result.recv()).try_for_each(&mut take));
@@ -207,10 +207,10 @@ mod tests {
     #[test]
     fn what_is_read_keeps_step_with_what_is_taken() {
         let (jobs, read, taken) = (3, AtomicUsize::new(0), AtomicUsize::new(0));
-        let most = AtomicUsize::new(0);
+        let max = AtomicUsize::new(0);
         let work = |_: &LineBatch| {
             let ahead = read.fetch_add(1, Ordering::SeqCst) + 1 - taken.load(Ordering::SeqCst);
-            most.fetch_max(ahead, Ordering::SeqCst);
+            max.fetch_max(ahead, Ordering::SeqCst);
         };
         let take = |()| {
             thread::sleep(std::time::Duration::from_micros(100));
@@ -222,8 +222,8 @@ mod tests {
         each_batch(input, 10, JobCount::of(jobs), work, take).expect("memory can be read");
         assert_eq!(taken.into_inner(), 1000);
         // The batches in both queues, and one in the hands of each thread.
-        let most = most.into_inner();
-        assert!(most <= 4 * jobs + 2, "{most} batches were ahead");
+        let max = max.into_inner();
+        assert!(max <= 4 * jobs + 2, "{max} batches were ahead");
     }
 
     #[test]

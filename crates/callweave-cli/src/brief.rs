@@ -49,8 +49,8 @@ impl<S: for<'e> Sink<Event<'e>>> NoticeBudget<S> {
     fn notice(&mut self, notice: &mut Notice<'_>) {
         self.spend(OVERHEAD + notice.detail.len());
         if let Some(text) = &mut notice.text {
-            let most = self.spend(text.len());
-            shorten(text, most);
+            let max = self.spend(text.len());
+            shorten(text, max);
         }
     }
 
@@ -87,10 +87,10 @@ impl<'e, S: for<'s> Sink<Event<'s>>> Sink<Event<'e>> for NoticeBudget<S> {
     }
 }
 
-/// Truncates a text after `most` bytes, and says so.
-fn shorten(text: &mut Cow<'_, str>, most: usize) {
-    if text.len() > most {
-        let end = (0..=most).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(0);
+/// Truncates a text after `max` bytes, and says so.
+fn shorten(text: &mut Cow<'_, str>, max: usize) {
+    if text.len() > max {
+        let end = (0..=max).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(0);
         *text = format!("{}… ({} bytes in all)", &text[..end], text.len()).into();
     }
 }

@@ -10,7 +10,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::value::RawValue;
 
 use crate::progress::ProgressLine;
-use crate::report::tell;
+use crate::report::print;
 use crate::wrapping::{ExpectedWrapping, HttpHead, PeekReader, unwrap};
 
 /// A file that is read, or standard input, without what it is wrapped in.
@@ -32,7 +32,7 @@ impl InputFile {
         if path == Path::new("-") {
             let stdin = io::stdin();
             if stdin.is_terminal() {
-                tell("reading from the terminal; end with ctrl-d, or name a file");
+                print("reading from the terminal; end with ctrl-d, or name a file");
             }
             let counted = CountingReader { reader: stdin.lock(), progress: ProgressLine::of(None) };
             return Ok(Self::of(PeekReader::new(counted), expected));

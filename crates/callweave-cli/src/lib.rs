@@ -32,7 +32,7 @@ use anstyle::AnsiColor;
 use clap::{ColorChoice, CommandFactory, Parser, Subcommand};
 
 use commands::{
-    check, completions, convert, decode, demo, dialects, extract, man, prompt, protocols, repair, run, serve,
+    check, completions, convert, decode, demo, dialects, extract, man, protocols, repair, run, serve, teach,
 };
 
 const STYLES: clap::builder::Styles = clap::builder::Styles::styled()
@@ -41,7 +41,7 @@ const STYLES: clap::builder::Styles = clap::builder::Styles::styled()
     .literal(AnsiColor::Cyan.on_default().bold())
     .placeholder(AnsiColor::Cyan.on_default());
 
-/// Turn whatever a language model answered into clean events and one finished message
+/// Turn any response of a language model into clean events and one message with valid tool calls
 #[derive(Parser)]
 #[command(name = "callweave", version, styles = STYLES, max_term_width = 100)]
 #[command(after_help = "\
@@ -49,12 +49,12 @@ Examples:
   callweave demo                            see it work on a sample
   callweave serve                           be the gateway between agents and models
   callweave run claude --upstream URL       a coding agent with a model of your own
-  curl -sN … | callweave decode             watch an answer as it streams
-  callweave decode answer.sse | jq .        one finished message as JSON
+  curl -sN … | callweave decode             watch a response as it streams
+  callweave decode response.sse | jq .      one finished message as JSON
   callweave extract reply.txt               the calls that a model wrote into its text
-  callweave repair --explain broken.json    what it takes to make it JSON
+  callweave repair --explain broken.json    the changes that make it JSON
 
-On a terminal answers are shown in colour as they grow; piped, they are plain JSON.")]
+On a terminal responses are shown in colour as they grow; piped, they are plain JSON.")]
 struct Cli {
     /// When to use colour
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto", hide_possible_values = true)]
@@ -73,7 +73,8 @@ enum Command {
     Convert(convert::ConvertArgs),
     Extract(extract::ExtractArgs),
     Repair(repair::RepairArgs),
-    Prompt(prompt::PromptArgs),
+    #[command(alias = "prompt")]
+    Teach(teach::TeachArgs),
     Demo(demo::DemoArgs),
     Protocols(protocols::ProtocolsArgs),
     Dialects(dialects::DialectsArgs),
@@ -84,7 +85,8 @@ enum Command {
 /// Runs the program with the words of a command line, of which the first is the name of the program. Returns its exit
 /// code.
 pub fn run(words: impl IntoIterator<Item = OsString>) -> u8 {
-    let cli = match Cli::try_parse_from(words) {
+    let words: Vec<OsString> = words.into_iter().collect();
+    let cli = match Cli::try_parse_from(&words) {
         Ok(cli) => cli,
         Err(error) => {
             // There is nobody left to tell where even that cannot be printed.
@@ -97,6 +99,9 @@ pub fn run(words: impl IntoIterator<Item = OsString>) -> u8 {
         ColorChoice::Always => anstream::ColorChoice::Always.write_global(),
         ColorChoice::Never => anstream::ColorChoice::Never.write_global(),
     }
+    for (old, new) in renamed(&words) {
+        report::print_warning(&format!("{old} is called {new} now"));
+    }
     let done = match cli.command {
         Command::Serve(serve) => serve.run(),
         Command::Run(run) => match run.run() {
@@ -108,7 +113,7 @@ pub fn run(words: impl IntoIterator<Item = OsString>) -> u8 {
         Command::Convert(convert) => convert.run(),
         Command::Extract(extract) => extract.run(),
         Command::Repair(repair) => repair.run(),
-        Command::Prompt(prompt) => prompt.run(),
+        Command::Teach(teach) => teach.run(),
         Command::Demo(demo) => demo.run(),
         Command::Protocols(protocols) => protocols.run(),
         Command::Dialects(dialects) => dialects.run(),
@@ -119,12 +124,32 @@ pub fn run(words: impl IntoIterator<Item = OsString>) -> u8 {
     if is_broken_pipe(&error) {
         return 0;
     }
-    report::tell_error(&format!("{error:#}"));
+    report::print_error(&format!("{error:#}"));
     FAILURE
 }
 
 /// The exit code of a command that failed.
 const FAILURE: u8 = 1;
+
+/// Words of the command line that have another name now.
+const RENAMED: &[(&str, &str)] = &[
+    ("prompt", "teach"),
+    ("--mend", "--normalize"),
+    ("--whole", "--complete"),
+    ("--key-env", "--api-key-env"),
+];
+
+/// The words that were given under their old names. A command comes first; other words without dashes are values.
+fn renamed(words: &[OsString]) -> Vec<&'static (&'static str, &'static str)> {
+    let words = words.iter().skip(1).map_while(|word| word.to_str().filter(|word| *word != "--"));
+    let words: Vec<&str> = words.collect();
+    let command = words.iter().find(|word| !word.starts_with('-'));
+    let is_given = |old: &str| match old.starts_with('-') {
+        true => words.iter().any(|word| word.split('=').next() == Some(old)),
+        false => command == Some(&old),
+    };
+    RENAMED.iter().filter(|(old, _)| is_given(old)).collect()
+}
 
 /// Whether the reader of our output has gone away: `callweave … | head` is no error.
 fn is_broken_pipe(error: &anyhow::Error) -> bool {

@@ -19,13 +19,13 @@ use crate::terminal::TerminalView;
 /// The form in which a response is printed.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum OutputForm {
-    /// One JSON object at the end (what a pipe gets unless told otherwise)
+    /// One JSON object at the end (default for a pipe)
     Message,
     /// One JSON event per line, as it happens
     Events,
     /// The visible text alone, as it comes
     Text,
-    /// To be read by people, as it comes (what a terminal gets unless told otherwise)
+    /// To be read by people, as it comes (default for a terminal)
     View,
 }
 
@@ -212,7 +212,7 @@ impl VisibleText {
 }
 
 /// Prints complete results, where nothing of them was printed as it happened.
-pub(crate) fn print_whole(shown: &str) -> Result<()> {
+pub(crate) fn print_complete(shown: &str) -> Result<()> {
     match io::stdout().is_terminal() {
         _ if shown.is_empty() => {}
         true => anstream::stdout().write_all(shown.as_bytes())?,

@@ -10,16 +10,25 @@ use crate::pretty::visible;
 const LINE: usize = 160;
 
 /// Prints a message. A closed standard error is no reason to stop.
-pub(crate) fn tell(text: &str) {
+pub(crate) fn print(text: &str) {
     let text: String = text.chars().map(visible).collect();
     let _ = writeln!(anstream::stderr(), "{text}");
 }
 
-/// Says what went wrong.
-pub(crate) fn tell_error(text: &str) {
-    let label = Style::new().bold().fg_color(Some(AnsiColor::Red.into()));
+/// Prints an error.
+pub(crate) fn print_error(text: &str) {
+    labelled("error:", AnsiColor::Red, text);
+}
+
+/// Prints a warning.
+pub(crate) fn print_warning(text: &str) {
+    labelled("warning:", AnsiColor::Yellow, text);
+}
+
+fn labelled(label: &str, color: AnsiColor, text: &str) {
+    let style = Style::new().bold().fg_color(Some(color.into()));
     let text: String = text.chars().map(visible).collect();
-    let _ = writeln!(anstream::stderr(), "{label}error:{label:#} {text}");
+    let _ = writeln!(anstream::stderr(), "{style}{label}{style:#} {text}");
 }
 
 /// The beginning of a text, in one line.
@@ -27,9 +36,9 @@ pub(crate) fn line_of(text: &str) -> String {
     excerpt(text.trim(), LINE)
 }
 
-/// At most `most` characters of a text, in one line.
-pub(crate) fn excerpt(text: &str, most: usize) -> String {
-    let end = text.char_indices().nth(most).map(|(end, _)| end);
+/// At most `max` characters of a text, in one line.
+pub(crate) fn excerpt(text: &str, max: usize) -> String {
+    let end = text.char_indices().nth(max).map(|(end, _)| end);
     let line = text[..end.unwrap_or(text.len())].replace("\r\n", "⏎").replace(['\n', '\r'], "⏎");
     if end.is_some() { line + "…" } else { line }
 }

@@ -27,7 +27,7 @@ pub(crate) struct ReadOptions<'o> {
     /// The dialect of its text, if that is to be read.
     pub(crate) dialect: Option<&'o ExtractOptions>,
     /// The argument stage for its calls.
-    pub(crate) mend: &'o ArgumentStage,
+    pub(crate) arguments: &'o ArgumentStage,
 }
 
 /// The decoded input: a response, or several, one after the other.
@@ -77,7 +77,7 @@ impl ReadOptions<'_> {
     }
 
     fn decoder(&self) -> Decoder {
-        let mut builder = Decoder::builder().limits(self.limits).mend(self.mend.clone());
+        let mut builder = Decoder::builder().limits(self.limits).arguments(self.arguments.clone());
         if let Some(protocol) = self.protocol {
             builder = builder.protocol(protocol);
         }
@@ -123,7 +123,7 @@ impl DecodedResponses {
         let first = outcomes.drain(..).next().context("there is always one")?;
         match first {
             Ok(RowOutcome { json, .. }) if more > 0 => {
-                let problem = format!("more answers follow in the same input: {more}");
+                let problem = format!("more responses follow in the same input: {more}");
                 Ok(RowOutcome { json, problem: Some(problem) })
             }
             first => first,
@@ -142,7 +142,7 @@ pub(crate) fn is_streamed(decoder: &Decoder) -> bool {
         Some(Framing::Sse | Framing::AwsEventStream) => true,
         // A body may stand in one line.
         Some(Framing::JsonLines) => decoder.frames() > 1,
-        Some(Framing::JsonValues) | None => false,
+        Some(_) | None => false,
     }
 }
 

@@ -17,8 +17,8 @@ use serde_json::value::RawValue;
 
 use crate::batches::{JobCount, LineBatch, each_batch};
 use crate::input::InputFile;
-use crate::render::{print_whole, show};
-use crate::report::{tell, tell_error};
+use crate::render::{print_complete, show};
+use crate::report::{print, print_error};
 use crate::wrapping::ExpectedWrapping;
 
 /// The longest line that is read.
@@ -139,11 +139,11 @@ pub(crate) trait RowRequest: DeserializeOwned {
 pub(crate) fn run<Q: RowRequest>(
     files: &[PathBuf],
     jobs: JobCount,
-    answer: impl Fn(Q) -> Result<RowOutcome, RowFailure> + Sync,
+    response: impl Fn(Q) -> Result<RowOutcome, RowFailure> + Sync,
 ) -> Result<()> {
     each_file(files, |turn| {
         let input = InputFile::open(turn.path, ExpectedWrapping::Text)?;
-        run_over(input, io::stdout(), turn.name, jobs, &answer)
+        run_over(input, io::stdout(), turn.name, jobs, &response)
     })
 }
 
@@ -161,7 +161,7 @@ impl FileTurn<'_> {
     pub(crate) fn print(&self, result: &Result<RowOutcome, RowFailure>) -> Result<()> {
         let mut printed = String::new();
         self.write(result, &mut printed);
-        print_whole(&printed)
+        print_complete(&printed)
     }
 
     /// Appends what became of the file, as it is printed: a row if it has a name here, else the result alone.
@@ -176,10 +176,10 @@ impl FileTurn<'_> {
     }
 
     /// Says something about the file.
-    pub(crate) fn tell(&self, text: &str) {
+    pub(crate) fn remark(&self, text: &str) {
         match self.name {
-            Some(name) => tell(&format!("{name}: {text}")),
-            None => tell(text),
+            Some(name) => print(&format!("{name}: {text}")),
+            None => print(text),
         }
     }
 }
@@ -199,7 +199,7 @@ pub(crate) fn each_file(files: &[PathBuf], mut work: impl FnMut(FileTurn<'_>) ->
                 failed += 1;
                 let error = format!("{error:#}");
                 let known = if error.contains(&name) { String::new() } else { name + ": " };
-                tell_error(&format!("{known}{error}"));
+                print_error(&format!("{known}{error}"));
             }
         }
     }
@@ -214,13 +214,13 @@ fn run_over<Q: RowRequest>(
     mut output: impl Write + Send,
     file: Option<&str>,
     jobs: JobCount,
-    answer: impl Fn(Q) -> Result<RowOutcome, RowFailure> + Sync,
+    response: impl Fn(Q) -> Result<RowOutcome, RowFailure> + Sync,
 ) -> Result<()> {
     let (mut rows, mut failed) = (0, 0);
     let work = |batch: &LineBatch| {
         let mut answered = AnsweredRows::default();
         for (number, line) in batch.lines().filter(|(_, line)| !line.trim_ascii().is_empty()) {
-            answered.take(line, ResultLabel { file, line: Some(number), id: None }, &answer);
+            answered.take(line, ResultLabel { file, line: Some(number), id: None }, &response);
         }
         answered
     };
@@ -250,12 +250,12 @@ impl AnsweredRows {
         &mut self,
         line: &[u8],
         mut label: ResultLabel<'_>,
-        answer: impl Fn(Q) -> Result<RowOutcome, RowFailure>,
+        response: impl Fn(Q) -> Result<RowOutcome, RowFailure>,
     ) {
         let result = match parse::<Q>(line) {
             Ok(mut request) => {
                 label.id = request.take_id();
-                answer(request)
+                response(request)
             }
             Err(error) => {
                 label.id = id_of(line);
@@ -331,7 +331,7 @@ mod tests {
 
     fn lines(input: &str) -> (String, Result<()>) {
         let mut output = Vec::new();
-        let answer = |InputRow { number, .. }: InputRow| match number {
+        let response = |InputRow { number, .. }: InputRow| match number {
             0 => Err(anyhow!("zero").into()),
             1 => Err(RowFailure { error: anyhow!("one"), recovered: Some("{\"left\":1}".to_owned()) }),
             _ => {
@@ -341,7 +341,7 @@ mod tests {
         };
         let input = requests(input);
         let input = BufReader::with_capacity(4, input.as_bytes());
-        let done = run_over(input, &mut output, None, JobCount::of(2), answer);
+        let done = run_over(input, &mut output, None, JobCount::of(2), response);
         (String::from_utf8(output).expect("JSON is UTF-8"), done)
     }
 

@@ -252,9 +252,9 @@ impl BlockView {
                     page.styled(DIM, &format!("  {}", printable(id)));
                 }
                 match call {
-                    CallKind::Function => {}
                     CallKind::Custom => page.styled(DIM, "  custom"),
                     CallKind::Builtin => page.styled(DIM, "  run by the provider"),
+                    _ => {}
                 }
                 page.end_line();
             }
@@ -274,7 +274,7 @@ impl BlockView {
             BlockKind::Text | BlockKind::Refusal => page.flowing(TEXT, text),
             BlockKind::Reasoning(_) => {
                 if !std::mem::replace(&mut self.is_shown, true) {
-                    page.line(DIM, "thinking", "");
+                    page.line(DIM, "reasoning", "");
                 }
                 page.flowing(THOUGHT, text);
             }
@@ -299,7 +299,7 @@ impl BlockView {
     fn show_tail(mut self, page: &mut PrintedPage) -> bool {
         self.pretty.finish();
         if matches!(self.kind, BlockKind::Reasoning(_)) && !self.is_shown {
-            page.line(DIM, "thinking", "(hidden)");
+            page.line(DIM, "reasoning", "(hidden)");
         }
         page.end_line();
         if let Some(text) = self.correction.take() {
@@ -520,7 +520,7 @@ mod tests {
         ];
         assert_eq!(
             shown(bodies),
-            "thinking (hidden)\n\nhalf\ncorrected to\nwhole\n\na thought\ntaken back\n"
+            "reasoning (hidden)\n\nhalf\ncorrected to\nwhole\n\na thought\ntaken back\n"
         );
     }
 

@@ -1,7 +1,7 @@
 //! Whether a response is as it should be: the one place that decides about exit codes.
 
 use callweave::dialect::Extraction;
-use callweave::event::{CallKind, FinishReason, Notice, NoticeCode};
+use callweave::event::{BlockCompletion, CallKind, FinishReason, Notice, NoticeCode};
 use callweave::json::repair::{RepairVerdict, repair};
 use callweave::message::{Choice, Message};
 use callweave::protocol::Protocol;
@@ -11,7 +11,7 @@ use crate::report::line_of;
 
 /// The advice for input that cannot be detected.
 pub(crate) const ADVICE: &str =
-    "if it is a model's text, try callweave extract; if it is an answer, name its protocol with --protocol";
+    "if it is a model's text, try callweave extract; if it is a response, name its protocol with --protocol";
 
 /// Returns the reasons why a response cannot be relied on as it is: an error of the upstream, the end missing, damage,
 /// a call that cannot be run. In words, the gravest first; none if all is well.
@@ -22,7 +22,7 @@ pub(crate) fn of_message(message: &Message, protocol: Option<&Protocol>) -> Opti
     let calls = calls.filter(|call| call.kind != CallKind::Builtin).filter_map(|call| {
         let invalid = call.invalid()?;
         let advice = match repair(call.arguments()).verdict {
-            RepairVerdict::Repaired => "; --repair mends it",
+            RepairVerdict::Repaired => "; --repair fixes it",
             _ => "",
         };
         Some(format!("a call cannot be used: {}{advice}", invalid.detail))
@@ -39,16 +39,16 @@ pub(crate) fn of_message(message: &Message, protocol: Option<&Protocol>) -> Opti
 
 /// The same of what was found in a text.
 pub(crate) fn of_extraction(found: &Extraction) -> Option<String> {
-    let calls = found.calls.iter().filter_map(|call| match (call.incomplete, call.invalid) {
-        (true, _) => Some(format!("the call of {} was cut off", call.name)),
-        (_, true) if call.after_damage => Some(format!(
+    let calls = found.calls.iter().filter_map(|call| match call.completion {
+        BlockCompletion::Truncated => Some(format!("the call of {} was cut off", call.name)),
+        BlockCompletion::AfterDamage => Some(format!(
             "a call cannot be used: that of {} stands behind a damaged one, and may be a part of it",
             call.name
         )),
-        (_, true) => {
+        _ if call.object().is_err() => {
             Some(format!("a call cannot be used: the arguments of {} are not a JSON object", call.name))
         }
-        (false, false) => None,
+        _ => None,
     });
     let notices: Vec<_> = found.notices.iter().collect();
     told(calls.chain(of_notices(&notices)))
@@ -58,7 +58,9 @@ fn of_error(error: &UpstreamError<'_>, protocol: Option<&Protocol>) -> String {
     let text = line_of(&error.message);
     // Text in the place of a response may be anything, unless a status says what it is.
     if protocol.is_none() && error.status.is_none() && error.raw.as_str().starts_with('"') {
-        return format!("this is no answer in a known protocol, perhaps an error in words: {text}; {ADVICE}");
+        return format!(
+            "this is no response in a known protocol, perhaps an error in words: {text}; {ADVICE}"
+        );
     }
     let class = (error.class != ErrorClass::Other).then(|| error.class.to_string());
     let wait = error.retry_after.map(|wait| format!("retry after {wait:?}"));
@@ -80,10 +82,10 @@ fn of_finish(message: &Message) -> Option<String> {
         Some(FinishReason::Other)
             if message.notices.iter().any(|notice| notice.code == NoticeCode::Empty) =>
         {
-            Some("the answer is empty".to_owned())
+            Some("the response is empty".to_owned())
         }
         Some(FinishReason::Length) => {
-            Some("the answer was cut off: a limit on its length ended it".to_owned())
+            Some("the response was cut off: a limit on its length ended it".to_owned())
         }
         _ => None,
     }
@@ -92,7 +94,7 @@ fn of_finish(message: &Message) -> Option<String> {
 /// Returns the losses and damages, each kind once.
 fn of_notices(notices: &[&Notice<'_>]) -> impl Iterator<Item = String> {
     let kinds = [
-        (NoticeCode::Truncated, "the answer was cut off"),
+        (NoticeCode::Truncated, "the response was cut off"),
         (NoticeCode::MalformedFrame, "a frame is damaged"),
         (NoticeCode::InvalidUtf8, "the input is damaged"),
         (NoticeCode::LateFragment, "something came too late"),

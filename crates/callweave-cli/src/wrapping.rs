@@ -291,8 +291,8 @@ impl Read for ChunkedBody {
         if self.is_done || buffer.is_empty() {
             return Ok(0);
         }
-        let most = usize::try_from(self.left).unwrap_or(usize::MAX).min(buffer.len());
-        match self.reader.read(&mut buffer[..most])? {
+        let max = usize::try_from(self.left).unwrap_or(usize::MAX).min(buffer.len());
+        match self.reader.read(&mut buffer[..max])? {
             0 => Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the body was cut off in a chunk")),
             length => {
                 self.left -= length as u64;

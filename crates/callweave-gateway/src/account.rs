@@ -31,9 +31,9 @@ pub(crate) fn bounded(text: &str) -> &str {
     beginning(text, LONGEST)
 }
 
-/// The longest prefix of a text with at most `most` bytes.
-pub(crate) fn beginning(text: &str, most: usize) -> &str {
-    let end = (0..=most.min(text.len())).rev().find(|end| text.is_char_boundary(*end));
+/// The longest prefix of a text with at most `max` bytes.
+pub(crate) fn beginning(text: &str, max: usize) -> &str {
+    let end = (0..=max.min(text.len())).rev().find(|end| text.is_char_boundary(*end));
     &text[..end.unwrap_or(0)]
 }
 

@@ -115,7 +115,7 @@ async fn open(
     asked: &Arc<IncomingHttp>,
     account: &mut RequestAccount,
 ) -> Result<Box<LiveResponse>, RequestFailure> {
-    let end = Instant::now() + gateway.config.timeouts.answer;
+    let end = Instant::now() + gateway.config.timeouts.response;
     let targets = gateway.routes.find(asked.request.model())?;
     let mut last: Option<RequestFailure> = None;
     for target in &targets {
@@ -234,5 +234,5 @@ fn complete(mut live: Box<LiveResponse>, mut account: RequestAccount) -> Respons
     account.first_byte();
     account.close(&live);
     let head = headed(&mut live.exchange);
-    head.map(|()| ResponseBody::whole(live.exchange.take_bytes()))
+    head.map(|()| ResponseBody::complete(live.exchange.take_bytes()))
 }

@@ -22,7 +22,7 @@ type PieceMaker = Pin<Box<dyn Future<Output = io::Result<()>> + Send>>;
 
 impl ResponseBody {
     /// All of it at once.
-    pub fn whole(bytes: impl Into<Bytes>) -> Self {
+    pub fn complete(bytes: impl Into<Bytes>) -> Self {
         Self(BodyKind::Whole(Some(bytes.into()).filter(|bytes| !bytes.is_empty())))
     }
 

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use callweave::exchange::http::shown_url;
 use callweave::exchange::{InvalidCalls, SchemaMode, StopMode, StopPolicy, ToolTeaching};
 
+use crate::codex::CodexBackend;
 use crate::gateway::Gateway;
 use crate::upstream::Upstream;
 use crate::{demo, models};
@@ -54,7 +55,7 @@ impl Gateway {
             text,
             "\nwaits {:?} for a connection, {:?} for the first byte, {:?} for the next, {:?} for all of an answer, and pings \
              after {:?}",
-            timeouts.connect, timeouts.first_byte, timeouts.idle, timeouts.answer, timeouts.keep_alive
+            timeouts.connect, timeouts.first_byte, timeouts.idle, timeouts.response, timeouts.keep_alive
         );
         let limits = &config.limits;
         let _ = writeln!(
@@ -101,11 +102,30 @@ impl Gateway {
     }
 }
 
+fn describe_codex(codex: &CodexBackend, runs_tools: bool, text: &mut String) {
+    let settings = codex.settings();
+    let program = settings.program();
+    let _ = writeln!(text, "  a Codex app-server: the program {program:?}, started by the first request");
+    match settings.home() {
+        Some(home) => {
+            let home = home.display();
+            let _ = writeln!(text, "  its files: {home}; to log in: CODEX_HOME={home} codex login");
+        }
+        None => text.push_str("  its files: nowhere, since HOME is not set; set codex_home\n"),
+    }
+    let tools = match runs_tools {
+        true => "run on this machine, in its sandbox for reading; approvals are refused",
+        false => "off",
+    };
+    let _ = writeln!(text, "  its own tools: {tools}");
+}
+
 fn describe(upstream: &Upstream, text: &mut String) {
     let config = &upstream.config;
-    match config.is_demo() {
-        true => text.push_str("  scripted models; needs no network and no key\n"),
-        false => {
+    match (upstream.codex(), config.is_demo()) {
+        (Some(codex), _) => describe_codex(codex, config.run_tools_on_this_machine, text),
+        (None, true) => text.push_str("  scripted models; needs no network and no key\n"),
+        (None, false) => {
             let spoken = config.spoken();
             let names: Vec<&str> = spoken.iter().map(|protocol| protocol.name).collect();
             let _ = writeln!(text, "  {} at {}", names.join(" or "), shown_url(&config.base_url));
@@ -131,8 +151,8 @@ fn describe(upstream: &Upstream, text: &mut String) {
         "model" => "is searched for calls in the dialect of the model, if its name tells".to_owned(),
         name => format!("is searched for calls in {name}"),
     };
-    let thoughts = if config.splits_reasoning() { "taken out of it" } else { "left in it" };
-    let _ = writeln!(text, "  text: {dialect}; thoughts are {thoughts}");
+    let reasoning = if config.splits_reasoning() { "taken out of it" } else { "left in it" };
+    let _ = writeln!(text, "  text: {dialect}; thoughts are {reasoning}");
     let tools = match config.tools {
         ToolTeaching::Native => "declared as its protocol has it",
         ToolTeaching::Prompt => "taught in the prompt",

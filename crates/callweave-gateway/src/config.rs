@@ -54,6 +54,9 @@ pub const PORT: u16 = 2255;
 /// The name of the upstream that plays scripts and needs no network.
 pub const DEMO: &str = "demo";
 
+/// The name of the upstream that `--codex` adds.
+pub const CODEX: &str = "codex";
+
 /// All that can be chosen.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -124,7 +127,8 @@ pub struct LimitsConfig {
     /// Bytes of a request after it was decompressed.
     pub decompressed: usize,
     /// Bytes of a response that is read complete.
-    pub answer: u64,
+    #[serde(alias = "answer")]
+    pub response: u64,
     /// Requests that are answered at the same time.
     pub concurrent: usize,
     /// Bytes of the arguments of one call.
@@ -169,7 +173,7 @@ impl Default for LimitsConfig {
         Self {
             body: 32 << 20,
             decompressed: 64 << 20,
-            answer: 64 << 20,
+            response: 64 << 20,
             concurrent: 4096,
             arguments: 8 << 20,
             headers: 100,
@@ -201,8 +205,8 @@ pub struct TimeoutsConfig {
     #[serde(with = "seconds")]
     pub idle: Duration,
     /// For a response from its request to its end, with all its attempts.
-    #[serde(with = "seconds")]
-    pub answer: Duration,
+    #[serde(with = "seconds", alias = "answer")]
+    pub response: Duration,
     /// For a complete request of a client, headers and body.
     #[serde(with = "seconds")]
     pub request: Duration,
@@ -220,7 +224,7 @@ impl Default for TimeoutsConfig {
             connect: Duration::from_secs(10),
             first_byte: Duration::from_secs(300),
             idle: Duration::from_secs(120),
-            answer: Duration::from_secs(3600),
+            response: Duration::from_secs(3600),
             request: Duration::from_secs(60),
             keep_alive: Duration::from_secs(15),
             shutdown: Duration::from_secs(30),
@@ -234,7 +238,8 @@ impl Default for TimeoutsConfig {
 #[non_exhaustive]
 pub struct StoreConfig {
     /// The maximum number of responses.
-    pub answers: usize,
+    #[serde(alias = "answers")]
+    pub responses: usize,
     /// The maximum number of their bytes.
     pub bytes: usize,
     /// The maximum number of bytes of provider seals: signatures and encrypted reasoning that clients of other
@@ -248,7 +253,7 @@ pub struct StoreConfig {
 impl Default for StoreConfig {
     fn default() -> Self {
         Self {
-            answers: 10_000,
+            responses: 10_000,
             bytes: 256 << 20,
             seal_bytes: 64 << 20,
             expiry: Duration::from_secs(24 * 60 * 60),
@@ -334,6 +339,13 @@ impl Config {
     pub fn add_demo(&mut self) {
         self.demo = true;
         self.upstreams.entry(DEMO.to_owned()).or_insert_with(UpstreamConfig::demo);
+    }
+
+    /// Asks a Codex app-server, too, unless there is an upstream of that name; for every name that nobody else answers
+    /// to.
+    pub fn add_codex(&mut self) {
+        self.upstreams.entry(CODEX.to_owned()).or_insert_with(UpstreamConfig::codex);
+        self.default_upstream.get_or_insert_with(|| CODEX.to_owned());
     }
 
     /// Checks the configuration: all problems are reported at once, with their lines.

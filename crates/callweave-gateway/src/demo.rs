@@ -81,7 +81,7 @@ pub fn describe(model: &str) -> Option<&'static str> {
 
 /// Returns the model's response to a request body of its protocol; none if there is no such model. A body that is no
 /// request gets status 400, as from providers.
-pub fn answer(model: &str, body: &[u8], is_streamed: bool) -> Option<DemoScript> {
+pub fn response(model: &str, body: &[u8], is_streamed: bool) -> Option<DemoScript> {
     let row = DemoModel::find(model)?;
     if let Some((status, class, retry_after)) = row.refusal {
         let script = DemoScript::error(row.protocol, status, class, "the scripted model answers so");
@@ -144,15 +144,15 @@ fn translate(row: &DemoModel, steps: Vec<ScriptStep>, is_streamed: bool) -> Vec<
     let options = EncodeOptions::normalized().model(row.name.as_str()).created(chat::CREATED);
     let mut decoder = Decoder::new(&OPENAI_CHAT);
     if !is_streamed {
-        let mut answer = Accumulator::new();
+        let mut response = Accumulator::new();
         for step in &steps {
             let ScriptStep::Send(bytes) = step else { continue };
             // The bytes were written by this module and are chat.
-            let _ = decoder.push(bytes, &mut answer);
+            let _ = decoder.push(bytes, &mut response);
         }
-        let _ = decoder.finish(&mut answer);
+        let _ = decoder.finish(&mut response);
         let mut body = Vec::new();
-        row.protocol.encode_body(answer.message(), &options, &mut body);
+        row.protocol.encode_body(response.message(), &options, &mut body);
         return vec![ScriptStep::Send(body)];
     }
     let Some(mut encoder) = row.protocol.encoder(&options) else { return Vec::new() };

@@ -68,9 +68,9 @@ impl RequestFailure {
     /// The response to a client of that protocol.
     pub(crate) fn response(&self, protocol: &Protocol) -> Response<ResponseBody> {
         let written = protocol.write_error(&self.error).or_else(|| OPENAI_CHAT.write_error(&self.error));
-        let mut response = Response::new(ResponseBody::whole(Bytes::new()));
+        let mut response = Response::new(ResponseBody::complete(Bytes::new()));
         let Some(written) = written else { return response };
-        *response.body_mut() = ResponseBody::whole(written.body);
+        *response.body_mut() = ResponseBody::complete(written.body);
         *response.status_mut() = StatusCode::from_u16(written.status).unwrap_or(StatusCode::BAD_GATEWAY);
         let headers = response.headers_mut();
         headers.extend(self.headers.clone());

@@ -4,9 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::Bytes;
-use callweave::exchange::scan;
 use callweave::exchange::store::StoredResponse;
-use callweave::json::Tape;
 use callweave::upstream::ErrorClass;
 use callweave::{Value, protocol};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Version, header, request};
@@ -258,7 +256,7 @@ impl Gateway {
                 Ok(json(&models::show()))
             }
             ClientRoute::Parse => heavy::run(bytes.len(), || {
-                scan(&mut Tape::new(), &bytes, &limits.request())?;
+                limits.request().check(&bytes)?;
                 Ok(json_text(parse::parse(&bytes, self.config.limits.schema_steps)?))
             }),
             _ => Err(RequestFailure::new(ErrorClass::NotFound, "nothing answers here")),
@@ -342,7 +340,8 @@ impl Gateway {
         let model = model.or_else(named).ok_or_else(|| RequestFailure::invalid("model is missing"))?;
         let earlier = body.get("previous_response_id").and_then(Value::as_str);
         let earlier = earlier.and_then(|id| self.store.response(&scope.scope(), id));
-        if let Some(target) = self.routes.find(&model)?.first() {
+        let targets = self.routes.find(&model)?;
+        if let Some(target) = targets.first().filter(|target| target.upstream.codex().is_none()) {
             let wire = target.upstream.wire_for(&target.model, protocol)?;
             // Nobody is asked for a count who may not even know the protocol.
             let is_asked = wire.protocol == protocol && target.upstream.engine().speaks(protocol);
@@ -387,12 +386,7 @@ fn unknown_response(id: &str) -> RequestFailure {
 
 /// The JSON of a body.
 pub(crate) fn read_json(bytes: &[u8], limits: &LimitsConfig) -> Result<Value, RequestFailure> {
-    heavy::run(bytes.len(), || {
-        let mut tape = Tape::new();
-        let body = scan(&mut tape, bytes, &limits.request())?;
-        Value::try_from(body)
-            .map_err(|error| RequestFailure::invalid(format!("the request is not JSON: {error}")))
-    })
+    heavy::run(bytes.len(), || Ok(limits.request().read(bytes)?))
 }
 
 /// The id that the client gave the request, or a made one.
@@ -409,7 +403,7 @@ fn unready(why: &'static str) -> Response<ResponseBody> {
 }
 
 fn text(text: impl Into<Bytes>) -> Response<ResponseBody> {
-    let mut response = Response::new(ResponseBody::whole(text));
+    let mut response = Response::new(ResponseBody::complete(text));
     let plain = HeaderValue::from_static("text/plain; charset=utf-8");
     response.headers_mut().insert(header::CONTENT_TYPE, plain);
     response
@@ -420,7 +414,7 @@ fn json(value: &Value) -> Response<ResponseBody> {
 }
 
 fn json_text(text: impl Into<Bytes>) -> Response<ResponseBody> {
-    let mut response = Response::new(ResponseBody::whole(text));
+    let mut response = Response::new(ResponseBody::complete(text));
     response.headers_mut().insert(header::CONTENT_TYPE, JSON);
     response
 }

@@ -50,7 +50,7 @@ impl IdleTimer {
     /// Starts a new wait, with this limit.
     pub(crate) fn wait_for(&mut self, limit: Duration) {
         self.limit = limit;
-        let until = self.hear() + limit;
+        let until = self.note_input() + limit;
         self.ring_by(until);
     }
 
@@ -62,13 +62,13 @@ impl IdleTimer {
     }
 
     /// Notes that bytes came.
-    pub(crate) fn hear(&mut self) -> Instant {
+    pub(crate) fn note_input(&mut self) -> Instant {
         self.heard = Instant::now();
         self.heard
     }
 
     /// Notes that the client gets something of the last bytes: only then it knows that the gateway is there.
-    pub(crate) fn tell(&mut self) {
+    pub(crate) fn note_output(&mut self) {
         self.told = self.heard;
     }
 
@@ -135,9 +135,9 @@ impl IdleTimer {
 mod tests {
     use super::*;
 
-    async fn due(quiet: &mut IdleTimer) -> (DueAction, Duration) {
+    async fn due(timer: &mut IdleTimer) -> (DueAction, Duration) {
         let before = Instant::now();
-        let due = std::future::poll_fn(|context| quiet.poll_due(context)).await;
+        let due = std::future::poll_fn(|context| timer.poll_due(context)).await;
         (due, before.elapsed())
     }
 
@@ -148,51 +148,51 @@ mod tests {
     }
 
     fn clock(ping: u32, limit: u32, end: Instant) -> IdleTimer {
-        let mut quiet = IdleTimer::new(limit * SECOND, end);
-        quiet.ping_every(ping * SECOND);
-        quiet
+        let mut timer = IdleTimer::new(limit * SECOND, end);
+        timer.ping_every(ping * SECOND);
+        timer
     }
 
     /// Nothing is due before the client reads, and then the next bytes have their full time.
     #[tokio::test(start_paused = true)]
     async fn waiting_begins_anew() {
-        let mut quiet = IdleTimer::new(9 * SECOND, far());
+        let mut timer = IdleTimer::new(9 * SECOND, far());
         tokio::time::advance(8 * SECOND).await;
-        quiet.wait_for(5 * SECOND);
-        let (first, waited) = due(&mut quiet).await;
+        timer.wait_for(5 * SECOND);
+        let (first, waited) = due(&mut timer).await;
         assert_eq!(first, DueAction::Idle);
         assert!(waited >= 5 * SECOND && waited < 6 * SECOND, "{waited:?}");
-        quiet.wait_for(5 * SECOND);
-        quiet.ping_every(2 * SECOND);
-        assert_eq!(due(&mut quiet).await.0, DueAction::Ping);
+        timer.wait_for(5 * SECOND);
+        timer.ping_every(2 * SECOND);
+        assert_eq!(due(&mut timer).await.0, DueAction::Ping);
     }
 
     #[tokio::test(start_paused = true)]
     async fn silence_is_told_of_and_then_ended() {
-        let mut quiet = clock(2, 5, far());
-        assert_eq!(due(&mut quiet).await.0, DueAction::Ping);
-        assert_eq!(due(&mut quiet).await.0, DueAction::Ping);
-        let (last, waited) = due(&mut quiet).await;
+        let mut timer = clock(2, 5, far());
+        assert_eq!(due(&mut timer).await.0, DueAction::Ping);
+        assert_eq!(due(&mut timer).await.0, DueAction::Ping);
+        let (last, waited) = due(&mut timer).await;
         assert_eq!(last, DueAction::Idle);
         assert!(waited >= SECOND && waited < 2 * SECOND, "{waited:?}");
     }
 
     #[tokio::test(start_paused = true)]
     async fn bytes_put_everything_off() {
-        let mut quiet = clock(2, 3, far());
+        let mut timer = clock(2, 3, far());
         tokio::time::advance(SECOND).await;
-        quiet.hear();
-        quiet.tell();
-        let (first, waited) = due(&mut quiet).await;
+        timer.note_input();
+        timer.note_output();
+        let (first, waited) = due(&mut timer).await;
         assert_eq!(first, DueAction::Ping);
         assert!(waited >= 2 * SECOND, "{waited:?}");
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_next_call_is_waited_for_only_so_long() {
-        let mut quiet = clock(9, 9, far());
-        quiet.set_grace(Some(SECOND));
-        let (first, waited) = due(&mut quiet).await;
+        let mut timer = clock(9, 9, far());
+        timer.set_grace(Some(SECOND));
+        let (first, waited) = due(&mut timer).await;
         assert_eq!(first, DueAction::Grace);
         assert!(waited < 2 * SECOND, "{waited:?}");
     }
@@ -200,23 +200,23 @@ mod tests {
     /// Bytes of which the client gets nothing keep the response alive, and not the client.
     #[tokio::test(start_paused = true)]
     async fn what_the_client_does_not_see_puts_off_no_ping() {
-        let mut quiet = clock(3, 5, far());
+        let mut timer = clock(3, 5, far());
         for _ in 0..2 {
             tokio::time::advance(SECOND).await;
-            quiet.hear();
+            timer.note_input();
         }
-        let (first, waited) = due(&mut quiet).await;
+        let (first, waited) = due(&mut timer).await;
         assert_eq!(first, DueAction::Ping);
         assert!(waited < 2 * SECOND, "{waited:?}");
     }
 
     #[tokio::test(start_paused = true)]
     async fn an_answer_that_never_ends_is_ended() {
-        let mut quiet = clock(9, 9, Instant::now() + 2 * SECOND);
+        let mut timer = clock(9, 9, Instant::now() + 2 * SECOND);
         tokio::time::advance(SECOND).await;
-        quiet.hear();
-        quiet.tell();
-        let (first, waited) = due(&mut quiet).await;
+        timer.note_input();
+        timer.note_output();
+        let (first, waited) = due(&mut timer).await;
         assert_eq!(first, DueAction::Over);
         assert!(waited < 2 * SECOND, "{waited:?}");
     }

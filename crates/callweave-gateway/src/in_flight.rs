@@ -10,7 +10,7 @@ use crate::failure::RequestFailure;
 
 /// The bytes of all requests.
 pub(crate) struct BytesInFlight {
-    most: usize,
+    max: usize,
     used: AtomicUsize,
 }
 
@@ -21,8 +21,8 @@ pub(crate) struct HeldRequestBytes {
 }
 
 impl BytesInFlight {
-    pub(crate) fn new(most: usize) -> Arc<Self> {
-        Arc::new(Self { most, used: AtomicUsize::new(0) })
+    pub(crate) fn new(max: usize) -> Arc<Self> {
+        Arc::new(Self { max, used: AtomicUsize::new(0) })
     }
 
     /// One more request, of which nothing has come.
@@ -32,7 +32,7 @@ impl BytesInFlight {
 
     /// Whether there is room for an ordinary request.
     pub(crate) fn has_room(&self) -> bool {
-        self.used.load(Ordering::Relaxed).saturating_add(STEP) <= self.most
+        self.used.load(Ordering::Relaxed).saturating_add(STEP) <= self.max
     }
 }
 
@@ -46,7 +46,7 @@ impl HeldRequestBytes {
         if more == 0 {
             return Ok(());
         }
-        let fits = |used: usize| used.checked_add(more).filter(|used| *used <= self.of.most);
+        let fits = |used: usize| used.checked_add(more).filter(|used| *used <= self.of.max);
         match self.of.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits) {
             Ok(_) => _ = self.bytes.fetch_add(more, Ordering::Relaxed),
             Err(_) => return Err(crowded("too many bytes of requests are in flight (limits.in_flight)")),

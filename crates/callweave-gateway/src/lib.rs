@@ -6,13 +6,14 @@
 //! ```
 //!
 //! One flow serves every protocol, streamed or complete: [`config`] names the upstream of each model, a row of `wire`
-//! the way to ask it, and the stages of `answer` make calls of its response. A response is made while the client reads
+//! the way to ask it, and the stages of `response` make calls of its response. A response is made while the client reads
 //! it: nothing runs on its own, so a slow client slows its upstream down and one that leaves ends its request there.
 
 mod account;
 mod attempts;
 mod body;
 mod check;
+mod codex;
 pub mod config;
 pub mod demo;
 mod failure;

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use callweave::exchange::{Exchange, NextStep, OutgoingRequest, UpstreamFault, UpstreamRefusal};
 
+use crate::codex::SessionLink;
 use crate::failure::{RequestFailure, header_map};
 use crate::gateway::Gateway;
 use crate::heavy;
@@ -26,7 +27,7 @@ pub(crate) struct LiveResponse {
     pub(crate) exchange: Exchange,
     upstream: UpstreamState,
     recording: Option<OpenRecording>,
-    quiet: IdleTimer,
+    idle_timer: IdleTimer,
     /// The time that the gateway itself worked.
     pub(crate) worked: Duration,
     /// Comes to its end when the gateway does.
@@ -44,6 +45,9 @@ enum UpstreamState {
     /// The response has another status than success, and its body is read.
     Refusing(BoxedFuture<UpstreamRefusal>),
     Reading(UpstreamReply),
+    /// A session is being opened.
+    Opening(BoxedFuture<Result<SessionLink, UpstreamFault>>),
+    InSession(SessionLink),
 }
 
 type BoxedFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
@@ -61,6 +65,7 @@ pub(crate) enum LiveProgress {
 
 enum TimerTick {
     Answered(Result<UpstreamReply, UpstreamFault>),
+    Opened(Result<SessionLink, UpstreamFault>),
     Refused(UpstreamRefusal),
     Bytes(Bytes),
     End,
@@ -82,7 +87,7 @@ impl LiveResponse {
         let timeouts = &gateway.config.timeouts;
         let exchange = Exchange::new(Arc::clone(&asked.request), target.of_exchange()?);
         Ok(Self {
-            quiet: IdleTimer::new(timeouts.first_byte, end),
+            idle_timer: IdleTimer::new(timeouts.first_byte, end),
             exchange,
             upstream: UpstreamState::None,
             recording: None,
@@ -102,7 +107,7 @@ impl LiveResponse {
 
     /// The client reads from now on, and gets keep-alives.
     pub(crate) fn begin(&mut self) {
-        self.quiet.ping_every(self.gateway.config.timeouts.keep_alive);
+        self.idle_timer.ping_every(self.gateway.config.timeouts.keep_alive);
     }
 
     /// The failure of a response of which the client has seen nothing.
@@ -124,20 +129,24 @@ impl LiveResponse {
                 return LiveProgress::Over;
             }
             NextStep::Send => {
+                self.idle_timer.set_grace(None);
                 self.send();
                 return self.progress();
             }
-            NextStep::Read(grace) => self.quiet.set_grace(grace),
+            NextStep::Read(grace) => self.idle_timer.set_grace(grace),
         }
-        match tick(&mut self.upstream, &mut self.quiet, &mut self.closing).await {
+        match tick(&mut self.upstream, &mut self.idle_timer, &mut self.closing).await {
             TimerTick::Due(DueAction::Ping) => return LiveProgress::Ping,
             // The words of a refusal have a limit of their own.
             TimerTick::Due(DueAction::Idle) if matches!(self.upstream, UpstreamState::Refusing(_)) => {
-                self.quiet.hear();
+                self.idle_timer.note_input();
                 return LiveProgress::Ping;
             }
             TimerTick::Answered(Ok(reply)) => self.take_reply(reply),
-            TimerTick::Answered(Err(fault)) | TimerTick::Failed(fault) => self.fail(&fault),
+            TimerTick::Opened(Ok(link)) => self.upstream = UpstreamState::InSession(link),
+            TimerTick::Answered(Err(fault)) | TimerTick::Opened(Err(fault)) | TimerTick::Failed(fault) => {
+                self.fail(&fault);
+            }
             TimerTick::Refused(refusal) => {
                 self.upstream = UpstreamState::None;
                 self.exchange.refuse(&refusal);
@@ -148,8 +157,11 @@ impl LiveResponse {
                     recording.write(&bytes);
                 }
                 self.exchange.push(&bytes);
+                if matches!(self.upstream, UpstreamState::InSession(_)) && self.exchange.has_content() {
+                    self.idle_timer.wait_for(self.gateway.config.timeouts.idle);
+                }
                 if self.exchange.has_bytes() {
-                    self.quiet.tell();
+                    self.idle_timer.note_output();
                 }
                 let took = began.elapsed();
                 self.worked += took;
@@ -160,13 +172,24 @@ impl LiveResponse {
             TimerTick::Due(DueAction::Idle) => {
                 let timeouts = &self.gateway.config.timeouts;
                 let fault = match self.upstream {
-                    UpstreamState::Asking(_) => UpstreamFault::late("did not answer", timeouts.first_byte),
+                    UpstreamState::Asking(_) | UpstreamState::Opening(_) => {
+                        UpstreamFault::late("did not answer", timeouts.first_byte)
+                    }
+                    UpstreamState::InSession(_) if !self.exchange.has_content() => {
+                        UpstreamFault::late("did not answer", timeouts.first_byte)
+                    }
                     _ => UpstreamFault::late("sent nothing more", timeouts.idle),
                 };
+                // Only a model may take long: a process that does not even prepare to ask it hangs.
+                if let UpstreamState::InSession(link) = &self.upstream
+                    && !self.exchange.has_asked_model()
+                {
+                    link.give_up();
+                }
                 self.fail(&fault);
             }
             TimerTick::Due(DueAction::Over) => {
-                let waited = self.gateway.config.timeouts.answer;
+                let waited = self.gateway.config.timeouts.response;
                 self.fail(&UpstreamFault::late("did not come to the end of its answer", waited));
             }
             TimerTick::Closing => self.exchange.abort(*RequestFailure::shutting_down().error),
@@ -187,8 +210,12 @@ impl LiveResponse {
         let began = Instant::now();
         let outgoing = heavy::run(self.asked.request.size(), || self.exchange.take_outgoing());
         self.worked += began.elapsed();
-        self.quiet.wait_for(self.gateway.config.timeouts.first_byte);
-        let Some(OutgoingRequest::Request(request)) = outgoing else { return };
+        self.idle_timer.wait_for(self.gateway.config.timeouts.first_byte);
+        let request = match outgoing {
+            Some(OutgoingRequest::Request(request)) => request,
+            Some(OutgoingRequest::Messages(lines)) => return self.send_messages(lines),
+            _ => return,
+        };
         self.log_losses();
         self.recording = self.gateway.recorder.begin(&self.asked.id, request.body.as_ref());
         let (gateway, upstream) = (Arc::clone(&self.gateway), Arc::clone(&self.target.upstream));
@@ -197,10 +224,28 @@ impl LiveResponse {
         self.upstream = UpstreamState::Asking(Box::pin(asking));
     }
 
+    /// Sends messages of a session, which is opened first.
+    fn send_messages(&mut self, lines: Vec<u8>) {
+        let Some(name) = self.exchange.session_name() else { return };
+        match &mut self.upstream {
+            UpstreamState::InSession(link) if link.name() == name => return link.send(lines),
+            _ => {}
+        }
+        self.log_losses();
+        self.recording = self.gateway.recorder.begin(&self.asked.id, &lines);
+        let (upstream, name) = (Arc::clone(&self.target.upstream), name.to_owned());
+        self.upstream = UpstreamState::Opening(Box::pin(async move {
+            let codex = upstream.codex().ok_or_else(|| UpstreamFault::unusable("is no app-server"))?;
+            let mut link = codex.open(name).await?;
+            link.send(lines);
+            Ok(link)
+        }));
+    }
+
     /// Takes the beginning of a response.
     fn take_reply(&mut self, mut reply: UpstreamReply) {
         let idle = self.gateway.config.timeouts.idle;
-        self.quiet.wait_for(idle);
+        self.idle_timer.wait_for(idle);
         self.upstream = if reply.status >= 300 {
             UpstreamState::Refusing(Box::pin(async move { reply.refusal(idle).await }))
         } else {
@@ -251,7 +296,7 @@ impl LiveResponse {
 /// Waits for what comes next.
 async fn tick(
     connection: &mut UpstreamState,
-    quiet: &mut IdleTimer,
+    idle_timer: &mut IdleTimer,
     closing: &mut Pin<Box<dyn Future<Output = ()> + Send>>,
 ) -> TimerTick {
     let mut next = pin!(connection.next());
@@ -259,14 +304,14 @@ async fn tick(
         if let Poll::Ready(tick) = next.as_mut().poll(context) {
             return Poll::Ready(tick);
         }
-        if let Poll::Ready(due) = quiet.poll_due(context) {
+        if let Poll::Ready(due) = idle_timer.poll_due(context) {
             return Poll::Ready(TimerTick::Due(due));
         }
         closing.as_mut().poll(context).map(|()| TimerTick::Closing)
     })
     .await;
     if matches!(tick, TimerTick::Bytes(_)) {
-        quiet.hear();
+        idle_timer.note_input();
     }
     tick
 }
@@ -277,6 +322,12 @@ impl UpstreamState {
         match self {
             Self::None => TimerTick::End,
             Self::Asking(asking) => TimerTick::Answered(asking.await),
+            Self::Opening(opening) => TimerTick::Opened(opening.await),
+            Self::InSession(link) => match link.next().await {
+                Some(Ok(bytes)) => TimerTick::Bytes(bytes),
+                Some(Err(fault)) => TimerTick::Failed(fault),
+                None => TimerTick::End,
+            },
             Self::Refusing(refusing) => TimerTick::Refused(refusing.await),
             Self::Reading(reply) => match reply.next().await {
                 Some(Ok(bytes)) => TimerTick::Bytes(bytes),

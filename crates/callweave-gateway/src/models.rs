@@ -120,6 +120,10 @@ pub(crate) async fn ask(
     upstream: &Upstream,
     via: Option<HeaderValue>,
 ) -> Result<OwnModels, String> {
+    if let Some(codex) = upstream.codex() {
+        let names = codex.models().await.map_err(|fault| fault.to_string())?;
+        return Ok(OwnModels { names, provider: None });
+    }
     let wire = upstream.listing().ok_or("its protocol has no lists")?;
     let mut headers = HeaderMap::new();
     if let Some((name, value)) = wire.version_header {
@@ -131,7 +135,7 @@ pub(crate) async fn ask(
     upstream.sign(wire, None, &mut headers);
     let told = |fault: UpstreamFault| fault.to_string();
     let address = address(&wire.under(&upstream.config.base_url, wire.models_path)).map_err(told)?;
-    let end = Instant::now() + gateway.config.timeouts.answer;
+    let end = Instant::now() + gateway.config.timeouts.response;
     let sent = gateway.client.send_within(Method::GET, address, headers, Bytes::new(), end).await;
     let mut reply = sent.map_err(told)?;
     let body = reply.rest(LONGEST, gateway.config.timeouts.idle).await.map_err(told)?;

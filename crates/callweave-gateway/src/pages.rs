@@ -83,7 +83,7 @@ impl AllowedPages {
 
     /// The response to that, for a page that was admitted: a client that needs a key shows it with the request itself.
     pub(crate) fn preflight(asked: &HeaderMap) -> Response<ResponseBody> {
-        let mut response = Response::new(ResponseBody::whole(""));
+        let mut response = Response::new(ResponseBody::complete(""));
         *response.status_mut() = StatusCode::NO_CONTENT;
         let headers = response.headers_mut();
         let mut put = |name: HeaderName, value: HeaderValue| headers.insert(name, value);

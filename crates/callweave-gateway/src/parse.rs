@@ -32,18 +32,18 @@ pub(crate) fn parse(body: &[u8], steps: u64) -> Result<String, RequestFailure> {
         (None, None) => ExtractOptions::new("auto"),
     };
     let mut options = options.map_err(|error| RequestFailure::invalid(error.to_string()))?;
-    let mut mend = ArgumentStage::new().repair().budget(steps);
+    let mut stage = ArgumentStage::new().repair().budget(steps);
     if let Some(tools) = &asked.tools {
         let tools = Tools::from_json(tools);
         options = options.tools(tools.clone());
-        mend = mend.tools(tools).coerce().validate();
+        stage = stage.tools(tools).coerce().validate();
     }
     let mut extractor = Extractor::new(&options);
     let mut found = Extraction::default();
     let mut put = |event: Event<'_>| found.put(event);
-    extractor.push(&asked.text, &mut |event: Event<'_>| mend.push(event, &mut put));
-    extractor.finish(&mut |event: Event<'_>| mend.push(event, &mut put));
-    mend.finish(&mut put);
+    extractor.push(&asked.text, &mut |event: Event<'_>| stage.push(event, &mut put));
+    extractor.finish(&mut |event: Event<'_>| stage.push(event, &mut put));
+    stage.finish(&mut put);
     let mut value =
         callweave::Value::of(&found).map_err(|error| RequestFailure::invalid(error.to_string()))?;
     if let Some(members) = value.as_object_mut() {

@@ -118,7 +118,7 @@ pub(crate) async fn embed(
     request.model = Some(model);
     let sent = Bytes::from(own.write_request(&request, &target.model).to_string());
     let mut reply = send(gateway, &target, wire, &own.path(&target.model)?, sent, headers, key).await?;
-    let limit = usize::try_from(gateway.config.limits.answer).unwrap_or(usize::MAX);
+    let limit = usize::try_from(gateway.config.limits.response).unwrap_or(usize::MAX);
     let rest = reply.rest(limit, gateway.config.timeouts.idle).await;
     let bytes = rest.map_err(|fault| target.failure(&fault))?;
     let answer = std::str::from_utf8(&bytes).ok().and_then(|text| text.parse().ok());
@@ -127,7 +127,7 @@ pub(crate) async fn embed(
     let embeddings = embeddings
         .ok_or_else(|| target.failure(&UpstreamFault::unusable("sent embeddings that cannot be read")))?;
     let mut response =
-        Response::new(ResponseBody::whole(client.write_response(&embeddings, &request).to_string()));
+        Response::new(ResponseBody::complete(client.write_response(&embeddings, &request).to_string()));
     *response.headers_mut() = passed_on(&reply.headers);
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, crate::failure::JSON);
@@ -158,16 +158,17 @@ pub(crate) async fn of_response(
     let mut sent = HeaderMap::new();
     TraceContext::of(&parts.headers).put(&mut sent);
     upstream.sign(wire, key, &mut sent);
-    let end = Instant::now() + gateway.config.timeouts.answer;
+    let end = Instant::now() + gateway.config.timeouts.response;
     let target = gateway.routes.first(&format!("{}/-", upstream.name))?;
     let asked = async {
         let address =
             address(&wire.under(&upstream.config.base_url, &path)).map_err(|fault| target.failure(&fault))?;
         let sent = gateway.client.send_within(parts.method.clone(), address, sent, Bytes::new(), end).await;
         let mut reply = accepted(sent, &target, gateway.config.timeouts.idle).await?;
-        let limit = usize::try_from(gateway.config.limits.answer).unwrap_or(usize::MAX);
+        let limit = usize::try_from(gateway.config.limits.response).unwrap_or(usize::MAX);
         let rest = reply.rest(limit, gateway.config.timeouts.idle).await;
-        let mut response = Response::new(ResponseBody::whole(rest.map_err(|fault| target.failure(&fault))?));
+        let mut response =
+            Response::new(ResponseBody::complete(rest.map_err(|fault| target.failure(&fault))?));
         *response.headers_mut() = passed_on(&reply.headers);
         let kind = reply.headers.get(header::CONTENT_TYPE).cloned().unwrap_or(crate::failure::JSON);
         response.headers_mut().insert(header::CONTENT_TYPE, kind);
@@ -200,7 +201,7 @@ pub(crate) async fn count_tokens(
     if serde_json::from_slice::<serde::de::IgnoredAny>(&bytes).is_err() {
         return Err(target.failure(&UpstreamFault::unusable("sent a count that is no JSON")));
     }
-    let mut response = Response::new(ResponseBody::whole(bytes));
+    let mut response = Response::new(ResponseBody::complete(bytes));
     *response.headers_mut() = passed_on(&reply.headers);
     response.headers_mut().insert(header::CONTENT_TYPE, crate::failure::JSON);
     Ok(response)
@@ -251,7 +252,7 @@ async fn send(
     target.upstream.sign(wire, key.as_deref(), &mut sent);
     let posted = match address(&wire.under(&target.upstream.config.base_url, path)) {
         Ok(address) => {
-            gateway.client.post(address, sent, body, Instant::now() + gateway.config.timeouts.answer).await
+            gateway.client.post(address, sent, body, Instant::now() + gateway.config.timeouts.response).await
         }
         Err(fault) => Err(fault),
     };
@@ -276,8 +277,8 @@ fn response(
     gateway: &Arc<Gateway>,
     room: OwnedSemaphorePermit,
 ) -> Response<ResponseBody> {
-    let TimeoutsConfig { idle, answer, .. } = gateway.config.timeouts;
-    let (end, closing) = (Instant::now() + answer, gateway.closing());
+    let TimeoutsConfig { idle, response, .. } = gateway.config.timeouts;
+    let (end, closing) = (Instant::now() + response, gateway.closing());
     let (status, mut headers) = (reply.status, passed_on(&reply.headers));
     if let Some(kind) = reply.headers.get(header::CONTENT_TYPE) {
         headers.insert(header::CONTENT_TYPE, kind.clone());

@@ -463,7 +463,7 @@ mod tests {
 
     fn protocol_of(path: &str) -> Option<&'static str> {
         match ClientRoute::find(&Method::POST, path, &HeaderMap::new())? {
-            ClientRoute::Answer(answer) => Some(answer.protocol.name),
+            ClientRoute::Answer(response) => Some(response.protocol.name),
             _ => None,
         }
     }
@@ -490,8 +490,8 @@ mod tests {
     fn gemini_names_the_model_in_the_path() {
         let path = "/v1beta/models/demo%2Fa:b:streamGenerateContent";
         let found = ClientRoute::find(&Method::POST, path, &HeaderMap::new());
-        let Some(ClientRoute::Answer(answer)) = found else { panic!("{found:?}") };
-        assert_eq!((answer.model.as_deref(), answer.is_streamed), (Some("demo/a:b"), Some(true)));
+        let Some(ClientRoute::Answer(response)) = found else { panic!("{found:?}") };
+        assert_eq!((response.model.as_deref(), response.is_streamed), (Some("demo/a:b"), Some(true)));
     }
 
     #[test]

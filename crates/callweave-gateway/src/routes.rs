@@ -75,7 +75,7 @@ impl RouteTable {
     ) -> Result<Self, callweave::Error> {
         let mut upstreams = BTreeMap::new();
         for (name, upstream) in &config.upstreams {
-            let ready = Upstream::new(name, upstream, environment, &config.limits, shared)?;
+            let ready = Upstream::new(name, upstream, environment, &config.limits, &config.timeouts, shared)?;
             upstreams.insert(name.clone(), Arc::new(ready));
         }
         Ok(Self { upstreams, names: NameTable::new(config) })

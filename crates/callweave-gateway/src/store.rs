@@ -72,18 +72,18 @@ impl ExchangeStore for MemoryStore {
 
     fn put_response(&self, client: &StoreScope, id: &str, kept: StoredResponse) {
         let key = (*client, id.to_owned());
-        if size_of_answer(&key, &kept) + kept.turn.total_size() > self.limits.bytes {
+        if size_of_response(&key, &kept) + kept.turn.total_size() > self.limits.bytes {
             return;
         }
         let mut state = self.state();
         let number = state.next;
         state.next += 1;
         state.remove(&key);
-        state.bytes += size_of_answer(&key, &kept);
+        state.bytes += size_of_response(&key, &kept);
         state.hold(&kept.turn);
         state.order.push_back((number, Instant::now(), key.clone()));
         state.kept.insert(key, (number, Arc::new(kept)));
-        while state.kept.len() > self.limits.answers || state.bytes > self.limits.bytes {
+        while state.kept.len() > self.limits.responses || state.bytes > self.limits.bytes {
             state.forget_oldest();
         }
     }
@@ -141,7 +141,7 @@ impl StoreState {
     fn remove(&mut self, key: &(StoreScope, String)) -> bool {
         let removed = self.kept.remove(key);
         if let Some((_, kept)) = &removed {
-            self.bytes -= size_of_answer(key, kept);
+            self.bytes -= size_of_response(key, kept);
             self.release(&kept.turn);
         }
         // Entries of what was removed are few, or leave with time.
@@ -154,7 +154,7 @@ impl StoreState {
 }
 
 /// The memory that a response takes, without its conversation.
-fn size_of_answer((_, id): &StoreKey, kept: &StoredResponse) -> usize {
+fn size_of_response((_, id): &StoreKey, kept: &StoredResponse) -> usize {
     // Its key stands in two tables.
     kept.body.len()
         + 2 * (size_of::<StoreKey>() + id.len() + StoredTurn::OVERHEAD)
@@ -168,7 +168,7 @@ mod tests {
     /// The size of an empty response.
     fn empty() -> usize {
         let kept = kept(0);
-        size_of_answer(&(StoreScope::default(), "a".to_owned()), &kept) + kept.turn.size()
+        size_of_response(&(StoreScope::default(), "a".to_owned()), &kept) + kept.turn.size()
     }
 
     fn kept(size: usize) -> StoredResponse {
@@ -184,9 +184,9 @@ mod tests {
         StoredResponse { turn: Arc::new(turn), body: Arc::default() }
     }
 
-    fn memory(answers: usize, bytes: usize) -> MemoryStore {
+    fn memory(responses: usize, bytes: usize) -> MemoryStore {
         MemoryStore::new(config::StoreConfig {
-            answers,
+            responses,
             bytes,
             expiry: Duration::from_secs(60),
             ..config::StoreConfig::default()

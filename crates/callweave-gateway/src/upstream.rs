@@ -18,7 +18,8 @@ use callweave::upstream::ErrorClass;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri, header};
 use hyper::body::Incoming;
 
-use crate::config::{self, Environment, LimitsConfig};
+use crate::codex::{ChildSettings, CodexBackend};
+use crate::config::{self, Environment, LimitsConfig, TimeoutsConfig};
 use crate::demo;
 use crate::failure::RequestFailure;
 use crate::retry::RetryBudget;
@@ -36,6 +37,8 @@ pub(crate) struct Upstream {
     pub(crate) budget: RetryBudget,
     /// The access by its configuration.
     configured: UpstreamAccess,
+    /// The process that is asked in place of a server.
+    codex: Option<CodexBackend>,
     /// The access since its model list identified its provider.
     found: OnceLock<UpstreamAccess>,
 }
@@ -72,8 +75,10 @@ impl Upstream {
         config: &config::UpstreamConfig,
         environment: &Environment<'_>,
         limits: &LimitsConfig,
+        timeouts: &TimeoutsConfig,
         shared: &Arc<SharedState>,
     ) -> Result<Self, callweave::Error> {
+        let backend = || CodexBackend::new(ChildSettings::new(name, config, environment, limits, timeouts));
         let key = config.api_key_env.as_deref().and_then(|variable| environment.get(variable));
         let policy = config.policy(name, key, environment.stop(), limits);
         Ok(Self {
@@ -81,6 +86,7 @@ impl Upstream {
             budget: RetryBudget::new(config.retry_share),
             configured: UpstreamAccess::new(policy, shared, config.is_demo())?,
             found: OnceLock::new(),
+            codex: config.is_codex().then(backend),
             config: config.clone(),
         })
     }
@@ -96,12 +102,15 @@ impl Upstream {
 
     /// Whether nothing says whose server it is.
     pub(crate) fn is_unknown(&self) -> bool {
-        !self.config.is_demo() && self.config.known_provider().is_none() && self.found.get().is_none()
+        !self.config.is_demo()
+            && self.codex.is_none()
+            && self.config.known_provider().is_none()
+            && self.found.get().is_none()
     }
 
     /// Keeps the provider that its model list identifies: from then on it is asked as if that were configured.
     pub(crate) fn find_out(&self, provider: &'static Provider) {
-        if !self.is_unknown() || !provider.is_told_by_list {
+        if !self.is_unknown() || !provider.is_recognized_by_list {
             return;
         }
         let config =
@@ -127,6 +136,11 @@ impl Upstream {
         {
             tracing::info!(upstream = self.name, provider = provider.name, "known by its model list");
         }
+    }
+
+    /// The process that is asked in place of a server.
+    pub(crate) fn codex(&self) -> Option<&CodexBackend> {
+        self.codex.as_ref()
     }
 
     /// The row of the protocol that a model of it is asked in by clients of a protocol.
@@ -163,7 +177,7 @@ impl Upstream {
         more_headers: HeaderMap,
     ) -> Result<UpstreamReply, UpstreamFault> {
         if self.config.is_demo() {
-            let script = demo::answer(&request.model, request.body.as_ref(), request.is_streamed);
+            let script = demo::response(&request.model, request.body.as_ref(), request.is_streamed);
             return Ok(ScriptPlayer::reply(
                 script.ok_or_else(|| UpstreamFault::unusable("has no such model"))?,
             ));
@@ -309,7 +323,7 @@ pub(crate) fn address(text: &str) -> Result<Uri, UpstreamFault> {
 
 /// The fault of a response beyond the limit.
 pub(crate) fn too_large(limit: u64) -> UpstreamFault {
-    UpstreamFault::unusable(format!("sent an answer of more than {limit} bytes (limits.answer)"))
+    UpstreamFault::unusable(format!("sent an answer of more than {limit} bytes (limits.response)"))
 }
 
 /// The headers of an upstream's response that concern the client.

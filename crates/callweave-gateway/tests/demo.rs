@@ -38,7 +38,7 @@ fn request(model: &str, mut chat: Value, tools: &Value) -> Vec<u8> {
 }
 
 fn ask(model: &str, chat: serde_json::Value, tools: &Value, is_streamed: bool) -> DemoScript {
-    demo::answer(model, &request(model, chat.into(), tools), is_streamed).expect("a model of the table")
+    demo::response(model, &request(model, chat.into(), tools), is_streamed).expect("a model of the table")
 }
 
 fn user(text: &str) -> serde_json::Value {
@@ -320,9 +320,9 @@ fn without_tools_it_speaks() {
         assert_eq!(message.text(), "You said: Hello there", "{model}");
         assert_eq!(calls(&message), [], "{model}");
     }
-    let broken = demo::answer("anthropic", b"nothing", true).expect("a model of the table");
+    let broken = demo::response("anthropic", b"nothing", true).expect("a model of the table");
     assert_eq!(broken.status, 400);
-    assert!(demo::answer("nobody", b"{}", true).is_none());
+    assert!(demo::response("nobody", b"{}", true).is_none());
 }
 
 #[test]
@@ -343,7 +343,7 @@ fn what_is_taught_in_words_is_understood() {
             let taught = teach(chat.read_request(body.into()).expect("a request"), &options);
             let written = chat.write_request(&taught.request, &RequestOptions::default()).expect("a body");
             assert!(written.body.get("tools").is_none());
-            let script = demo::answer(&model, written.body.to_string().as_bytes(), true).expect("a model");
+            let script = demo::response(&model, written.body.to_string().as_bytes(), true).expect("a model");
             let decoder = Decoder::builder().protocol(chat).dialect(taught.reading().clone()).build();
             decoder.decode(&script.bytes()).expect("an answer")
         };

@@ -18,7 +18,7 @@ fn kept(earlier: Option<Arc<StoredTurn>>, input: &str) -> StoredResponse {
 /// Stores responses until old ones have left, and returns the bytes that stay in memory for each byte that the store
 /// may take.
 fn filled(input: &str, next: impl Fn(Option<&StoredResponse>) -> StoredResponse) -> f64 {
-    let config = Config::read(&format!("[store]\nbytes = {MAX}\nanswers = 1000000")).expect("valid");
+    let config = Config::read(&format!("[store]\nbytes = {MAX}\nresponses = 1000000")).expect("valid");
     let (client, mut store) = (StoreScope([1; 32]), None);
     let counted = measure(|| {
         let memory = MemoryStore::new(config.store.clone());

@@ -13,7 +13,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     for item in process_bytes(&PromptAgent::new(provider), pieces)? {
         match item {
             Ok(StreamItem::Text(text)) => print!("{text}"),
-            Ok(StreamItem::ToolCall(call)) => println!("\n{}: {}({})", call.id, call.name, call.arguments),
+            Ok(StreamItem::ToolCall(call)) => println!("\n{}: {}({})", call.id, call.name, call.arguments()),
             Ok(_) => {}
             Err(failure) if failure.is_determinate() => println!("\nno answer: {failure}"),
             Err(failure) => println!("\nbroken off after {} bytes: {failure}", failure.partial.len()),

@@ -6,7 +6,7 @@ use std::error::Error;
 
 use callweave::accumulator::Accumulator;
 use callweave::event::{EventKind, Sink};
-use callweave::stream::events;
+use callweave::stream::EventStream;
 use futures::executor::block_on;
 use futures::stream;
 
@@ -16,8 +16,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     // Any stream of results of bytes will do: the body of a response, in whatever runtime.
     let reads = stream::iter(bytes.chunks(100).map(Ok::<_, std::io::Error>));
     block_on(async {
-        let (mut events, mut answer) = (events(reads), Accumulator::new());
-        while let Some(event) = events.next().await {
+        let (mut events, mut answer) = (EventStream::new(reads), Accumulator::new());
+        while let Some(event) = events.lend().await {
             let event = event?;
             if let EventKind::Delta { text, .. } = &event.body {
                 print!("{text}");

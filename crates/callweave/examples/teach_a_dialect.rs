@@ -21,11 +21,11 @@ fn main() -> Result<(), Box<dyn Error>> {
     // A response of the model, and the form of the result in its next turn.
     let dialect = DialectRegistry::builtin().find(&name).ok_or("unknown dialect")?;
     let writer = CallWriter::new(dialect)?;
-    let call = &native(&[json!({"name": "get_weather", "arguments": {"city": "Oslo"}})])[0].call;
+    let call = &native::parse(&[json!({"name": "get_weather", "arguments": {"city": "Oslo"}})])[0].call;
     let answer = writer.render_call(call)?;
     println!("assistant: {answer}\nuser: {}", writer.render_result(call, "rain"));
 
     let found = Extraction::of(&answer, &Reading::new(&name)?);
-    println!("read as: {}({})", found.calls[0].name, found.calls[0].arguments);
+    println!("read as: {}({})", found.calls[0].name, found.calls[0].arguments());
     Ok(())
 }

@@ -34,29 +34,32 @@
 //! ```
 
 mod break_off;
-mod buffered_blocks;
 mod context;
+mod core;
 mod delta_templates;
 mod ids;
 mod loss;
 pub(crate) mod objects;
+mod open_blocks;
 mod pieces;
 mod turns;
 
+pub(crate) use self::core::{AttachmentEvent, BlockStart, EncoderCore, Wire, WireEncoder};
 use crate::event::{Event, EventKind, FinishReason, JsonText, TokenCounts};
 use crate::framing::Framing;
+use crate::json::{JsonWriter, MemberPaths};
 use crate::message::{Message, Usage};
 use crate::protocol::Protocol;
 use crate::request::Loss;
 use break_off::TruncationWatcher;
-pub(crate) use buffered_blocks::BufferedBlocks;
 pub(crate) use context::EncodeContext;
 pub(crate) use delta_templates::{DeltaTemplates, WrittenDelta};
 pub(crate) use ids::UniqueCallIds;
 use loss::LossLedger;
-pub(crate) use loss::{WireCapabilities, WireFeature, no_logprobs, nothing_hangs};
+pub(crate) use loss::{WireCapabilities, WireFeature, block_kind};
+pub(crate) use open_blocks::OpenBlocks;
 pub(crate) use pieces::{ArgumentPieces, write_arguments};
-pub(crate) use turns::{ClientReading, SerializingEncoder};
+pub(crate) use turns::{ClientReading, is_of_choice};
 
 /// The mode in which a response is written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -244,6 +247,26 @@ pub(crate) trait StreamEncoder: Send + Sync {
     fn encode(&mut self, event: &Event<'_>, out: &mut Vec<u8>);
 }
 
+/// Appends one named server-sent event, whose object begins with its type; `members` adds to the object. The frame is
+/// left in `frame`.
+pub(crate) fn put_named_event(
+    frame: &mut String,
+    name: &str,
+    out: &mut Vec<u8>,
+    members: impl FnOnce(&mut JsonWriter<'_>),
+) {
+    frame.clear();
+    for piece in ["event: ", name, "\ndata: "] {
+        frame.push_str(piece);
+    }
+    JsonWriter(frame).in_object(|writer| {
+        writer.text_member("type", name);
+        members(writer);
+    });
+    frame.push_str("\n\n");
+    out.extend_from_slice(frame.as_bytes());
+}
+
 /// Appends one server-sent event.
 pub(crate) fn put_event(name: Option<&str>, data: &str, out: &mut Vec<u8>) {
     if let Some(name) = name {
@@ -291,13 +314,37 @@ pub(crate) fn count(total: &mut Option<Usage>, counters: &TokenCounts, raw: &Jso
     }
 }
 
+/// Writes counts, and the provider's other members, which it returns: without those whose counts are written, and none
+/// if the provider's names are an envelope's. A count that is in another member already is left out.
+pub(crate) fn write_counts(
+    counts: &[(&str, Option<u64>)],
+    raw: Option<&JsonText<'_>>,
+    is_elsewhere: impl Fn(&str, &MemberPaths) -> bool,
+    writer: &mut JsonWriter<'_>,
+) -> MemberPaths {
+    let mut others = MemberPaths::of(raw);
+    if !counts.iter().any(|(key, _)| others.get(key).is_some()) {
+        others.clear();
+    }
+    for (key, count) in counts {
+        // The last object may lack a count of an earlier one.
+        if let Some(count) = count.filter(|_| !is_elsewhere(key, &others)) {
+            others.remove(key);
+            writer.number_member(key, count);
+        }
+    }
+    others.write(writer);
+    others
+}
+
 /// The encoding functions of a protocol.
 #[derive(Clone, Copy)]
 pub(crate) struct ProtocolEncoding {
     pub(crate) stream: fn(&EncodeOptions) -> Box<dyn StreamEncoder>,
-    pub(crate) whole: fn(&Message, &EncodeOptions, &mut Vec<u8>),
+    /// Writes a complete body.
+    pub(crate) complete: fn(&Message, &EncodeContext, &mut JsonWriter<'_>),
     /// The capabilities of the wire for responses of other protocols, by the response's wire type and model.
-    pub(crate) says: loss::CapabilityRow,
+    pub(crate) capabilities: loss::CapabilityRow,
     /// The prefix of its response ids.
     pub(crate) id_prefix: &'static str,
 }
@@ -325,7 +372,7 @@ impl Protocol {
     pub fn encoder(&self, options: &EncodeOptions) -> Option<Encoder> {
         self.encode.map(|encoding| Encoder {
             wire: (encoding.stream)(options),
-            ledger: LossLedger::new(encoding.says, options),
+            ledger: LossLedger::new(encoding.capabilities, options),
             break_off: options.reports_truncation.then(TruncationWatcher::default),
             may_have_separators: false,
         })
@@ -335,14 +382,23 @@ impl Protocol {
     pub fn encode_body(&self, message: &Message, options: &EncodeOptions, out: &mut Vec<u8>) -> bool {
         let Some(encoding) = self.encode else { return false };
         let failed = if options.reports_truncation { break_off::failed(message) } else { None };
-        let start = out.len();
-        (encoding.whole)(failed.as_ref().unwrap_or(message), options, out);
+        let (message, start) = (failed.as_ref().unwrap_or(message), out.len());
+        let capabilities = (encoding.capabilities)(&message.wire_type, message.model.as_deref(), options);
+        let mut text = String::new();
+        (encoding.complete)(
+            message,
+            &EncodeContext::of(message, options, &capabilities),
+            &mut JsonWriter(&mut text),
+        );
+        out.extend_from_slice(text.as_bytes());
         escape_line_separators(out, start);
         true
     }
 
     /// Returns the losses of the response's complete body in this protocol, as [`Encoder::losses`] does of a stream.
     pub fn losses(&self, message: &Message, options: &EncodeOptions) -> Vec<Loss> {
-        self.encode.map(|encoding| LossLedger::of(encoding.says, message, options)).unwrap_or_default()
+        self.encode
+            .map(|encoding| LossLedger::of(encoding.capabilities, message, options))
+            .unwrap_or_default()
     }
 }

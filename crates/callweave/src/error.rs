@@ -51,6 +51,22 @@ pub enum ErrorKind {
     Io,
 }
 
+/// The kind in one word, such as `limit`.
+impl fmt::Display for ErrorKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Limit => "limit",
+            Self::Framing => "framing",
+            Self::Json => "json",
+            Self::Unknown => "unknown",
+            Self::Invalid => "invalid",
+            Self::Upstream => "upstream",
+            Self::Refusal => "refusal",
+            Self::Io => "io",
+        })
+    }
+}
+
 impl Error {
     /// An error of `kind`; `detail` names the thing, in lower case.
     pub fn new(kind: ErrorKind, detail: impl Into<String>) -> Self {

@@ -54,6 +54,7 @@ pub type EventSink<'s> = dyn for<'e> Sink<Event<'e>> + 's;
 
 /// One event of a response.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Event<'a> {
     /// The choice (candidate response) it belongs to; 0 where the protocol has only one, and for events about the
     /// response as a whole.
@@ -245,6 +246,7 @@ pub enum EventScope {
 /// The kind of text that a delta appends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum DeltaKind {
     /// Visible text.
     Text,
@@ -319,6 +321,7 @@ pub enum BlockKind<'a> {
 /// The form in which a model shows its reasoning.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum ReasoningForm {
     /// The reasoning itself.
     #[default]
@@ -332,6 +335,7 @@ pub enum ReasoningForm {
 /// The party that runs a call, and the form of its arguments.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum CallKind {
     /// The client runs it; arguments are JSON text.
     #[default]
@@ -342,9 +346,24 @@ pub enum CallKind {
     Builtin,
 }
 
+/// The kind as the JSON output spells it, such as `function`.
+impl fmt::Display for CallKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.serialize(f)
+    }
+}
+
+/// The completion as the JSON output spells it, such as `truncated`.
+impl fmt::Display for BlockCompletion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.serialize(f)
+    }
+}
+
 /// Whether a block is complete.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum BlockCompletion {
     /// It is complete.
     #[default]
@@ -384,6 +403,7 @@ impl fmt::Display for FinishReason {
 
 /// Normalized token counts. A missing counter was not reported.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct TokenCounts {
     /// All input tokens, cached ones included.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -430,7 +450,7 @@ impl TokenCounts {
     }
 
     /// The sums; a count that neither reported is none.
-    pub(crate) fn plus(&self, other: &Self) -> Self {
+    pub fn plus(&self, other: &Self) -> Self {
         let sum = |one: Option<u64>, two: Option<u64>| match (one, two) {
             (None, None) => None,
             (one, two) => Some(one.unwrap_or(0).saturating_add(two.unwrap_or(0))),
@@ -448,6 +468,7 @@ impl TokenCounts {
 
 /// An oddity that was recovered from.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Notice<'a> {
     /// The kind of oddity.
     pub code: NoticeCode,
@@ -634,6 +655,12 @@ impl<'a> Event<'a> {
     /// An event of `choice` that was not made from text.
     pub fn new(choice: u32, body: EventKind<'a>) -> Self {
         Self { choice, source: ByteSpan::default(), body }
+    }
+
+    /// The same event, made from these bytes of the text stream.
+    #[must_use]
+    pub fn with_source(self, source: ByteSpan) -> Self {
+        Self { source, ..self }
     }
 
     /// Detaches the event from what it borrows.

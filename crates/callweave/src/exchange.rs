@@ -46,6 +46,7 @@
 //! ```
 
 mod amount;
+mod client_request;
 pub mod embedding;
 mod fault;
 pub mod http;
@@ -63,7 +64,8 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use amount::{RequestLimits, ResponseLimits, scan, too_large};
+pub use amount::{RequestLimits, ResponseLimits, too_large};
+pub use client_request::{ClientRequest, RequestEndpoint, UpstreamHead, is_key_header};
 pub use fault::{UpstreamFault, UpstreamRefusal};
 pub use incoming::{HttpRequest, IncomingHead, IncomingRequest, SharedBytes};
 pub use policy::{
@@ -72,10 +74,12 @@ pub use policy::{
 };
 pub use response::{CallOutcome, CallResolution};
 
+pub use crate::protocol::{AppServerConnection, AppServerLine};
+
 use self::incoming::{PreparedOutgoing, PreparedRequest};
 use self::policy::ProtocolSupport;
 use self::response::{ClientOutput, HeldPart, OutputConfig, ResponseChain, ResponseReading};
-use self::session::{SessionLine, SessionLines};
+use self::session::{SessionLine, SessionLines, SessionOutcome};
 use self::store::{ExchangeStore, StoreScope, StoredResponse, StoredTurn};
 use self::tool_cache::ToolCache;
 use crate::event::{FinishReason, TokenCounts};
@@ -311,6 +315,7 @@ impl Exchange {
             ExchangeState::Due => NextStep::Send,
             _ if self.session.as_ref().is_some_and(|session| session.has_outgoing()) => NextStep::Send,
             ExchangeState::Sent(_) => NextStep::Read(None),
+            ExchangeState::Reading(chain) if chain.is_settling() => NextStep::Read(Some(MAX_SETTLING)),
             ExchangeState::Reading(chain) => {
                 NextStep::Read(chain.awaits_call().then(|| self.target.engine.policy.stop.grace()))
             }
@@ -361,6 +366,16 @@ impl Exchange {
                 None
             }
         }
+    }
+
+    /// The name of the session in which the upstream is asked, where it is: the ids of its requests begin with it.
+    pub fn session_name(&self) -> Option<&str> {
+        self.session.as_ref().map(|session| session.id())
+    }
+
+    /// Whether the model was asked, as far as that is known: the first messages of a session only prepare that.
+    pub fn has_asked_model(&self) -> bool {
+        self.session.as_ref().is_none_or(|session| session.has_turn())
     }
 
     /// Reports that the upstream answers with success.
@@ -461,16 +476,25 @@ impl Exchange {
             Some(session) => session.push(bytes, |line| {
                 match line {
                     SessionLine::Response(line) => chain.push(line, &mut self.output),
+                    SessionLine::Usage(counters, raw) => chain.push_usage(counters, raw, &mut self.output),
+                    SessionLine::Settled => chain.end(&mut self.output),
                     SessionLine::Failure(line) => {
                         chain.push(line, &mut self.output);
                         chain.finish(&mut self.output);
+                    }
+                    SessionLine::Fault(fault) => {
+                        chain.fail(fault.error(&self.target.shown()), &mut self.output);
                     }
                     SessionLine::TooLong => {
                         let fault = UpstreamFault::unusable("sent a line that is too long");
                         chain.fail(fault.error(&self.target.shown()), &mut self.output);
                     }
                 }
-                chain.is_over()
+                match () {
+                    () if chain.is_over() => SessionOutcome::Over,
+                    () if chain.is_settling() => SessionOutcome::Settles,
+                    () => SessionOutcome::GoesOn,
+                }
             }),
             None => {
                 self.output.take_raw(bytes);
@@ -486,6 +510,8 @@ impl Exchange {
     pub fn finish(&mut self) {
         let ExchangeState::Reading(chain) = &mut self.state else { return };
         let had_error = self.output.stats.error.is_some();
+        // The response is complete, whatever becomes of the session.
+        chain.end(&mut self.output);
         chain.finish(&mut self.output);
         self.output.release_frames(chain.replaced_ids(), true);
         self.output.mark();
@@ -509,10 +535,11 @@ impl Exchange {
     /// nothing.
     pub fn silence(&mut self) {
         let ExchangeState::Reading(chain) = &mut self.state else { return };
-        if !chain.awaits_call() {
-            return;
+        match () {
+            () if chain.is_settling() => chain.end(&mut self.output),
+            () if chain.awaits_call() => chain.cut(&mut self.output),
+            () => return,
         }
-        chain.cut(&mut self.output);
         self.settle();
     }
 
@@ -529,6 +556,11 @@ impl Exchange {
         let is_over = matches!(self.state, ExchangeState::Interrupted | ExchangeState::Over);
         let has_content = self.output.stats.has_content && self.output.has_bytes();
         is_over || self.head.is_some() || self.incoming.is_streamed && has_content
+    }
+
+    /// Whether the response has content.
+    pub fn has_content(&self) -> bool {
+        self.output.stats.has_content
     }
 
     /// The error of a response of which the client has seen nothing. Another target may be tried instead.
@@ -663,6 +695,7 @@ impl Exchange {
     fn fail_reading(&mut self, error: UpstreamError<'static>) {
         let ExchangeState::Reading(chain) = &mut self.state else { return };
         let had_error = self.output.stats.error.is_some();
+        chain.end(&mut self.output);
         chain.fail(error, &mut self.output);
         self.output.release_frames(chain.replaced_ids(), true);
         self.end_raw(had_error);
@@ -683,6 +716,9 @@ impl Exchange {
         }
         let ExchangeState::Reading(chain) = &self.state else { return };
         if !chain.is_over() {
+            if let Some(session) = self.session.as_mut().filter(|_| chain.is_settling()) {
+                session.session().settle();
+            }
             return;
         }
         // Some servers answer with success at paths that they do not know, and report that in the body.
@@ -696,7 +732,8 @@ impl Exchange {
         let ExchangeState::Reading(chain) = &self.state else { return };
         let dialect = chain.dialect().map(str::to_owned);
         let is_interrupted = chain.is_truncated();
-        self.is_broken = chain.is_broken();
+        // A session that did not come to ask the model costs nothing.
+        self.is_broken = chain.is_broken() && self.has_asked_model();
         let policy = &self.target.engine.policy;
         let is_bad = !self.output.stats.complaints.is_empty() && self.output.stats.error.is_none();
         let is_reasked = is_bad
@@ -774,6 +811,9 @@ impl Exchange {
         }
     }
 }
+
+/// The maximum wait for the usage of a turn that was interrupted after its calls.
+const MAX_SETTLING: Duration = Duration::from_millis(300);
 
 /// The maximum number of names of lost parameters that are reported.
 const MAX_LOST_NAMES: usize = 16;

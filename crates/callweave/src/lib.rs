@@ -1,6 +1,6 @@
-//! callweave turns whatever a language model answers, in any provider's protocol and in any textual
-//! dialect, streamed or whole, into one clean sequence of events and one finished message with valid
-//! tool calls; and back out again in the protocol that a client speaks.
+//! callweave turns any response of a language model, in any provider's protocol and in any textual dialect, streamed or
+//! complete, into one clean sequence of events and one message with valid tool calls; and writes it in the protocol that
+//! a client speaks.
 //!
 //! ```
 //! use callweave::read::ItemReader;
@@ -17,11 +17,11 @@
 //!     .repair() // arguments that are not quite JSON
 //!     .build();
 //! let mut items = ItemReader::with(answer, decoder); // anything that can be read
-//! while let Some(item) = items.next() {
+//! for item in &mut items {
 //!     match item? {
 //!         LiveItem::Text(text) => print!("{text}"),
 //!         LiveItem::Reasoning(thought) => eprint!("{thought}"),
-//!         LiveItem::Call(call) => println!("{} … {:?}", call.name, call.arguments), // while it grows
+//!         LiveItem::Call(call) => eprint!("{} {}", call.name, call.piece), // while it grows
 //!         LiveItem::CallDone(call) => println!("{}({})", call.name, call.arguments()),
 //!         LiveItem::Finish(reason) => println!("{reason}"),
 //!         LiveItem::Error(error) => eprintln!("{error}"),
@@ -38,13 +38,12 @@
 //! # The flow
 //!
 //! ```text
-//! bytes ─▶ framing ─▶ protocol ─▶ weave ─▶ Event ─▶ extractor, mend ─▶ close ─▶ Event ─┬▶ Accumulator ─▶ RequestMessage
-//!                                                                                      └▶ Encoder ─▶ bytes
+//! bytes ─▶ framing ─▶ protocol ─▶ weave ─▶ dialect, arguments, finalize ─▶ Event ─┬▶ Accumulator ─▶ Message
+//!                                                                                 └▶ Encoder ─▶ bytes
 //! ```
 //!
-//! Every stage is `push(input, &mut sink)` and `finish(&mut sink)`. Whole input is one push, so the
-//! streamed and the whole answer cannot disagree. Nothing here waits, reads a file or a clock: you bring
-//! the bytes, callweave says what they mean. Only the feature `reqwest` adds a module that speaks to a network.
+//! Every stage is `push(input, &mut sink)` and `finish(&mut sink)`. A complete body is one push, so a streamed and a
+//! complete response cannot disagree. Nothing here waits or reads a file or a clock. Only the feature `reqwest` adds a module that speaks to a network.
 //!
 //! ```
 //! use callweave::accumulator::Accumulator;
@@ -63,16 +62,15 @@
 //!
 //! # The stages
 //!
-//! Fragments, weave, close and grammar are the spine of the library: they can be reached, for tests and tools, but may
-//! change with any release.
+//! [`fragment`], [`weave`], [`finalize`] and [`grammar`] are public for tests and tools; they may change with any release.
 //!
-//! - [`framing`]: bytes in any cut → frames (SSE, JSON lines, JSON values, AWS event streams).
-//! - [`protocol`]: one frame → [`fragment`]s, pure; the [`protocol::TABLE`] lists what is spoken.
-//! - [`weave`]: fragments → [`event`]s, the one stateful fold; [`grammar`] states what comes out.
-//! - [`dialect`]: text → events, for models that write calls and thoughts into their text.
+//! - [`framing`]: bytes, split anywhere → frames (SSE, JSON lines, JSON values, AWS event streams).
+//! - [`protocol`]: one frame → [`fragment`]s, pure; the [`protocol::TABLE`] lists the protocols.
+//! - [`weave`]: fragments → [`event`]s, the one stateful fold; [`grammar`] checks its output.
+//! - [`dialect`]: text → events, for models that write calls and reasoning into their text.
 //! - [`arguments`]: calls → calls that can be run: repaired, fitted to their schemas, checked.
-//! - [`finalize`]: ids that nobody gave, and why the answer finished.
-//! - [`accumulator`]: events → [`message`]; [`live`]: events → what to follow while they come.
+//! - [`finalize`]: missing ids, and the finish reason.
+//! - [`accumulator`]: events → [`message`]; [`live`]: events → items to follow while they come.
 //! - [`encode`]: events and messages → the bytes of a protocol.
 //! - [`request`]: the bodies that clients send ↔ one neutral request.
 //! - `exchange` (feature `exchange`): everything between a client's request and its response, as a gateway does it.
@@ -84,8 +82,9 @@
 //!
 //! - [`pipeline`], [`read`] and `stream` (feature `async`): bytes, readers and streams to events and messages.
 //! - `reqwest` (feature `reqwest`): an exchange around `reqwest::Client`, as a layer of `tower`.
-//! - [`compat`]: the interfaces of other systems: [`compat::tool_call_aggregator`], [`compat::loose`], [`compat::ex_athena`],
-//!   [`mod@teach`] and [`compat::prompty`].
+//! - [`compat`]: the interfaces of other systems under their own names: [`compat::nous`], [`compat::req_llm`],
+//!   [`compat::ex_athena`], [`compat::tool_call_aggregator`] and [`compat::prompty`].
+//! - [`mod@teach`]: prompts for models without native tool calls.
 //!
 //! # Features
 //!
@@ -96,6 +95,8 @@
 
 // docs.rs shows what needs a feature.
 #![cfg_attr(docsrs, feature(doc_cfg))]
+// What only the cache uses stays where it belongs.
+#![cfg_attr(callweave_no_frame_cache, allow(dead_code, unused_imports))]
 
 pub mod accumulator;
 pub mod arguments;
@@ -111,6 +112,7 @@ pub mod finalize;
 mod fingerprint;
 #[doc(hidden)]
 pub mod fragment;
+#[cfg_attr(callweave_no_frame_cache, path = "frame_cache/off.rs")]
 mod frame_cache;
 pub mod framing;
 #[doc(hidden)]
@@ -119,7 +121,11 @@ pub mod json;
 pub mod live;
 mod made_id;
 pub mod message;
+#[doc(hidden)]
+pub mod names;
 pub mod pipeline;
+// A protocol passes opaque values on and cannot inspect them: see `clippy.toml`.
+#[deny(clippy::disallowed_methods)]
 pub mod protocol;
 pub mod provider;
 mod queue;

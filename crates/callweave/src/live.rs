@@ -4,6 +4,7 @@
 //! [`read::ItemReader`](crate::read::ItemReader) and `stream::ItemStream` (feature `async`) pull them from any source
 //! of bytes; [`LiveView`] makes them of events that you have.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 
 use crate::accumulator::Accumulator;
@@ -13,39 +14,58 @@ use crate::json::partial::{PartialValue, UnfinishedValues};
 use crate::message::{BlockContent, Message, ToolCall};
 use crate::upstream::UpstreamError;
 
-/// One item to follow. It borrows from the view that made it: copy the parts that you want to keep.
-#[derive(Clone, Copy, Debug, PartialEq)]
+/// One item to follow. Lent items borrow from the view that made them, so nothing is allocated for them;
+/// [`LiveItem::into_owned`] detaches one.
+#[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum LiveItem<'l> {
     /// More of the visible text.
-    Text(&'l str),
+    Text(Cow<'l, str>),
     /// More of the reasoning.
-    Reasoning(&'l str),
+    Reasoning(Cow<'l, str>),
     /// More of a refusal.
-    Refusal(&'l str),
+    Refusal(Cow<'l, str>),
     /// A call began or grew.
     Call(CallDelta<'l>),
     /// A call is there, complete or truncated: [`ToolCall::invalid`] says whether it can be run.
-    CallDone(&'l ToolCall),
+    CallDone(Cow<'l, ToolCall>),
     /// The upstream reported an error.
-    Error(&'l UpstreamError<'static>),
+    Error(Cow<'l, UpstreamError<'static>>),
     /// A choice is finished.
     Finish(FinishReason),
 }
 
 /// A call that is being written.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct CallDelta<'l> {
     /// Its id, as far as it is known.
-    pub id: &'l str,
+    pub id: Cow<'l, str>,
     /// The tool's name.
-    pub name: &'l str,
+    pub name: Cow<'l, str>,
     /// The new piece of its argument text; empty when the call begins.
-    pub piece: &'l str,
+    pub piece: Cow<'l, str>,
     /// The parsed arguments so far, strings that have not ended included; none before they begin, or if the text is not
-    /// JSON.
-    pub arguments: Option<&'l Value>,
+    /// JSON. An item that owns its parts has none: a copy with every piece would cost the square of the arguments.
+    pub value: Option<&'l Value>,
+}
+
+impl LiveItem<'_> {
+    /// Detaches the item from what it borrows. The [value so far](CallDelta::value) of a growing call stays behind.
+    pub fn into_owned(self) -> LiveItem<'static> {
+        let own = |text: Cow<'_, str>| Cow::Owned(text.into_owned());
+        match self {
+            Self::Text(text) => LiveItem::Text(own(text)),
+            Self::Reasoning(text) => LiveItem::Reasoning(own(text)),
+            Self::Refusal(text) => LiveItem::Refusal(own(text)),
+            Self::Call(CallDelta { id, name, piece, .. }) => {
+                LiveItem::Call(CallDelta { id: own(id), name: own(name), piece: own(piece), value: None })
+            }
+            Self::CallDone(call) => LiveItem::CallDone(Cow::Owned(call.into_owned())),
+            Self::Error(error) => LiveItem::Error(Cow::Owned(error.into_owned())),
+            Self::Finish(reason) => LiveItem::Finish(reason),
+        }
+    }
 }
 
 /// Makes items of events, and keeps the message that they make up.
@@ -149,23 +169,23 @@ impl LiveView {
 
     /// The item that the last event makes.
     pub(crate) fn item(&self) -> Option<LiveItem<'_>> {
-        let piece = self.piece.as_str();
+        let piece = Cow::Borrowed(self.piece.as_str());
         match self.last.as_ref()? {
             LastEvent::Delta(_, DeltaKind::Text) => Some(LiveItem::Text(piece)),
             LastEvent::Delta(_, DeltaKind::Reasoning) => Some(LiveItem::Reasoning(piece)),
             LastEvent::Delta(_, DeltaKind::Refusal) => Some(LiveItem::Refusal(piece)),
             LastEvent::Delta(block, DeltaKind::Arguments) => self.grown(*block, piece).map(LiveItem::Call),
-            LastEvent::BlockStart(block) => self.grown(*block, "").map(LiveItem::Call),
-            LastEvent::BlockEnd(block) => self.call(*block).map(LiveItem::CallDone),
-            LastEvent::Error(error) => Some(LiveItem::Error(error)),
+            LastEvent::BlockStart(block) => self.grown(*block, "".into()).map(LiveItem::Call),
+            LastEvent::BlockEnd(block) => self.call(*block).map(Cow::Borrowed).map(LiveItem::CallDone),
+            LastEvent::Error(error) => Some(LiveItem::Error(Cow::Borrowed(error))),
             LastEvent::Finish(reason) => Some(LiveItem::Finish(*reason)),
         }
     }
 
-    fn grown<'l>(&'l self, block: BlockId, piece: &'l str) -> Option<CallDelta<'l>> {
+    fn grown<'l>(&'l self, block: BlockId, piece: Cow<'l, str>) -> Option<CallDelta<'l>> {
         let ToolCall { id, name, .. } = self.call(block)?;
-        let arguments = self.growing.get(&block).and_then(PartialValue::value);
-        Some(CallDelta { id, name, piece, arguments })
+        let value = self.growing.get(&block).and_then(PartialValue::value);
+        Some(CallDelta { id: id.into(), name: name.into(), piece, value })
     }
 
     fn call(&self, block: BlockId) -> Option<&ToolCall> {

@@ -130,6 +130,7 @@ pub enum BlockContent {
 
 /// An attachment to a block, an item, a choice or the response.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Attachment {
     /// The kind of attachment.
     pub kind: AttachmentKind,
@@ -220,6 +221,7 @@ impl InvalidCall {
 
 /// The result of a tool that the provider ran.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct ToolResult {
     /// The call's id.
     pub call: Option<String>,
@@ -229,6 +231,7 @@ pub struct ToolResult {
 
 /// The reason why a choice finished.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Finish {
     /// The normalized reason.
     pub reason: FinishReason,
@@ -238,6 +241,7 @@ pub struct Finish {
 
 /// Token counts.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Usage {
     /// The normalized counts.
     pub counters: TokenCounts,
@@ -318,7 +322,7 @@ impl ExtraFields {
 
 impl fmt::Debug for ExtraFields {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Foreign").field(self.values()).finish()
+        f.debug_tuple("ExtraFields").field(self.values()).finish()
     }
 }
 
@@ -537,7 +541,8 @@ impl ToolCall {
         self.parse()
     }
 
-    /// The arguments as a value of your own type.
+    /// The arguments as a value of your own type. A call that was truncated has none, even where its text happens to be
+    /// complete.
     ///
     /// ```
     /// # use callweave::message::ToolCall;
@@ -553,6 +558,11 @@ impl ToolCall {
     /// # Ok::<(), callweave::Error>(())
     /// ```
     pub fn parse<T: DeserializeOwned>(&self) -> Result<T> {
+        if self.completion != BlockCompletion::Complete
+            && let Some(invalid) = self.unreadable()
+        {
+            return Err(Error::new(ErrorKind::Invalid, invalid.detail));
+        }
         serde_json::from_str(self.arguments()).map_err(|error| {
             let detail = format!("the arguments of {} cannot be read: {error}", self.name);
             Error::new(ErrorKind::Invalid, detail)

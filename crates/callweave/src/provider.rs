@@ -12,8 +12,9 @@
 //! assert!(Provider::at("http://127.0.0.1:8000/v1").is_none());
 //! ```
 
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::Result;
 use crate::json::Value;
+use crate::names;
 use crate::protocol::{
     ANTHROPIC_MESSAGES, BEDROCK_CONVERSE, BEDROCK_INVOKE, CODEX_APP_SERVER, COHERE_V2,
     GEMINI_GENERATE_CONTENT, GEMINI_INTERACTIONS, OLLAMA, OPENAI_CHAT, OPENAI_RESPONSES, Protocol,
@@ -52,7 +53,7 @@ pub struct Provider {
     /// The shape of its model list, where no other provider has it.
     list_shape: Option<ListShape>,
     /// Whether a server that has its model list is of its kind. Gateways pass the lists of other providers on.
-    pub is_told_by_list: bool,
+    pub is_recognized_by_list: bool,
     /// Its rules for Chat requests.
     pub(crate) chat: &'static ProviderLimits,
     /// Its rules for Responses requests.
@@ -90,7 +91,7 @@ const COMPATIBLE: Provider = Provider {
     hosts: &[],
     list_owners: &[],
     list_shape: None,
-    is_told_by_list: false,
+    is_recognized_by_list: false,
     chat: &ProviderLimits::CHAT,
     responses: &ProviderLimits::COMPATIBLE_RESPONSES,
     has_values: true,
@@ -150,7 +151,7 @@ pub static TABLE: &[Provider] = &[
             list: "data",
             members: &[("type", Some("model")), ("display_name", None)],
         }),
-        is_told_by_list: true,
+        is_recognized_by_list: true,
         chat: &ProviderLimits::CLAUDE_CHAT,
         ..OWN
     },
@@ -167,7 +168,7 @@ pub static TABLE: &[Provider] = &[
         calls_natively: true,
         hosts: &["generativelanguage.googleapis.com"],
         list_shape: Some(ListShape { list: "models", members: &[("supportedGenerationMethods", None)] }),
-        is_told_by_list: true,
+        is_recognized_by_list: true,
         chat: &ProviderLimits::GEMINI_CHAT,
         ..OWN
     },
@@ -217,7 +218,7 @@ pub static TABLE: &[Provider] = &[
         base_url_variable: Some("OPENROUTER_BASE_URL"),
         hosts: &["openrouter.ai"],
         list_shape: Some(ListShape { list: "data", members: &[("supported_parameters", None)] }),
-        is_told_by_list: true,
+        is_recognized_by_list: true,
         ..COMPATIBLE
     },
     Provider {
@@ -338,7 +339,7 @@ pub static TABLE: &[Provider] = &[
         hosts: &["ollama.com"],
         list_owners: &["library"],
         list_shape: Some(ListShape { list: "models", members: &[("details", None), ("digest", None)] }),
-        is_told_by_list: true,
+        is_recognized_by_list: true,
         ..COMPATIBLE
     },
     Provider {
@@ -346,7 +347,7 @@ pub static TABLE: &[Provider] = &[
         aliases: &[],
         telemetry_name: "vllm",
         list_owners: &["vllm"],
-        is_told_by_list: true,
+        is_recognized_by_list: true,
         ..COMPATIBLE
     },
     Provider {
@@ -354,7 +355,7 @@ pub static TABLE: &[Provider] = &[
         aliases: &[],
         telemetry_name: "sglang",
         list_owners: &["sglang"],
-        is_told_by_list: true,
+        is_recognized_by_list: true,
         ..COMPATIBLE
     },
     Provider {
@@ -362,7 +363,7 @@ pub static TABLE: &[Provider] = &[
         aliases: &["llama-cpp", "llama-server"],
         telemetry_name: "llama.cpp",
         list_owners: &["llamacpp"],
-        is_told_by_list: true,
+        is_recognized_by_list: true,
         chat: &ProviderLimits::WORD_CHOICE,
         responses: &ProviderLimits::WORD_CHOICE_RESPONSES,
         ..COMPATIBLE
@@ -373,7 +374,7 @@ pub static TABLE: &[Provider] = &[
         telemetry_name: "llama.cpp",
         protocols: CHAT,
         list_owners: &["me"],
-        is_told_by_list: true,
+        is_recognized_by_list: true,
         chat: &ProviderLimits::NAMED_CHOICE,
         responses: &ProviderLimits::NAMED_CHOICE_RESPONSES,
         ..COMPATIBLE
@@ -383,7 +384,7 @@ pub static TABLE: &[Provider] = &[
         aliases: &["lm-studio"],
         telemetry_name: "lmstudio",
         list_owners: &["organization_owner"],
-        is_told_by_list: true,
+        is_recognized_by_list: true,
         chat: &ProviderLimits::WORD_CHOICE,
         responses: &ProviderLimits::WORD_CHOICE_RESPONSES,
         ..COMPATIBLE
@@ -411,7 +412,8 @@ impl Provider {
     pub(crate) fn with_rules(name: &str) -> Result<&'static Self> {
         let known = Self::named(name).filter(|provider| !provider.protocols.is_empty());
         known.ok_or_else(|| {
-            Error::new(ErrorKind::Unknown, format!("no provider with limits is called {name:?}"))
+            let with_rules = TABLE.iter().filter(|provider| !provider.protocols.is_empty());
+            names::unknown("provider with limits", name, with_rules.map(|provider| provider.name))
         })
     }
 
@@ -587,7 +589,7 @@ mod tests {
             assert_eq!(found.map(|provider| provider.name), name, "{list}");
         }
         // A server that passes OpenAI's list on need not be OpenAI.
-        assert!(!Provider::named("openai").expect("a row").is_told_by_list);
+        assert!(!Provider::named("openai").expect("a row").is_recognized_by_list);
     }
 
     #[test]

@@ -9,16 +9,36 @@
 //!     data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"</tool_call>\"},\"finish_reason\":\"stop\"}]}\n\n";
 //! let decoder = Decoder::builder().dialect("hermes").build();
 //! let mut items = ItemReader::with(body.as_bytes(), decoder);
-//! while let Some(item) = items.next() {
+//! for item in &mut items {
 //!     match item? {
 //!         LiveItem::Text(text) => print!("{text}"),
-//!         LiveItem::Call(call) => println!("{} {:?}", call.name, call.arguments),
+//!         LiveItem::Call(call) => print!("{}", call.piece),
 //!         LiveItem::CallDone(call) => assert_eq!(call.arguments(), "{}"),
 //!         LiveItem::Finish(reason) => println!("{reason}"),
 //!         _ => {}
 //!     }
 //! }
 //! assert_eq!(items.message().tool_calls().count(), 1);
+//! # Ok::<(), callweave::Error>(())
+//! ```
+//!
+//! Iterators own their items. [`ItemReader::lend`] and [`EventReader::lend`] lend them: nothing is allocated per delta,
+//! and a call that grows has its value so far.
+//!
+//! ```
+//! # use callweave::live::LiveItem;
+//! # use callweave::read::ItemReader;
+//! # let body = "data: {\"choices\":[{\"index\":0,\"delta\":{\"tool_calls\":[{\"index\":0,\"id\":\"c\",\"function\":\
+//! #     {\"name\":\"look\",\"arguments\":\"{\\\"at\\\": \\\"s\"}}]}}]}\n\n";
+//! let mut items = ItemReader::new(body.as_bytes());
+//! # let mut values = Vec::new();
+//! while let Some(item) = items.lend() {
+//!     if let LiveItem::Call(call) = item? {
+//!         println!("{} {:?}", call.name, call.value); // look Some({"at": "s"})
+//! #       values.extend(call.value.map(ToString::to_string));
+//!     }
+//! }
+//! # assert_eq!(values, [r#"{"at":"s"}"#]);
 //! # Ok::<(), callweave::Error>(())
 //! ```
 //!
@@ -68,7 +88,7 @@ pub fn message(reader: impl Read) -> Result<Message> {
     Ok(accumulator.take())
 }
 
-/// A reader of the items of a response while it comes. After an error there are no more.
+/// The items of a response while it comes, as an iterator. After an error there are no more.
 pub struct ItemReader<R> {
     events: EventReader<R>,
     live: LiveView,
@@ -85,9 +105,8 @@ impl<R: Read> ItemReader<R> {
         Self { events: EventReader::with(reader, decoder), live: LiveView::new() }
     }
 
-    /// Reads on to the next item. It is no iterator, because items borrow.
-    #[expect(clippy::should_implement_trait, reason = "an iterator cannot give what borrows from itself")]
-    pub fn next(&mut self) -> Option<Result<LiveItem<'_>>> {
+    /// Reads on to the next item, which borrows its parts.
+    pub fn lend(&mut self) -> Option<Result<LiveItem<'_>>> {
         loop {
             match self.events.lend()? {
                 Err(error) => return Some(Err(error)),
@@ -113,6 +132,14 @@ impl<R: Read> ItemReader<R> {
     /// The messages of all responses of the input.
     pub fn into_messages(self) -> Vec<Message> {
         self.live.into_messages()
+    }
+}
+
+impl<R: Read> Iterator for ItemReader<R> {
+    type Item = Result<LiveItem<'static>>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.lend().map(|item| item.map(LiveItem::into_owned))
     }
 }
 
@@ -153,8 +180,13 @@ impl<R: Read> EventReader<R> {
         }
     }
 
-    /// Reads on to the next event.
-    fn lend(&mut self) -> Option<Result<Event<'_>>> {
+    /// The decoder.
+    pub fn decoder(&self) -> &Decoder {
+        &self.decoder
+    }
+
+    /// Reads on to the next event, which borrows its text.
+    pub fn lend(&mut self) -> Option<Result<Event<'_>>> {
         while self.ready.is_empty() && !self.is_over {
             if let Err(error) = self.advance() {
                 self.is_over = true;

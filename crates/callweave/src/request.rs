@@ -48,6 +48,7 @@ mod schema;
 mod seals;
 mod settings;
 pub(crate) mod thinking;
+mod typed;
 
 pub use conversation::{
     CacheMark, CallArguments, CallResult, ContentForm, ContentPart, Media, MediaKind, MediaSource,
@@ -75,6 +76,7 @@ pub(crate) use members::{RequestMembers, put, take_word};
 pub(crate) use plain_tool::{read_plain_tools, write_plain_tool};
 pub(crate) use schema::in_open_api;
 pub(crate) use seals::is_marked;
+pub(crate) use typed::TypedForm;
 
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -261,7 +263,7 @@ impl RequestWriting<'_> {
         body: &mut Object,
         protocol: &str,
         write: fn(RequestTool, &mut RequestWriting<'_>) -> Option<Value>,
-        write_choice: fn(&ToolChoice) -> Value,
+        form: TypedForm,
     ) -> bool {
         let tools = self.each_tool(request, write);
         let has_tools = !tools.is_empty();
@@ -274,7 +276,7 @@ impl RequestWriting<'_> {
             request.tool_choice = None;
         }
         if has_tools || self.is_lossless {
-            put(body, "tool_choice", request.tool_choice.take().as_ref().map(write_choice));
+            put(body, "tool_choice", request.tool_choice.take().map(|choice| form.write_choice(&choice)));
             put(body, "parallel_tool_calls", request.parallel_calls.take());
         }
         has_tools
@@ -300,6 +302,40 @@ impl RequestWriting<'_> {
             self.losses.put(format!("{word} of {}", kept.protocol().unwrap_or("nobody")));
         }
         kept.into_complete(protocol)
+    }
+
+    /// Writes the results of a message, each as a message of its own with that role; `write` adds the result.
+    pub(crate) fn put_results(
+        &mut self,
+        mut message: RequestMessage,
+        role: &str,
+        protocol: &str,
+        out: &mut Vec<Value>,
+        mut write: impl FnMut(&mut CallResult, &mut Option<Box<CacheMark>>, &mut Object, &mut Self),
+    ) {
+        for mut part in std::mem::take(&mut message.content.parts) {
+            let ContentPart { body: PartKind::Result(result), cache, .. } = &mut part else {
+                message.content.parts.push(part);
+                continue;
+            };
+            let mut object = Object::from_iter([("role", role)]);
+            write(result, cache, &mut object, self);
+            if result.is_error == Some(true) {
+                self.losses.put("error mark of a result");
+            }
+            message.retained.restore(protocol, &mut object);
+            self.losses.part(protocol, &part);
+            out.push(object.into());
+        }
+        self.losses.message(protocol, &message);
+    }
+
+    /// Arguments where the wire has a value for them.
+    pub(crate) fn value_of(&mut self, arguments: CallArguments) -> Value {
+        match arguments {
+            CallArguments::Json(value) if self.is_lossless => value,
+            arguments => self.object_of(arguments).into(),
+        }
     }
 
     /// Arguments where the wire has an object for them; a value that is no object is its only member.

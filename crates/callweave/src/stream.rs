@@ -3,16 +3,16 @@
 //! No runtime is assumed: the adapters wait only for the stream they wrap.
 //!
 //! ```
-//! use callweave::stream::events;
+//! use callweave::stream::EventStream;
 //! use futures::StreamExt;
 //!
 //! let chunks = [Ok::<_, std::io::Error>("data: {\"choices\":[{\"index\":0,\"de"), Ok("lta\":{\"content\":\"Hi\"}}]}\n\n")];
-//! let all = futures::executor::block_on(events(futures::stream::iter(chunks)).collect::<Vec<_>>());
+//! let all = futures::executor::block_on(EventStream::new(futures::stream::iter(chunks)).collect::<Vec<_>>());
 //! assert!(all.iter().all(Result::is_ok));
 //! ```
 //!
-//! The items of a stream must own their text, so each delta is a text of its own. [`EventStream::next`] and
-//! [`ItemStream::next`] lend theirs: nothing is allocated per delta. In this way a response may be translated while it
+//! The items of a stream must own their text, so each delta is a text of its own. [`EventStream::lend`] and
+//! [`ItemStream::lend`] lend theirs: nothing is allocated per delta. In this way a response may be translated while it
 //! comes:
 //!
 //! ```
@@ -24,8 +24,8 @@
 //! # let body = futures::stream::iter(chunks);
 //! let anthropic = Protocol::named("anthropic-messages").expect("a protocol of that name");
 //! let mut encoder = anthropic.encoder(&EncodeOptions::normalized()).expect("it is written");
-//! let (mut events, mut output) = (callweave::stream::events(body), Vec::new());
-//! while let Some(event) = events.next().await {
+//! let (mut events, mut output) = (callweave::stream::EventStream::new(body), Vec::new());
+//! while let Some(event) = events.lend().await {
 //!     encoder.encode(&event?, &mut output);
 //! }
 //! # assert!(String::from_utf8_lossy(&output).contains("text_delta"));
@@ -76,16 +76,6 @@ impl<V: AsValue> StreamDecode<V> for FrameDecoder {
     }
 }
 
-/// The events of a stream of bytes whose protocol is detected.
-pub fn events<S>(stream: S) -> EventStream<S, Decoder> {
-    EventStream::new(stream, Decoder::detect())
-}
-
-/// The events of a stream of decoded JSON values, each one frame, whose protocol is detected.
-pub fn value_events<S>(stream: S) -> EventStream<S, FrameDecoder> {
-    EventStream::new(stream, FrameDecoder::detect())
-}
-
 /// Collects a stream of bytes into one message, and detects its protocol.
 pub async fn message<S, I, E>(stream: S) -> Result<Message>
 where
@@ -93,9 +83,9 @@ where
     I: AsRef<[u8]>,
     E: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
-    let mut events = events(stream);
+    let mut events = EventStream::new(stream);
     let mut accumulator = Accumulator::new();
-    while let Some(event) = events.next().await {
+    while let Some(event) = events.lend().await {
         accumulator.put(event?);
     }
     Ok(accumulator.take())
@@ -106,6 +96,7 @@ where
 /// ```
 /// use callweave::live::LiveItem;
 /// use callweave::stream::ItemStream;
+/// use futures::StreamExt;
 ///
 /// # futures::executor::block_on(async {
 /// let chunks = [Ok::<_, std::io::Error>("data: {\"choices\":[{\"index\":0,\"de"), Ok("lta\":{\"content\":\"Hi\"}}]}\n\n")];
@@ -132,7 +123,7 @@ impl<S> ItemStream<S> {
 
     /// The items of a stream of bytes, by a decoder of your choice.
     pub fn with(stream: S, decoder: Decoder) -> Self {
-        Self { events: EventStream::new(stream, decoder), live: LiveView::new() }
+        Self { events: EventStream::with(stream, decoder), live: LiveView::new() }
     }
 
     /// The decoder.
@@ -157,18 +148,48 @@ where
     I: AsRef<[u8]>,
     E: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
-    /// Waits for the next item. Nothing is lost if the wait is given up.
-    pub async fn next(&mut self) -> Option<Result<LiveItem<'_>>> {
+    /// Waits for the next item, which borrows its parts. Nothing is lost if the wait is given up.
+    pub async fn lend(&mut self) -> Option<Result<LiveItem<'_>>> {
+        match std::future::poll_fn(|context| self.poll_item(context)).await? {
+            Ok(()) => self.live.item().map(Ok),
+            Err(error) => Some(Err(error)),
+        }
+    }
+
+    /// Waits until the view has an item; none if there are no more.
+    fn poll_item(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<()>>> {
         loop {
-            match self.events.next().await? {
-                Err(error) => return Some(Err(error)),
-                Ok(event) => {
+            ready!(self.events.poll_ready(context));
+            match self.events.take() {
+                None => return Poll::Ready(None),
+                Some(Err(error)) => return Poll::Ready(Some(Err(error))),
+                Some(Ok(event)) => {
                     if self.live.take(event) {
-                        return self.live.item().map(Ok);
+                        return Poll::Ready(Some(Ok(())));
                     }
                 }
             }
         }
+    }
+}
+
+impl<S: Unpin> Unpin for ItemStream<S> {}
+
+impl<S, I, E> Stream for ItemStream<S>
+where
+    S: Stream<Item = std::result::Result<I, E>> + Unpin,
+    I: AsRef<[u8]>,
+    E: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    type Item = Result<LiveItem<'static>>;
+
+    fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let this = self.get_mut();
+        Poll::Ready(match ready!(this.poll_item(context)) {
+            Some(Ok(())) => this.live.item().map(|item| Ok(item.into_owned())),
+            Some(Err(error)) => Some(Err(error)),
+            None => None,
+        })
     }
 }
 
@@ -181,9 +202,17 @@ pub struct EventStream<S, D> {
     is_over: bool,
 }
 
+impl<S> EventStream<S, Decoder> {
+    /// The events of a stream of bytes whose protocol is detected.
+    pub fn new(stream: S) -> Self {
+        Self::with(stream, Decoder::detect())
+    }
+}
+
 impl<S, D> EventStream<S, D> {
-    /// The events of `stream`, by a decoder of your choice.
-    pub fn new(stream: S, decoder: D) -> Self {
+    /// The events of a stream, by a decoder of your choice: a [`Decoder`] of bytes, or a [`FrameDecoder`] of decoded
+    /// JSON values, each one frame.
+    pub fn with(stream: S, decoder: D) -> Self {
         Self { stream, decoder, ready: EventQueue::default(), error: None, is_over: false }
     }
 
@@ -202,7 +231,7 @@ where
     E: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
     /// Waits for the next event, which borrows its text. Nothing is lost if the wait is given up.
-    pub async fn next(&mut self) -> Option<Result<Event<'_>>> {
+    pub async fn lend(&mut self) -> Option<Result<Event<'_>>> {
         std::future::poll_fn(|context| self.poll_ready(context)).await;
         self.take()
     }

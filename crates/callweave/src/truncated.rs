@@ -9,10 +9,10 @@ use std::ops::Range;
 
 use crate::event::{FinishReason, NoticeCode, Sink};
 use crate::fragment::{
-    BlockKey, ExtraScope, Fragment, FragmentArguments, FragmentKind, FragmentSink, TextChannel,
+    BlockAddress, BlockKey, ExtraScope, Fragment, FragmentArguments, FragmentKind, FragmentSink, TextChannel,
 };
 use crate::json::repair::{RepairOptions, RepairVerdict};
-use crate::json::{JsonScanner, ScanStatus, Str};
+use crate::json::{JsonScanner, Opaque, ScanStatus};
 use crate::protocol::Protocol;
 
 /// The closed text of a truncated frame.
@@ -53,18 +53,18 @@ impl TruncatedFrame {
     }
 
     /// Whether members that had not come may say more of the text.
-    fn is_open_behind(&self, text: Str<'_>) -> bool {
-        self.range(text.written())
+    fn is_open_behind(&self, text: Opaque<'_>) -> bool {
+        self.range(text.reveal_json())
             .is_some_and(|range| range.end >= self.cut || !self.is_closed_after(range.end))
     }
 
     /// Whether all of the string had come, its closing quote too.
-    fn has(&self, text: Str<'_>) -> bool {
-        self.range(text.written()).is_none_or(|range| range.end < self.cut)
+    fn has(&self, text: &str) -> bool {
+        self.range(text).is_none_or(|range| range.end < self.cut)
     }
 
-    fn whole<'f>(&self, text: Option<Str<'f>>) -> Option<Str<'f>> {
-        text.filter(|text| self.has(*text))
+    fn whole<'f>(&self, text: Option<Opaque<'f>>) -> Option<Opaque<'f>> {
+        text.filter(|text| self.has(text.reveal_json()))
     }
 
     /// Whether the extra field had come; of an item or a block also all fields that stand with it, which may say how it
@@ -84,24 +84,24 @@ impl TruncatedFrame {
         let FragmentKind::Call { id, name, arguments, .. } = *call else { return (None, false) };
         let written = match arguments {
             Some(FragmentArguments::Text(text) | FragmentArguments::Complete(text)) => {
-                self.range(text.written())
+                self.range(text.reveal_json())
             }
-            Some(FragmentArguments::Value(json)) => match self.range(json) {
+            Some(FragmentArguments::Value(json)) => match self.range(json.reveal_json()) {
                 Some(range) if range.end > self.cut => {
                     let came = self.text.get(range.start..self.cut).unwrap_or_default();
-                    return (Some(FragmentArguments::Text(Str::Plain(came))), true);
+                    return (Some(FragmentArguments::Text(came.into())), true);
                 }
                 range => range,
             },
             Some(FragmentArguments::Leaf { .. } | FragmentArguments::Opening { .. }) | None => None,
         };
-        let others = [id, name].into_iter().flatten().filter_map(|text| self.range(text.written()));
+        let others = [id, name].into_iter().flatten().filter_map(|text| self.range(text.reveal_json()));
         let end = written.iter().cloned().chain(others).map(|range| range.end).max();
         let is_truncated = end.is_some_and(|end| end >= self.cut || !self.is_closed_after(end));
         // A complete call without arguments has none; the arguments of a truncated one are unknown.
         let is_made = written.is_none() && matches!(arguments, Some(FragmentArguments::Value(_)));
         let arguments =
-            if is_truncated && is_made { Some(FragmentArguments::Text(Str::Plain(""))) } else { arguments };
+            if is_truncated && is_made { Some(FragmentArguments::Text("".into())) } else { arguments };
         (arguments, is_truncated)
     }
 
@@ -135,7 +135,7 @@ pub(crate) struct TruncatedRemains<'r, 's> {
     /// Whether the frame announces an item.
     has_item: bool,
     /// The block key of an item of which the name or the kind had not come.
-    lost_item: Option<BlockKey>,
+    lost_item: Option<BlockAddress>,
 }
 
 /// The input before the frame. A frame that is all there is of a response is emitted as it seems to be; a piece of a
@@ -159,13 +159,13 @@ impl<'r, 's> TruncatedRemains<'r, 's> {
 
     /// Whether it is unknown where in a stream it belongs, or whether it was emitted before.
     fn is_lost(&self, place: Option<BlockKey>) -> bool {
-        let is_lost = |place: BlockKey| place.is_anonymous() || Some(place.owner()) == self.lost_item;
-        self.came == PrecedingFrames::Something && place.is_some_and(is_lost)
+        let is_lost = |place: BlockAddress| place.is_anonymous() || Some(place.owner()) == self.lost_item;
+        self.came == PrecedingFrames::Something && place.map(BlockKey::reveal).is_some_and(is_lost)
     }
 
     fn ends_cut_call(&self, choice: u32, place: Option<BlockKey>) -> bool {
-        let item = |place: Option<BlockKey>| place.map(BlockKey::item);
-        let is_at = |at| item(at) == item(place) || place == Some(BlockKey::LAST);
+        let item = |place: Option<BlockKey>| place.map(|place| place.reveal().item());
+        let is_at = |at| item(at) == item(place) || item(place) == Some(BlockAddress::LAST);
         self.cut_call.is_some_and(|(own, at)| own == choice && is_at(at))
     }
 
@@ -195,16 +195,16 @@ impl<'f> Sink<Fragment<'f>> for TruncatedRemains<'_, '_> {
             FragmentKind::Finish {
                 reason: FinishReason::ContentFilter | FinishReason::Error,
                 raw: Some(raw),
-            } if frame.has(raw) => part,
+            } if frame.has(raw.reveal_json()) => part,
             FragmentKind::Finish { .. } => return,
             FragmentKind::Item { wire_type, id }
-                if frame.range(wire_type).is_none() || id.is_some_and(|id| !frame.has(id)) =>
+                if frame.range(wire_type).is_none() || id.is_some_and(|id| !frame.has(id.reveal_json())) =>
             {
-                self.lost_item = place.map(BlockKey::owner);
+                self.lost_item = place.map(|place| place.reveal().owner());
                 return;
             }
             FragmentKind::Item { wire_type, .. } | FragmentKind::Opaque { wire_type, .. }
-                if !frame.has(Str::Plain(wire_type)) =>
+                if !frame.has(wire_type) =>
             {
                 return;
             }
@@ -218,7 +218,7 @@ impl<'f> Sink<Fragment<'f>> for TruncatedRemains<'_, '_> {
                 part
             }
             FragmentKind::End | FragmentKind::ItemEnd if self.ends_cut_call(choice, place) => return,
-            FragmentKind::Extra { level, value, .. } if !frame.tells(level, value) => return,
+            FragmentKind::Extra { level, value, .. } if !frame.tells(level, value.reveal_json()) => return,
             FragmentKind::Text { channel: TextChannel::Text, text, .. }
                 if self.came == PrecedingFrames::Something
                     && self.doubts_texts

@@ -125,10 +125,7 @@ fn live_items_show_what_has_come() {
         decoder.push(frame, &mut events).expect("the frame is sound");
         for event in events {
             if let Some(LiveItem::Call(call)) = live.put(event) {
-                seen.push((
-                    call.name.to_owned(),
-                    call.arguments.map(ToString::to_string).unwrap_or_default(),
-                ));
+                seen.push((call.name.to_string(), call.value.map(ToString::to_string).unwrap_or_default()));
             }
         }
     }

@@ -67,10 +67,12 @@ impl Subject {
         tried.all += 1;
         let text = self.template.write(value);
         let found = Extraction::of(&text, options);
-        let valid: Vec<_> = found.calls.iter().filter(|call| !call.incomplete && !call.invalid).collect();
+        let valid: Vec<_> = found.calls.iter().filter(|call| call.invalid().is_none()).collect();
         let arguments = |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap_or_default();
         let is_same = match (&valid[..], found.calls.len()) {
-            ([call], 1) => call.name == "get_weather" && arguments(&call.arguments) == json!({"city": value}),
+            ([call], 1) => {
+                call.name == "get_weather" && arguments(call.arguments()) == json!({"city": value})
+            }
             _ => false,
         };
         if is_same {
@@ -84,7 +86,7 @@ impl Subject {
             }
             _ => {}
         }
-        let calls = found.calls.iter().map(|call| format!("{} {}", call.name, call.arguments));
+        let calls = found.calls.iter().map(|call| format!("{} {}", call.name, call.arguments()));
         let calls: Vec<_> = calls.collect();
         let valid = valid.len();
         tried.faults.push(format!("{name}: {text:?} reads as {calls:?}, {valid} valid, {:?}", found.content));
@@ -218,11 +220,15 @@ fn a_call_after_damage_is_handed_on_so_that_nobody_can_run_it() {
         let held = json!({"INVALID_JSON": "{\"command\": \"ls\"}"}).to_string();
         assert_eq!((arguments, *how), (&held, BlockCompletion::AfterDamage));
         let found = Extraction::of(text, &options);
-        assert!(found.calls[1].after_damage && found.calls[1].invalid && !found.calls[0].after_damage);
+        let completions = found.calls.iter().map(|call| call.completion).collect::<Vec<_>>();
+        assert_eq!(completions[1], BlockCompletion::AfterDamage);
+        assert_ne!(completions[0], BlockCompletion::AfterDamage);
+        assert_eq!(json!(found)["calls"][1]["after_damage"], true);
         let accepting = options.accepting_calls_after_damage();
         let [_, (arguments, how)] = &handed_on(text, &accepting)[..] else { panic!("two calls") };
         assert_eq!((arguments.as_str(), *how), ("{\"command\": \"ls\"}", BlockCompletion::Complete));
         let found = Extraction::of(text, &accepting);
-        assert!(found.calls[1].after_damage && !found.calls[1].invalid);
+        assert!(found.calls[1].invalid().is_none());
+        assert_eq!(json!(found)["calls"][1]["after_damage"], true);
     }
 }

@@ -9,7 +9,7 @@ use std::fs;
 
 use callweave::event::{BlockCompletion, FinishReason, JsonText, NoticeCode};
 use callweave::json::compact_into;
-use callweave::message::{Block, BlockContent, Message, ToolResult};
+use callweave::message::{Block, BlockContent, Message};
 use callweave::protocol::{Protocol, TABLE};
 use cores::each;
 use laws::{Decoded, data, decode_truncated, folders, name};
@@ -58,8 +58,9 @@ fn content(decoded: &Decoded) -> Vec<(Vec<BlockContent>, Option<FinishReason>)> 
     let compact = |value: &JsonText<'_>| JsonText::from_value(&value.to_value());
     let plain = |block: &Block| match block.content.clone() {
         BlockContent::Opaque(value) => BlockContent::Opaque(compact(&value)),
-        BlockContent::ToolResult(result) => {
-            BlockContent::ToolResult(ToolResult { value: compact(&result.value), ..result })
+        BlockContent::ToolResult(mut result) => {
+            result.value = compact(&result.value);
+            BlockContent::ToolResult(result)
         }
         content => content,
     };

@@ -131,9 +131,7 @@ fn encode_growing(
         let delta = |block, text: &'static str| event(EventKind::Delta { block, kind, text: text.into() });
         match (beside, &mut counts.body) {
             (Beside::Counts, EventKind::Usage { counters, .. }) => {
-                let output_tokens = Some(count);
-                *counters =
-                    TokenCounts { output_tokens, reasoning_tokens: Some(1), ..TokenCounts::default() };
+                (counters.output_tokens, counters.reasoning_tokens) = (Some(count), Some(1));
                 put(&counts);
             }
             (Beside::Block, _) => put(&delta(BlockId(1), "beside")),

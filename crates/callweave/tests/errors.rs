@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use callweave::Value;
 use callweave::encode::EncodeOptions;
-use callweave::event::{ByteSpan, Event, EventKind};
+use callweave::event::{Event, EventKind};
 use callweave::pipeline::Decoder;
 use callweave::protocol::{Protocol, TABLE, WrittenError, read_error};
 use callweave::upstream::{ErrorClass, UpstreamError};
@@ -153,7 +153,7 @@ fn in_stream(
 ) -> UpstreamError<'static> {
     let mut bytes = Vec::new();
     let mut encoder = protocol.encoder(&EncodeOptions::normalized()).expect("it is written");
-    let event = |body| Event { choice: 0, source: ByteSpan::default(), body };
+    let event = |body| Event::new(0, body);
     for event in opening.iter().chain(&[event(EventKind::Error(error.clone())), event(EventKind::End)]) {
         encoder.encode(event, &mut bytes);
     }

@@ -37,7 +37,7 @@ struct Owned {
 
 impl From<Frame<'_>> for Owned {
     fn from(frame: Frame<'_>) -> Self {
-        let Frame { event, data, id, offset, kind, is_lossy } = frame;
+        let Frame { event, data, id, offset, data_offset: _, kind, is_lossy } = frame;
         Self {
             event: event.map(str::to_owned),
             data: data.into(),
@@ -117,13 +117,49 @@ impl Random {
     }
 }
 
+/// The number of frames whose data stand in the stream where they say.
+fn standing<'p>(
+    name: &str,
+    bytes: &[u8],
+    mut framer: Framer,
+    pieces: impl IntoIterator<Item = &'p [u8]>,
+) -> usize {
+    let mut count = 0;
+    let mut look = |frame: Frame<'_>| {
+        let Some(start) = frame.data_offset else { return };
+        let stands = bytes[start as usize..].starts_with(frame.data.as_bytes());
+        assert!(stands, "{name}: {:?} does not stand at byte {start}", frame.data);
+        count += 1;
+    };
+    let pushed = pieces.into_iter().try_for_each(|piece| framer.push(piece, &mut look));
+    let _ = pushed.and_then(|()| framer.finish(&mut look));
+    count
+}
+
+#[test]
+fn data_that_stand_in_the_stream_say_where() {
+    let sse = b"event: a\ndata: {}\n\n: b\ndata: data: {\"c\":1} \r\ndata:\n\ndata:[1]\nid: 7\n\n{\"d\":2}\n\n\xF2data: {}\n\n";
+    for (framing, bytes, count) in [
+        (Framing::Sse, &sse[..], 3),
+        (Framing::JsonLines, b"{}\n {\"a\":1} \r\ndata: {}\n{\xFF}\n", 3),
+        (Framing::JsonValues, b" {}{\"a\":1} [1]", 3),
+    ] {
+        let framer = || Framer::new(framing, StreamLimits::default());
+        assert_eq!(standing(framing.name(), bytes, framer(), [bytes]), count, "{framing}");
+        standing(framing.name(), bytes, framer(), bytes.chunks(1));
+    }
+}
+
 /// Split: every single split, byte by byte and random splits give the result of the complete input. Prefix: everything
 /// a stream has emitted up to any byte, it has emitted for good, and its end is orderly.
 fn hold_laws(name: &str, bytes: &[u8], framer: impl Fn() -> Framer) -> Outcome {
     let whole = run(framer(), [bytes]);
     assert_eq!(run(framer(), bytes.chunks(1)), whole, "{name}: byte by byte");
+    standing(name, bytes, framer(), [bytes]);
+    standing(name, bytes, framer(), bytes.chunks(1));
     let mut random = Random(bytes.len() as u64);
     for round in 0..20 {
+        standing(name, bytes, framer(), random_pieces(bytes, &mut random));
         assert_eq!(run(framer(), random_pieces(bytes, &mut random)), whole, "{name}: random cuts {round}");
     }
     for cut in 0..=bytes.len() {
@@ -302,6 +338,28 @@ fn corpus() {
         assert_eq!(whole.error.is_some(), is_truncated, "{name}: {:?}", whole.error);
         assert_eq!(Some(whole.frames.len() as u64), row["events"].as_u64(), "{name}: frames");
     }
+}
+
+/// Every response of our own cases: splits change nothing.
+#[test]
+fn own_responses() {
+    let mut random = Random(1);
+    let mut count = 0;
+    let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/protocol");
+    for case in subfolders(&data).iter().flat_map(|protocol| subfolders(protocol)) {
+        let files = fs::read_dir(&case).expect("a case").map(|entry| entry.expect("readable").path());
+        let mut inputs = files.filter(|path| path.file_stem().is_some_and(|stem| stem == "input"));
+        let bytes = fs::read(inputs.next().expect("an input")).expect("the file is there");
+        let name = case.display();
+        let framer = || Framer::detect(StreamLimits::default());
+        let whole = run(framer(), [&bytes[..]]);
+        assert_eq!(run(framer(), bytes.chunks(1)), whole, "{name}: byte by byte");
+        for _ in 0..3 {
+            assert_eq!(run(framer(), random_pieces(&bytes, &mut random)), whole, "{name}: random cuts");
+        }
+        count += 1;
+    }
+    assert!(count > 100, "{count} cases");
 }
 
 /// Returns the framing that the index's words mean for these bytes.

@@ -118,7 +118,7 @@ fn a_dialect_is_named_and_an_unknown_one_is_an_error() {
     for error in errors {
         assert_eq!(
             (error.kind(), error.to_string().as_str()),
-            (ErrorKind::Unknown, "no dialect is called \"hermess\"")
+            (ErrorKind::Unknown, "no dialect is called \"hermess\"; did you mean \"hermes\"?")
         );
     }
 }
@@ -128,4 +128,7 @@ fn reasons_are_printed_as_the_output_spells_them() {
     assert_eq!(FinishReason::ContentFilter.to_string(), "content_filter");
     assert_eq!(InvalidReason::AfterDamage.to_string(), "after_damage");
     assert_eq!(callweave::event::NoticeCode::InvalidUtf8.to_string(), "invalid_utf8");
+    assert_eq!(callweave::event::CallKind::Builtin.to_string(), "builtin");
+    assert_eq!(callweave::event::BlockCompletion::AfterDamage.to_string(), "after_damage");
+    assert_eq!(ErrorKind::Upstream.to_string(), "upstream");
 }

@@ -1,5 +1,6 @@
 //! The live view of a response while it comes.
 
+use callweave::Value;
 use callweave::dialect::ExtractOptions;
 use callweave::event::FinishReason;
 use callweave::live::LiveItem;
@@ -38,11 +39,11 @@ struct Followed {
 impl Followed {
     fn take(&mut self, item: LiveItem<'_>) {
         match item {
-            LiveItem::Text(text) => self.text.push_str(text),
-            LiveItem::Reasoning(thought) => self.thoughts.push_str(thought),
+            LiveItem::Text(text) => self.text.push_str(&text),
+            LiveItem::Reasoning(thought) => self.thoughts.push_str(&thought),
             LiveItem::Call(call) => {
                 assert_eq!(call.name, "look");
-                self.growing.extend(call.arguments.map(ToString::to_string));
+                self.growing.extend(call.value.map(ToString::to_string));
             }
             LiveItem::CallDone(call) => self.done.push(call.arguments().to_owned()),
             LiveItem::Finish(reason) => self.finish = Some(reason),
@@ -56,7 +57,7 @@ fn items_are_told_as_the_answer_grows() {
     for size in [1, 3, 7, 1000] {
         let mut items = ItemReader::with(std::io::Cursor::new(stream(size)), decoder());
         let mut followed = Followed::default();
-        while let Some(item) = items.next() {
+        while let Some(item) = items.lend() {
             followed.take(item.expect("a sound stream"));
         }
         assert_eq!((followed.text.as_str(), followed.thoughts.as_str()), ("Let me look. ", "Rain?"));
@@ -76,6 +77,27 @@ fn items_are_told_as_the_answer_grows() {
     }
 }
 
+/// An iterator gives the items that are lent, without the values of calls that grow.
+#[test]
+fn items_can_be_iterated() {
+    let mut lending = ItemReader::with(std::io::Cursor::new(stream(3)), decoder());
+    let mut lent = Vec::new();
+    while let Some(item) = lending.lend() {
+        lent.push(item.expect("a sound stream").into_owned());
+    }
+    let mut own = Vec::new();
+    for item in ItemReader::with(std::io::Cursor::new(stream(3)), decoder()) {
+        own.push(item.expect("a sound stream"));
+    }
+    assert_eq!(own, lent);
+    let pieces = own.iter().filter_map(|item| match item {
+        LiveItem::Call(call) => Some(call.piece.as_ref()),
+        _ => None,
+    });
+    assert_eq!(pieces.collect::<String>(), r#"{"at": "the sky"}"#);
+    assert!(own.iter().any(|item| matches!(item, LiveItem::CallDone(call) if call.parse::<Value>().is_ok())));
+}
+
 #[cfg(feature = "async")]
 #[test]
 fn a_stream_gives_the_same_items() {
@@ -84,10 +106,16 @@ fn a_stream_gives_the_same_items() {
     let mut items = callweave::stream::ItemStream::with(futures::stream::iter(chunks), decoder());
     let mut followed = Followed::default();
     futures::executor::block_on(async {
-        while let Some(item) = items.next().await {
+        while let Some(item) = items.lend().await {
             followed.take(item.expect("a sound stream"));
         }
     });
+    let all = std::io::Cursor::new(stream(5));
+    let read: Vec<_> = ItemReader::with(all, decoder()).map(|item| item.expect("a sound stream")).collect();
+    let chunks = [Ok::<_, std::io::Error>(stream(5))];
+    let own = callweave::stream::ItemStream::with(futures::stream::iter(chunks), decoder());
+    let own = futures::executor::block_on(futures::StreamExt::collect::<Vec<_>>(own));
+    assert_eq!(own.into_iter().map(|item| item.expect("a sound stream")).collect::<Vec<_>>(), read);
     assert_eq!(
         (followed.done, followed.text),
         (vec![r#"{"at": "the sky"}"#.to_owned()], "Let me look. ".to_owned())

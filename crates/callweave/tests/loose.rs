@@ -79,10 +79,13 @@ mod nous {
             json!([{"index": 1, "function": {"name": "bad", "arguments": "{oops"}}]),
         ];
         let found = fed(&fragments).finalize();
-        assert_eq!(found[0].parse::<std::collections::HashMap<String, f64>>().expect("an object")["a"], 1.5);
-        assert_eq!(found[0].error_result(), None);
-        assert!(found[1].parse::<Value>().is_err());
-        assert!(found[1].error_result().is_some_and(|answer| answer.contains("bad")));
+        assert_eq!(
+            found[0].call.parse::<std::collections::HashMap<String, f64>>().expect("an object")["a"],
+            1.5
+        );
+        assert_eq!(found[0].call.error_result(), None);
+        assert!(found[1].call.parse::<Value>().is_err());
+        assert!(found[1].call.error_result().is_some_and(|answer| answer.contains("bad")));
     }
 
     #[test]
@@ -115,7 +118,7 @@ mod reqllm {
             accumulator
                 .push(&json!({"type": "tool_call", "name": "f", "arguments": text, "metadata": {"id": "c"}}));
             let call = &accumulator.finalize_tool_calls_for_response()[0];
-            assert_eq!(call.arguments, json!(text));
+            assert_eq!(*call.arguments(), json!(text));
             assert_ne!(call.lost, Some(LostReason::MissingFragments), "{text}");
         }
         let mut accumulator = ChunkAccumulator::new();

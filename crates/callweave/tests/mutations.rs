@@ -11,7 +11,7 @@ use std::fs;
 
 use callweave::accumulator::Accumulator;
 use callweave::event::{BlockCompletion, CallKind, Event, FinishReason, Sink};
-use callweave::fragment::{BlockKey, Fragment, FragmentArguments, FragmentKind, TextChannel};
+use callweave::fragment::{BlockAddress, BlockKey, Fragment, FragmentArguments, FragmentKind, TextChannel};
 use callweave::framing::{Frame, FrameKind, Framer, StreamLimits};
 use callweave::grammar::EventValidator;
 use callweave::json::Tape;
@@ -51,7 +51,10 @@ fn decode(protocol: &'static Protocol, frames: &[Framed]) -> Option<Message> {
     let mut decoder = FrameDecoder::new(protocol);
     for (offset, Framed { event, data, kind }) in (0..).zip(frames) {
         let event = event.as_deref();
-        decoder.push(&Frame { event, data, id: None, offset, kind: *kind, is_lossy: false }, &mut sink);
+        decoder.push(
+            &Frame { event, data, id: None, offset, data_offset: None, kind: *kind, is_lossy: false },
+            &mut sink,
+        );
     }
     let is_known = decoder.finish(&mut sink).is_ok();
     let faults = if is_known { validator.finish() } else { validator.faults().to_vec() };
@@ -230,7 +233,7 @@ struct Saying {
     /// The texts that grow.
     texts: Vec<(u32, TextChannel)>,
     /// The texts that come complete, with their block keys.
-    restated: Vec<(u32, TextChannel, Option<BlockKey>, String)>,
+    restated: Vec<(u32, TextChannel, Option<BlockAddress>, String)>,
     calls: Vec<Telling>,
     is_finished: bool,
 }
@@ -238,7 +241,7 @@ struct Saying {
 /// The content of a frame about a call.
 struct Telling {
     choice: u32,
-    place: Option<BlockKey>,
+    place: Option<BlockAddress>,
     id: Option<String>,
     is_named: bool,
     /// Argument text that is appended, or a leaf.
@@ -260,26 +263,29 @@ fn saying<'f>(protocol: &Protocol, frames: impl IntoIterator<Item = &'f Framed>)
     for frame in frames {
         saying.is_finished |= frame.data.trim() == "[DONE]";
         let Ok(value) = tape.parse(&frame.data) else { continue };
-        let mut read = |Fragment { choice, key: place, part }: Fragment<'_>| match part {
-            FragmentKind::Text { channel, .. } => saying.texts.push((choice, channel)),
-            FragmentKind::Restate { channel, text, .. } if !text.is_empty() => {
-                saying.restated.push((choice, channel, place, text.to_cow().into_owned()));
+        let mut read = |Fragment { choice, key, part }: Fragment<'_>| {
+            let place = key.map(BlockKey::reveal);
+            match part {
+                FragmentKind::Text { channel, .. } => saying.texts.push((choice, channel)),
+                FragmentKind::Restate { channel, text, .. } if !text.is_empty() => {
+                    saying.restated.push((choice, channel, place, text.reveal().to_cow().into_owned()));
+                }
+                FragmentKind::Call { id, name, arguments, .. } => {
+                    let (is_piece, is_complete) = match arguments {
+                        Some(FragmentArguments::Text(text)) => {
+                            (!text.is_empty(), Tape::new().parse(&text.reveal().to_cow()).is_ok())
+                        }
+                        Some(FragmentArguments::Leaf { .. }) => (true, false),
+                        Some(FragmentArguments::Complete(_) | FragmentArguments::Value(_)) => (false, true),
+                        Some(FragmentArguments::Opening { fallback, .. }) => (false, fallback.is_some()),
+                        None => (false, false),
+                    };
+                    let (id, is_named) = (id.map(|id| id.reveal().to_cow().into_owned()), name.is_some());
+                    saying.calls.push(Telling { choice, place, id, is_named, is_piece, is_complete });
+                }
+                FragmentKind::Finish { .. } | FragmentKind::Done => saying.is_finished = true,
+                _ => {}
             }
-            FragmentKind::Call { id, name, arguments, .. } => {
-                let (is_piece, is_complete) = match arguments {
-                    Some(FragmentArguments::Text(text)) => {
-                        (!text.is_empty(), Tape::new().parse(&text.to_cow()).is_ok())
-                    }
-                    Some(FragmentArguments::Leaf { .. }) => (true, false),
-                    Some(FragmentArguments::Complete(_) | FragmentArguments::Value(_)) => (false, true),
-                    Some(FragmentArguments::Opening { fallback, .. }) => (false, fallback.is_some()),
-                    None => (false, false),
-                };
-                let (id, is_named) = (id.map(|id| id.to_cow().into_owned()), name.is_some());
-                saying.calls.push(Telling { choice, place, id, is_named, is_piece, is_complete });
-            }
-            FragmentKind::Finish { .. } | FragmentKind::Done => saying.is_finished = true,
-            _ => {}
         };
         protocol.decode(&ProtocolFrame { event: frame.event.as_deref(), value }, &mut read);
     }

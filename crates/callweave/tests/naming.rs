@@ -17,8 +17,10 @@ use serde_json::{Value, json};
 /// The calls that can be run.
 fn calls(text: &str, options: &ExtractOptions) -> Vec<(String, Value)> {
     let found = Extraction::of(text, options);
-    let valid = found.calls.into_iter().filter(|call| !call.incomplete && !call.invalid);
-    valid.map(|call| (call.name, serde_json::from_str(&call.arguments).unwrap_or_default())).collect()
+    let valid = found.calls.into_iter().filter(|call| call.invalid().is_none());
+    valid
+        .map(|call| (call.name.clone(), serde_json::from_str(call.arguments()).unwrap_or_default()))
+        .collect()
 }
 
 /// Returns the calls that are found automatically and lost by naming the dialect.

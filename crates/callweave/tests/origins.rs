@@ -1,5 +1,5 @@
-//! The front doors against what the systems of the origin documents answer: every row of
-//! `shared/vectors/origins.jsonl` is put to our interface.
+//! The interfaces of `compat` against what the systems of the origin documents answer: every row of `data/origins.jsonl`,
+//! which is ours, and of `shared/vectors/origins.jsonl` is put to our interface.
 //!
 //! A system is one function from a row to our answer, listed in [`answer`]. Our answer may differ
 //! only where a decision of the design explains it; those rows stand in `data/aside/origins.txt`.
@@ -39,6 +39,20 @@ fn answer(row: &Value) -> Option<Value> {
         "codex" => Some(codex::answer(row)),
         _ => None,
     }
+}
+
+/// Rows of our own, in the words of the documents.
+#[test]
+fn own_rows_are_answered_as_the_documents_say() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/origins.jsonl");
+    let mut systems = std::collections::BTreeSet::new();
+    for line in fs::read_to_string(path).expect("the rows can be read").lines() {
+        let row: Value = serde_json::from_str(line).expect("a row is JSON");
+        let answer = answer(&row).expect("a system of ours");
+        assert!(matching::is_match(&row["expected"], &answer), "{}: {answer}", row["name"]);
+        systems.insert(row["system"].as_str().map(str::to_owned));
+    }
+    assert_eq!(systems.len(), 5, "{systems:?}");
 }
 
 #[test]

@@ -59,7 +59,7 @@ fn every_block_is_what_it_says() {
         extractor.push(&text, &mut |event: Event<'_>| mend.push(event, &mut found));
         extractor.finish(&mut |event: Event<'_>| mend.push(event, &mut found));
         mend.finish(&mut found);
-        let valid = found.calls.iter().filter(|call| !call.incomplete && !call.invalid).count();
+        let valid = found.calls.iter().filter(|call| call.invalid().is_none()).count();
         let count = word("calls=").map_or(1, |count| count.parse().expect("a number"));
         let is_so = match words[0] {
             "call" => valid == count,

@@ -41,13 +41,14 @@ fn in_pieces(events: &[Event<'static>], has_counts: bool) -> Vec<Event<'static>>
             }
             rest = after;
             if has_counts && number == 3 {
-                let counters =
-                    TokenCounts { output_tokens: Some(all.len() as u64), ..TokenCounts::default() };
+                let mut counters = TokenCounts::default();
+                counters.output_tokens = Some(all.len() as u64);
                 let raw = JsonText::from_value(&serde_json::json!({"output_tokens": all.len()}));
                 all.push(Event::new(0, EventKind::Usage { wire_type: "usage".into(), counters, raw }));
             }
             let text = piece.to_owned().into();
-            all.push(Event { body: EventKind::Delta { block: *block, kind: *kind, text }, ..event.clone() });
+            let body = EventKind::Delta { block: *block, kind: *kind, text };
+            all.push(Event::new(event.choice, body).with_source(event.source));
         }
     }
     all

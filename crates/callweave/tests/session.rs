@@ -200,8 +200,9 @@ fn results_of_calls_are_history() {
     let items = server.params("thread/inject_items")["items"].as_array().expect("items");
     let types: Vec<_> = items.iter().map(|item| item["type"].as_str().unwrap_or_default()).collect();
     assert_eq!(types, ["message", "function_call", "function_call_output"]);
-    let lost: Vec<_> = exchange.losses().iter().map(|loss| loss.what.as_str()).collect();
-    assert_eq!(lost, ["temperature", "max_output_tokens"]);
+    let mut lost: Vec<_> = exchange.losses().iter().map(|loss| loss.what.as_str()).collect();
+    lost.sort_unstable();
+    assert_eq!(lost, ["max_output_tokens", "temperature"]);
     assert_eq!(server.methods().last(), Some(&"thread/unsubscribe"));
     assert!(!server.methods().contains(&"turn/interrupt"), "the turn is over");
 }
@@ -302,4 +303,131 @@ fn whoever_leaves_interrupts_the_turn() {
     let lines = String::from_utf8(lines).expect("lines");
     assert!(lines.contains("turn/interrupt") && lines.contains("thread/unsubscribe"), "{lines}");
     assert_eq!(exchange.next(), NextStep::Over);
+}
+
+/// The usage of an interrupted turn comes after the interruption, or in the same bytes as the call.
+#[test]
+fn the_usage_of_an_interrupted_turn_is_waited_for() {
+    let usage = r#"{"method":"thread/tokenUsage/updated","params":{IDS,"tokenUsage":{"total":{"totalTokens":9,"inputTokens":5,"outputTokens":4},"last":{"totalTokens":2,"inputTokens":1,"outputTokens":1}}}}"#;
+    let over = r#"{"method":"turn/completed","params":{"threadId":"THREAD","turn":{"id":"TURN","items":[],"status":"interrupted"}}}"#;
+    let tool = r#"{"name":"get_weather","input_schema":{"type":"object"}}"#;
+    let messages = format!(
+        r#""model":"m","max_tokens":9,"messages":[{{"role":"user","content":"Hi"}}],"tools":[{tool}]"#
+    );
+    let chat = format!(r#""model":"m","messages":{ASKED},"tools":{TOOLS}"#);
+    for (path, body, expected) in [
+        ("/chat/completions", format!("{{{chat}}}"), r#""finish_reason":"tool_calls""#),
+        (
+            "/chat/completions",
+            format!(r#"{{{chat},"stream":true,"stream_options":{{"include_usage":true}}}}"#),
+            r#""finish_reason":"tool_calls""#,
+        ),
+        ("/messages", format!("{{{messages}}}"), r#""stop_reason":"tool_use""#),
+        (
+            "/messages",
+            format!(r#"{{{messages},"stream":true}}"#),
+            r#""delta":{"stop_reason":"tool_use","stop_sequence":null},"usage":{"input_tokens":5,"output_tokens":4}"#,
+        ),
+    ] {
+        for piece in [1, 50, usize::MAX] {
+            let mut server = Server::playing(&[CALL, &[usage, over]].concat());
+            let route = ClientEndpoint::find(path).expect("a path");
+            let head = IncomingHead::new(route, body.as_bytes(), "id1");
+            let mut exchange = engine(|_| {}).open(head).expect("a request");
+            let text = String::from_utf8(drive(&mut exchange, &mut server, piece)).expect("text");
+            assert_eq!(exchange.usage().total_tokens, Some(9), "{piece}: {text}");
+            assert!(text.contains(expected), "{piece}: {text}");
+            assert!(server.methods().contains(&"turn/interrupt"), "{piece}: {:?}", server.methods());
+        }
+    }
+}
+
+/// A process that dies after the calls takes nothing from the response.
+#[test]
+fn a_response_that_only_waits_for_its_usage_is_complete() {
+    let mut server = Server::playing(CALL);
+    let mut exchange = chat(&engine(|_| {}), ASKED, "");
+    loop {
+        match exchange.next() {
+            NextStep::Send => {
+                let Some(OutgoingRequest::Messages(lines)) = exchange.take_outgoing() else {
+                    panic!("messages")
+                };
+                let lines = String::from_utf8(lines).expect("lines");
+                let coming: String = lines.lines().map(|line| server.hear(line)).collect();
+                exchange.push(coming.as_bytes());
+            }
+            NextStep::Read(_) => {
+                exchange.fail(&callweave::exchange::UpstreamFault::lost("died"));
+            }
+            NextStep::Interrupt | NextStep::Over => break,
+        }
+    }
+    assert_eq!((exchange.head().status, exchange.error()), (200, None));
+    let body = json(&exchange.take_bytes());
+    assert_eq!(body["choices"][0]["finish_reason"], "tool_calls");
+}
+
+#[test]
+fn messages_are_written_out_in_full() {
+    let mut server = Server::playing(TEXT);
+    let body = r#"{"model":"m","input":[{"role":"user","content":"Hi"},{"role":"assistant","content":"Yes?"},
+        {"role":"user","content":[{"type":"input_text","text":"Go on"}]}]}"#;
+    let route = ClientEndpoint::find("/responses").expect("a path");
+    let mut exchange =
+        engine(|_| {}).open(IncomingHead::new(route, body.as_bytes(), "id1")).expect("a request");
+    drive(&mut exchange, &mut server, usize::MAX);
+    let items = server.params("thread/inject_items")["items"].as_array().expect("items").clone();
+    let found: Vec<_> =
+        items.iter().map(|item| (item["type"].as_str(), item["content"][0]["type"].as_str())).collect();
+    let message = Some("message");
+    assert_eq!(
+        found,
+        [(message, Some("input_text")), (message, Some("output_text")), (message, Some("input_text"))]
+    );
+}
+
+#[test]
+fn a_request_without_tools_by_choice_declares_none() {
+    let mut server = Server::playing(TEXT);
+    let mut exchange = chat(&engine(|_| {}), ASKED, r#","tool_choice":"none""#);
+    drive(&mut exchange, &mut server, usize::MAX);
+    assert!(server.params("thread/start")["dynamicTools"].as_array().expect("tools").is_empty());
+    assert_eq!(exchange.losses(), []);
+}
+
+#[test]
+fn own_tools_are_left_on_only_where_the_policy_allows_them() {
+    for allows in [false, true] {
+        let mut server = Server::playing(TEXT);
+        let engine = engine(|policy| policy.allows_agent_tools = allows);
+        drive(&mut chat(&engine, ASKED, ""), &mut server, usize::MAX);
+        let start = server.params("thread/start");
+        assert_eq!(start["config"].get("features.shell_tool").is_none(), allows);
+        assert_eq!(start.get("environments").is_none(), allows);
+        assert_eq!((&start["sandbox"], &start["approvalPolicy"]), (&"read-only".into(), &"never".into()));
+    }
+}
+
+/// An app-server refuses names with other letters.
+#[test]
+fn names_of_tools_are_mapped_there_and_back() {
+    let call = CALL.iter().map(|line| line.replace("get_weather", "NAME")).collect::<Vec<_>>();
+    let tools = r#"[{"type":"function","function":{"name":"files.read","parameters":{"type":"object"}}}]"#;
+    let body = format!(r#"{{"model":"m","messages":{ASKED},"tools":{tools}}}"#);
+    let open = || {
+        let route = ClientEndpoint::find("/chat/completions").expect("a path");
+        engine(|_| {}).open(IncomingHead::new(route, body.as_bytes(), "id1")).expect("a request")
+    };
+    let mut server = Server::playing(TEXT);
+    drive(&mut open(), &mut server, usize::MAX);
+    let name = server.params("thread/start")["dynamicTools"][0]["name"].as_str().expect("a name").to_owned();
+    assert!(
+        name.chars().all(|letter| letter.is_ascii_alphanumeric() || matches!(letter, '_' | '-')),
+        "{name}"
+    );
+    let call: Vec<String> = call.iter().map(|line| line.replace("NAME", &name)).collect();
+    let mut server = Server::playing(&call.iter().map(String::as_str).collect::<Vec<_>>());
+    let body = json(&drive(&mut open(), &mut server, usize::MAX));
+    assert_eq!(body["choices"][0]["message"]["tool_calls"][0]["function"]["name"], "files.read");
 }

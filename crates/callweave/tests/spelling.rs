@@ -5,7 +5,7 @@ use callweave::compat::ex_athena::{ProviderCapabilities, extract};
 use callweave::compat::nous::ToolCallAccumulator;
 use callweave::compat::prompty::{Processed, PromptAgent, process};
 use callweave::compat::req_llm::ChunkAccumulator;
-use callweave::compat::tool_call_aggregator::{Aggregator, IngestMessageOptions};
+use callweave::compat::tool_call_aggregator::{IngestMessageOptions, ToolCallAggregator};
 use callweave::dialect::{ExtractOptions as Reading, Extraction};
 use callweave::event::Event;
 use callweave::json::partial::PartialValue;
@@ -80,7 +80,7 @@ fn extraction() {
     }
     let text = format!("<tool_call>{{\"name\":\"f\",\"arguments\":{WRITTEN}}}</tool_call>");
     let found = Extraction::of(&text, &Reading::new("hermes").expect("a dialect"));
-    assert_eq!(found.calls[0].arguments, WRITTEN);
+    assert_eq!(found.calls[0].arguments(), WRITTEN);
 }
 
 #[test]
@@ -131,7 +131,7 @@ fn doors() {
     let Ok(Processed::ToolCalls(calls)) = process(&PromptAgent::new("anthropic"), &value(&answer())) else {
         panic!("a call was made")
     };
-    assert_eq!(calls[0].arguments, WRITTEN);
+    assert_eq!(calls[0].arguments(), WRITTEN);
     let text = Value::object([("type", "text".into()), ("text", WRITTEN.into())]);
     let message = Value::object([
         ("type", "message".into()),
@@ -141,7 +141,7 @@ fn doors() {
     let structured = process(&PromptAgent::new("anthropic").with_outputs(), &message).expect("an answer");
     assert_eq!(serde_json::to_string(&structured).expect("JSON"), WRITTEN);
 
-    let mut aggregator = Aggregator::new();
+    let mut aggregator = ToolCallAggregator::new();
     let calls = format!(r#"{{"tool_calls":[{{"id":"a","function":{{"name":"f","arguments":{WRITTEN}}}}}]}}"#);
     aggregator.ingest_message(&value(&calls), None, IngestMessageOptions::default());
     assert_eq!(
@@ -164,7 +164,7 @@ fn doors() {
     chunks.push(&value(&chunk));
     let call = &chunks.finalize_tool_calls_for_response()[0];
     assert_eq!(
-        (call.arguments.to_string(), call.metadata["odd"].to_string()),
+        (call.arguments().to_string(), call.metadata["odd"].to_string()),
         (WRITTEN.into(), WRITTEN.into())
     );
 }

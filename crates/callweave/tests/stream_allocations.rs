@@ -7,7 +7,7 @@ mod streams;
 use allocation_counter::measure;
 use callweave::encode::EncodeOptions;
 use callweave::protocol::{Protocol, TABLE};
-use callweave::stream::{ItemStream, events, message};
+use callweave::stream::{EventStream, ItemStream, message};
 use futures::executor::block_on;
 use streams::STREAMS;
 
@@ -44,7 +44,7 @@ fn reading_allocates_nothing_per_delta() {
         grows_with_the_logarithm(&format!("items of {}", stream.name), stream, |pieces| {
             block_on(async {
                 let mut items = ItemStream::new(reads(pieces));
-                while let Some(item) = items.next().await {
+                while let Some(item) = items.lend().await {
                     item.expect("a sound stream");
                 }
             });
@@ -62,8 +62,8 @@ fn translating_allocates_nothing_per_delta() {
                 let mut encoder = written.encoder(&options).expect("a protocol that is written");
                 let mut out = Vec::new();
                 block_on(async {
-                    let mut events = events(reads(pieces));
-                    while let Some(event) = events.next().await {
+                    let mut events = EventStream::new(reads(pieces));
+                    while let Some(event) = events.lend().await {
                         encoder.encode(&event.expect("a sound stream"), &mut out);
                         // The socket has taken it.
                         out.clear();

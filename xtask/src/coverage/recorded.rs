@@ -133,6 +133,7 @@ pub(crate) fn decode<'f>(
             data: &frame.text,
             id: None,
             offset: at as u64,
+            data_offset: None,
             kind: frame.kind,
             is_lossy: false,
         };

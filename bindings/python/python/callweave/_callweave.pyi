@@ -3,7 +3,7 @@ from callweave._errors import UpstreamError
 from callweave._types import AttachmentKind, BlockCompletion, BlockKind, BytesLike, CallKind, CallResolution, ChangeClass, DeltaKind, Event, EventScope, FinishReason, InvalidReason, NextStep, NoticeCode, ReasoningForm, RepairVerdict, SchemaLike, T, ToolsLike
 from typing import Any, Final, Literal, SupportsFloat, SupportsIndex, final
 
-__all__ = ["__version__", "Attachment", "AttachmentEvent", "Block", "BlockEndEvent", "BlockStartEvent", "CallOutcome", "Choice", "ChoiceStartEvent", "CoercedValue", "CoercionChange", "ConvertedRequest", "Converter", "CorrectionEvent", "Decoder", "DeltaEvent", "EndEvent", "ErrorEvent", "Exchange", "ExchangeEngine", "ExtraEvent", "Extractor", "FinishEvent", "HttpRequest", "IdentityEvent", "InvalidCall", "ItemEndEvent", "ItemStartEvent", "Loss", "MarkupEvent", "Message", "Notice", "NoticeEvent", "PartialJson", "ProcessStream", "ProgressEvent", "PromptAgent", "RepairChange", "RepairedJson", "ResponseHead", "StartEvent", "ToolCall", "ToolCallAggregator", "Tools", "Usage", "UsageEvent", "augment_system_prompt", "coerce", "convert", "convert_request", "decode", "decode_all", "dialect_of", "dialects", "extract", "partial", "process_response", "protocols", "repair", "run_program", "teach"]
+__all__ = ["__version__", "Attachment", "AttachmentEvent", "Block", "BlockEndEvent", "BlockStartEvent", "CallOutcome", "Choice", "ChoiceStartEvent", "CoercedValue", "CoercionChange", "CompleteResponse", "ConvertedRequest", "Converter", "CorrectionEvent", "Decoder", "DeltaEvent", "EndEvent", "ErrorEvent", "Exchange", "ExchangeEngine", "ExtraEvent", "Extractor", "FinishEvent", "HttpRequest", "IdentityEvent", "InvalidCall", "ItemEndEvent", "ItemStartEvent", "Loss", "MarkupEvent", "Message", "Notice", "NoticeEvent", "PartialJson", "ProcessStream", "ProgressEvent", "PromptAgent", "RepairChange", "RepairedJson", "ResponseHead", "StartEvent", "ToolCall", "ToolCallAggregator", "Tools", "Usage", "UsageEvent", "augment_system_prompt", "coerce", "convert", "convert_request", "decode", "decode_all", "dialect_of", "dialects", "extract", "partial", "process_response", "protocols", "repair", "run_program", "teach"]
 
 __version__: Final[str]
 """
@@ -441,6 +441,27 @@ class CoercionChange:
         """
 
 @final
+class CompleteResponse:
+    """
+    A complete response for a client.
+    """
+    @property
+    def body(self, /) -> bytes:
+        """
+        The body.
+        """
+    @property
+    def headers(self, /) -> list[tuple[str, bytes]]:
+        """
+        The headers, with names in lower case.
+        """
+    @property
+    def status(self, /) -> int:
+        """
+        The status.
+        """
+
+@final
 class ConvertedRequest:
     """
     A request as it is sent, and the parts of it that could not be carried.
@@ -714,7 +735,7 @@ class Exchange:
         """
         Ends the exchange by the driver's decision.
         """
-    def accept(self, /, headers: SupportsGetItem[int, tuple[str, str]]) -> None:
+    def accept(self, /, headers: SupportsGetItem[int, tuple[BytesLike | str, BytesLike | str]]) -> None:
         """
         Reports that the upstream answers with success.
         """
@@ -732,6 +753,11 @@ class Exchange:
     def failure(self, /) -> UpstreamError | None:
         """
         The error of a response of which the client has seen nothing.
+        """
+    def feed(self, /, data: BytesLike) -> bytes | None:
+        """
+        Takes the next bytes of the upstream's response, and returns those for the client. ``None`` if the next step is
+        another than to read on for as long as it takes: the client's bytes are still to be taken then.
         """
     def finish(self, /) -> None:
         """
@@ -795,10 +821,9 @@ class Exchange:
         """
         Takes the next bytes of the upstream's response.
         """
-    def refuse(self, /, status: SupportsIndex, headers: SupportsGetItem[int, tuple[str, str]], body: BytesLike, fault: str | None = None) -> None:
+    def refuse(self, /, status: SupportsIndex, headers: SupportsGetItem[int, tuple[BytesLike | str, BytesLike | str]], body: BytesLike, fault: str | None = None) -> None:
         """
-        Reports that the upstream answers with another status. The names of headers are in lower case; 64 KiB of the body
-        are enough. ``fault`` says what kept the rest of the body from coming.
+        Reports that the upstream answers with another status. 64 KiB of the body are enough. ``fault`` says what kept the rest of the body from coming.
         """
     def silence(self, /) -> None:
         """
@@ -823,12 +848,24 @@ class ExchangeEngine:
     """
     A policy for the exchange between clients and one upstream, made ready once; it is shared by all exchanges.
     """
-    def __new__(cls, /, *, name: str = "upstream", protocol: str | None = None, other_protocols: SupportsGetItem[int, str] = ..., base_url: str = "", api_key: str | None = None, forwards_client_key: bool = True, provider: str | None = None, dialect: str = "auto", splits_reasoning: bool | None = None, teaching: str = "native", repair: bool = True, schema: str = "coerce", invalid_calls: str = "pass", max_reasks: SupportsIndex = 2, stop: str | None = None, stop_grace_ms: SupportsIndex | None = None, suppress_tail: bool | None = None, parallel_calls: bool | None = None, max_calls: SupportsIndex | None = None, keeps_responses: bool | None = None, seals_in_ids: bool = False, max_response_bytes: SupportsIndex | None = None, max_argument_bytes: SupportsIndex | None = None) -> ExchangeEngine: ...
+    def __new__(cls, /, *, name: str = "upstream", protocol: str | None = None, other_protocols: SupportsGetItem[int, str] = ..., upstream: str = "", model: str | None = None, api_key: str | None = None, forwards_client_key: bool = True, provider: str | None = None, dialect: str = "auto", splits_reasoning: bool | None = None, teaching: str = "native", repair: bool = True, schema: str = "coerce", invalid_calls: str = "pass", max_reasks: SupportsIndex = 2, stop: str | None = None, stop_grace: SupportsFloat | SupportsIndex | None = None, suppress_tail: bool | None = None, parallel_calls: bool | None = None, max_calls: SupportsIndex | None = None, keeps_responses: bool | None = None, seals_in_ids: bool = False, max_response_bytes: SupportsIndex | None = None, max_argument_bytes: SupportsIndex | None = None) -> ExchangeEngine: ...
+    @staticmethod
+    def asks_model(method: str, path: str) -> bool:
+        """
+        Whether a request to a path of a server asks a model for a response.
+        """
     def open(self, /, path: str, body: BytesLike, *, id: str, created: SupportsIndex = 0, headers: SupportsGetItem[int, tuple[str, str]] = ..., api_key: str | None = None, query: str | None = None) -> Exchange:
         """
         Opens an exchange for a client's request. ``path`` is without its version. ``id`` consists of letters and digits
         that no other request has, ``created`` is the time in seconds since 1970. Raises ``UpstreamError`` with the error
         that the client is to get, if the request cannot be read.
+        """
+    def open_request(self, /, method: str, url: str, headers: SupportsGetItem[int, tuple[BytesLike | str, BytesLike | str]], body: BytesLike, *, id: str, created: SupportsIndex = 0) -> Exchange | CompleteResponse:
+        """
+        Opens an exchange for a client's request to an absolute URL. Its ``take_outgoing`` returns the request that is to
+        be sent in its place: to the same URL with the client's headers, unless the engine has a base URL or another
+        protocol. A request that cannot be read has its response at once: an error. Raises ``UnknownError`` if the request
+        does not ask a model.
         """
     @staticmethod
     def serves(path: str) -> bool:
@@ -967,9 +1004,14 @@ class HttpRequest:
         The body.
         """
     @property
-    def headers(self, /) -> list[tuple[str, str]]:
+    def headers(self, /) -> list[tuple[str, bytes]]:
         """
         The headers, with names in lower case.
+        """
+    @property
+    def is_kept(self, /) -> bool:
+        """
+        Whether it goes where the client sends it.
         """
     @property
     def is_streamed(self, /) -> bool:
@@ -994,7 +1036,7 @@ class HttpRequest:
     @property
     def url(self, /) -> str:
         """
-        The URL; only its path where the engine has no base URL.
+        The URL; only its path where neither the engine nor the client has a base URL.
         """
 
 @final
@@ -1159,9 +1201,9 @@ class Loss:
         Whether it had not the form that its protocol demands.
         """
     @property
-    def place(self, /) -> str:
+    def path(self, /) -> str:
         """
-        Where it stood.
+        The path in the neutral request.
         """
     @property
     def what(self, /) -> str:

@@ -54,7 +54,7 @@ impl CheckArgs {
         }
         match silent.is_empty() {
             true => Ok(()),
-            false => bail!("no answer from {}", silent.join(", ")),
+            false => bail!("no response from {}", silent.join(", ")),
         }
     }
 }

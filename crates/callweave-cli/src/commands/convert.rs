@@ -35,29 +35,29 @@ use crate::size;
 use crate::verdict;
 use crate::wrapping::ExpectedWrapping;
 
-/// Write an answer in another protocol, streamed or whole; or a request
+/// Write a response in another protocol, streamed or complete; or a request
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
-  callweave convert --to openai-chat answer.sse                a stream stays a stream, a body a body
-  callweave convert --to openai-responses --whole answer.sse   the whole body that a stream amounts to
-  callweave convert --to openai-chat --mend answer.sse         the same protocol, as clients expect it
-  callweave convert --to gemini --array answer.sse             as Google streams without alt=sse
-  callweave convert --to openai-chat --dialect auto answer.sse
-                                                               calls in the text become real ones
-  callweave convert --jsonl rows.jsonl                         many answers: {\"to\": …, \"data\": …} per line
+  callweave convert --to openai-chat response.sse             a stream stays a stream, a body a body
+  callweave convert --to openai-responses --complete response.sse
+                                                              the body that a stream amounts to
+  callweave convert --to openai-chat --normalize response.sse the same protocol, as clients expect it
+  callweave convert --to gemini --array response.sse          as Google streams without alt=sse
+  callweave convert --to openai-chat --dialect auto response.sse
+                                                              calls in the text become real ones
+  callweave convert --jsonl rows.jsonl                        one {\"to\": …, \"data\": …} per line
   callweave convert --request --from openai-chat --to anthropic-messages request.json
-                                                               what a client asks, for another provider
+                                                              a request for another provider
   callweave convert --request --from openai-chat --to openai-chat --dialect hermes request.json
-                                                               for a model that has no tools of its own
+                                                              for a model that has no tools of its own
 
-In its own protocol an answer is written as it came, nothing lost and nothing made better, unless
---mend is given; in another one it is always written as clients of that protocol expect it, with the
-arguments of its calls repaired. The exit code is 1 if something is wrong with what is written. What of a request cannot be
-said in the other protocol is told on standard error; the exit code is 1 only if no server would have
-taken the request as it came.")]
+In its own protocol a response is written losslessly, unless --normalize is given. In another protocol
+it is always normalized: written as clients of that protocol expect it, with the arguments of its calls
+repaired. The exit code is 1 if the output has a problem. The losses of a request are printed on standard
+error; the exit code is 1 only if no server would have taken the request as it came.")]
 pub(crate) struct ConvertArgs {
-    /// The protocol of the answer, or auto to find it out (a request does not tell it); see callweave protocols
+    /// The protocol of the response, or auto to detect it (of a request it must be named); see callweave protocols
     #[arg(long, visible_alias = "protocol", value_name = "NAME", default_value = "auto")]
     #[arg(value_parser = protocol_parser(), hide_possible_values = true, ignore_case = true)]
     from: ChosenProtocol,
@@ -68,26 +68,26 @@ pub(crate) struct ConvertArgs {
     #[command(flatten)]
     wording: TextReading,
     #[command(flatten)]
-    mending: RepairFlags,
-    /// Convert requests, not answers; with --dialect, the tools are taught in words (auto: by the model's name)
-    #[arg(long, conflicts_with_all = ["stream", "whole"])]
+    repair: RepairFlags,
+    /// Convert requests, not responses; with --dialect, the tools are taught in words (auto: by the model's name)
+    #[arg(long, conflicts_with_all = ["stream", "complete"])]
     request: bool,
     /// The provider whose rules a request must keep, where many speak the protocol, such as mistral
     #[arg(long, value_name = "NAME", requires = "request")]
     provider: Option<String>,
     /// Write a stream
-    #[arg(long, conflicts_with = "whole")]
+    #[arg(long, conflicts_with = "complete")]
     stream: bool,
-    /// Write a whole body
-    #[arg(long)]
-    whole: bool,
+    /// Write a complete body
+    #[arg(long, alias = "whole")]
+    complete: bool,
     /// Write a stream as the elements of one JSON array, where the protocol has that (gemini-generatecontent)
-    #[arg(long, conflicts_with = "whole")]
+    #[arg(long, conflicts_with = "complete")]
     array: bool,
     /// Write it as clients expect it, in its own protocol, too
-    #[arg(long)]
-    mend: bool,
-    /// Read one JSON request per line ({"from"?, "to", "data" | "data_base64" | "file", "stream"?, "mend"?, "id"?}), print one {"data"} per line
+    #[arg(long, alias = "mend")]
+    normalize: bool,
+    /// Read one JSON request per line ({"from"?, "to", "data" | "data_base64" | "file", "stream"?, "normalize"?, "id"?}), print one {"data"} per line
     #[arg(long)]
     jsonl: bool,
     #[command(flatten)]
@@ -131,7 +131,7 @@ impl ConvertArgs {
                 from,
                 to: self.to,
                 provider: self.provider.as_deref(),
-                is_normalized: self.mend,
+                is_normalized: self.normalize,
                 dialect: self.wording.name(&dialects)?,
                 dialects: &dialects,
             };
@@ -141,13 +141,14 @@ impl ConvertArgs {
             };
         }
         let dialect = self.wording.options(&dialects, NO_DIALECT)?;
-        let mend = self.mending.mend(self.wording.tools()?.as_ref());
+        let arguments = self.repair.stage(self.wording.tools()?.as_ref());
         let ChosenProtocol(protocol) = self.from;
         let limits = StreamLimits { line: self.max_frame, frame: self.max_frame, ..StreamLimits::default() };
-        let reading = ReadOptions { protocol, limits, dialect: dialect.as_ref(), mend: &mend };
-        let is_stream = (self.stream || self.whole || self.array).then_some(!self.whole);
+        let reading = ReadOptions { protocol, limits, dialect: dialect.as_ref(), arguments: &arguments };
+        let is_stream = (self.stream || self.complete || self.array).then_some(!self.complete);
         if self.jsonl {
-            let defaults = |to| ConvertPlan { to, is_stream, is_array: self.array, is_normalized: self.mend };
+            let defaults =
+                |to| ConvertPlan { to, is_stream, is_array: self.array, is_normalized: self.normalize };
             return rows::run(std::slice::from_ref(&self.file), self.jobs, |row: ConvertRow| {
                 let to = row.to.as_deref().map(named).transpose()?.or(self.to);
                 let wish = defaults(to.context("a request needs \"to\"")?);
@@ -155,7 +156,7 @@ impl ConvertArgs {
             });
         }
         let to = self.to.context("--to is missing")?;
-        let wish = ConvertPlan { to, is_stream, is_array: self.array, is_normalized: self.mend };
+        let wish = ConvertPlan { to, is_stream, is_array: self.array, is_normalized: self.normalize };
         let mut input = InputFile::open(&self.file, ExpectedWrapping::Answer)?;
         rows::conclude(wish.convert(&mut input, reading, &mut io::stdout().lock()))
     }
@@ -180,10 +181,10 @@ impl ConvertPlan {
         let events = RefCell::new(Vec::new());
         let mut live = |event: Event<'_>| events.borrow_mut().push(event.into_owned());
         // Whether calls are repaired depends on the protocol, so that is done behind the decoder.
-        let mut writing = ConvertOutput::new(self, reading.mend, out);
-        let reading = ReadOptions { mend: &ArgumentStage::new(), ..reading };
+        let mut writing = ConvertOutput::new(self, reading.arguments, out);
+        let reading = ReadOptions { arguments: &ArgumentStage::new(), ..reading };
         let mut problem = None;
-        let answers = reading.read(input, Some(&mut live), false, |decoder, ended| {
+        let responses = reading.read(input, Some(&mut live), false, |decoder, ended| {
             ended.clear();
             let protocol = decoder.protocol();
             if protocol.is_none() || !self.is_stream.unwrap_or_else(|| is_streamed(decoder)) {
@@ -195,10 +196,10 @@ impl ConvertPlan {
             }
             Ok(())
         });
-        let is_stream = self.is_stream.unwrap_or(answers.is_streamed);
-        let messages = writing.finish(events.take(), answers.protocol, is_stream)?;
+        let is_stream = self.is_stream.unwrap_or(responses.is_streamed);
+        let messages = writing.finish(events.take(), responses.protocol, is_stream)?;
         let problem = match problem {
-            None => answers.problem(&messages)?,
+            None => responses.problem(&messages)?,
             problem => problem,
         };
         Ok(RowOutcome { json: String::new(), problem })
@@ -237,7 +238,7 @@ fn now() -> u64 {
 struct ConvertOutput<'w> {
     wish: ConvertPlan,
     /// The argument stage, whatever the protocol.
-    mend: &'w ArgumentStage,
+    arguments: &'w ArgumentStage,
     /// The stage that does it, and the encoder, once the protocol is known.
     stages: Option<(ArgumentStage, Encoder)>,
     message: Accumulator,
@@ -246,33 +247,34 @@ struct ConvertOutput<'w> {
 }
 
 impl<'w> ConvertOutput<'w> {
-    fn new(wish: ConvertPlan, mend: &'w ArgumentStage, out: &'w mut dyn Write) -> Self {
-        Self { wish, mend, stages: None, message: Accumulator::new(), buffer: Vec::new(), out }
+    fn new(wish: ConvertPlan, arguments: &'w ArgumentStage, out: &'w mut dyn Write) -> Self {
+        Self { wish, arguments, stages: None, message: Accumulator::new(), buffer: Vec::new(), out }
     }
 
     /// The stages for a response of that protocol. Clients of another one get calls that can be run.
     fn stages(&mut self, from: Option<&'static Protocol>) -> &mut (ArgumentStage, Encoder) {
-        let (wish, mend) = (self.wish, self.mend);
+        let (wish, arguments) = (self.wish, self.arguments);
         self.stages.get_or_insert_with(|| {
-            let mend = if wish.is_normalized(from) { mend.clone().repair() } else { mend.clone() };
-            (mend, wish.to.encoder(&wish.options(from)).expect("the protocol is written"))
+            let arguments =
+                if wish.is_normalized(from) { arguments.clone().repair() } else { arguments.clone() };
+            (arguments, wish.to.encoder(&wish.options(from)).expect("the protocol is written"))
         })
     }
 
     /// Writes a stream as far as it has come.
     fn stream(&mut self, events: Vec<Event<'static>>, from: Option<&'static Protocol>) -> Result<()> {
-        let mut mended = Vec::new();
-        let (mend, _) = self.stages(from);
-        events.into_iter().for_each(|event| mend.push(event, &mut mended));
-        self.encode(mended, from)
+        let mut finished = Vec::new();
+        let (arguments, _) = self.stages(from);
+        events.into_iter().for_each(|event| arguments.push(event, &mut finished));
+        self.encode(finished, from)
     }
 
-    fn encode(&mut self, mended: Vec<Event<'static>>, from: Option<&'static Protocol>) -> Result<()> {
+    fn encode(&mut self, finished: Vec<Event<'static>>, from: Option<&'static Protocol>) -> Result<()> {
         let mut written = std::mem::take(&mut self.buffer);
         let (_, encoder) = self.stages(from);
-        mended.iter().for_each(|event| encoder.encode(event, &mut written));
+        finished.iter().for_each(|event| encoder.encode(event, &mut written));
         self.buffer = written;
-        mended.into_iter().for_each(|event| self.message.put(event));
+        finished.into_iter().for_each(|event| self.message.put(event));
         self.flush()
     }
 
@@ -283,15 +285,15 @@ impl<'w> ConvertOutput<'w> {
         from: Option<&'static Protocol>,
         is_stream: bool,
     ) -> Result<Vec<Message>> {
-        let mut mended: Vec<Event<'static>> = Vec::new();
-        let (mend, _) = self.stages(from);
-        events.into_iter().for_each(|event| mend.push(event, &mut mended));
-        mend.finish(&mut mended);
+        let mut finished: Vec<Event<'static>> = Vec::new();
+        let (arguments, _) = self.stages(from);
+        events.into_iter().for_each(|event| arguments.push(event, &mut finished));
+        arguments.finish(&mut finished);
         if is_stream {
-            self.encode(mended, from)?;
+            self.encode(finished, from)?;
             return Ok(self.message.take_all());
         }
-        mended.into_iter().for_each(|event| self.message.put(event));
+        finished.into_iter().for_each(|event| self.message.put(event));
         let messages = self.message.take_all();
         for message in messages.iter().filter(|message| **message != Message::default()) {
             let options = self.wish.options(from);
@@ -310,7 +312,7 @@ impl<'w> ConvertOutput<'w> {
     }
 }
 
-/// A request to convert one response. Unknown members are the caller's own.
+/// A request to convert one response. Unknown fields are the caller's own.
 #[derive(Deserialize)]
 struct ConvertRow {
     id: Option<Box<RawValue>>,
@@ -321,7 +323,8 @@ struct ConvertRow {
     data_base64: Option<String>,
     file: Option<PathBuf>,
     stream: Option<bool>,
-    mend: Option<bool>,
+    #[serde(alias = "mend")]
+    normalize: Option<bool>,
 }
 
 impl RowRequest for ConvertRow {
@@ -335,7 +338,8 @@ impl RowRequest for ConvertRow {
 impl ConvertRow {
     fn convert(self, wish: ConvertPlan, reading: ReadOptions<'_>) -> Result<RowOutcome, RowFailure> {
         let is_stream = self.stream.or(wish.is_stream);
-        let wish = ConvertPlan { is_stream, is_normalized: self.mend.unwrap_or(wish.is_normalized), ..wish };
+        let wish =
+            ConvertPlan { is_stream, is_normalized: self.normalize.unwrap_or(wish.is_normalized), ..wish };
         let ChosenProtocol(protocol) = ChosenProtocol(reading.protocol).or_named(self.from.as_deref())?;
         let mut input = InputFile::given(self.data, self.data_base64, self.file)?;
         let mut out = Vec::new();

@@ -18,37 +18,37 @@ use crate::batches::JobCount;
 use crate::commands::extract::{NO_DIALECT, TextReading};
 use crate::declared::{KnownDialects, tools_of};
 use crate::input::InputFile;
-use crate::render::{EventPrinter, OutputForm, print_whole};
+use crate::render::{EventPrinter, OutputForm, print_complete};
 use crate::response::{ReadOptions, outcome};
 use crate::rows::{self, FileTurn, RowFailure, RowOutcome, RowRequest};
 use crate::size;
 use crate::wrapping::ExpectedWrapping;
 
-/// Decode an answer, streamed or whole, of any protocol
+/// Decode a response, streamed or complete, of any protocol
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
-  curl -sN https://… | callweave decode            watch an answer as it streams
-  callweave decode answer.sse > message.json       the finished message
-  callweave decode --as events answer.sse          every event as it happens
-  callweave decode --as text - < answer.json       the text alone
-  callweave decode --dialect none answer.sse       text as it is, with the calls that the model wrote into it
-  callweave decode --repair answer.sse             with the arguments of its calls repaired
+  curl -sN https://… | callweave decode            watch a response as it streams
+  callweave decode response.sse > message.json     the finished message
+  callweave decode --as events response.sse        every event as it happens
+  callweave decode --as text - < response.json     the text alone
+  callweave decode --dialect none response.sse     calls in the text stay text
+  callweave decode --repair response.sse           with the arguments of its calls repaired
   callweave decode recorded/*.sse.gz               many files: one message per line, with its file
-  callweave decode --jsonl requests.jsonl          many answers: {\"data\": …} or {\"file\": …} per line
+  callweave decode --jsonl requests.jsonl          many responses: {\"data\": …} or {\"file\": …} per line
 
-Input may be gzipped, and may begin with the headers that curl -i prints. What a damaged answer
-still gave is printed before the error is told; the exit code is then 1, as it is if a call cannot
+Input may be gzipped, and may begin with the headers that curl -i prints. The readable part of a
+damaged response is printed before the error; the exit code is then 1, as it is if a call cannot
 be used.")]
 pub(crate) struct DecodeArgs {
-    /// The protocol of the answer, or auto to find it out; see callweave protocols
+    /// The protocol of the response, or auto to detect it; see callweave protocols
     #[arg(long, value_name = "NAME", default_value = "auto", value_parser = protocol_parser())]
     #[arg(hide_possible_values = true, ignore_case = true)]
     protocol: ChosenProtocol,
     #[command(flatten)]
     wording: TextReading,
     #[command(flatten)]
-    mending: RepairFlags,
+    repair: RepairFlags,
     /// The form of the output
     #[arg(long = "as", value_name = "FORM", conflicts_with = "jsonl")]
     form: Option<OutputForm>,
@@ -107,10 +107,10 @@ impl DecodeArgs {
         let dialects = self.wording.dialects()?;
         let options = self.wording.options(&dialects, "auto")?;
         let tools = self.wording.tools()?;
-        let mend = self.mending.mend(tools.as_ref());
+        let arguments = self.repair.stage(tools.as_ref());
         let ChosenProtocol(protocol) = self.protocol;
         let limits = StreamLimits { line: self.max_frame, frame: self.max_frame, ..StreamLimits::default() };
-        let reading = ReadOptions { protocol, limits, dialect: options.as_ref(), mend: &mend };
+        let reading = ReadOptions { protocol, limits, dialect: options.as_ref(), arguments: &arguments };
         if self.jsonl {
             return rows::run(&self.files, self.jobs, |row: DecodeRow| row.decode(&dialects, reading));
         }
@@ -140,7 +140,7 @@ impl DecodeArgs {
         let mut sink = printer.sink();
         let is_complete = form == OutputForm::Message;
         let live: Option<&mut EventSink<'_>> = if is_complete { None } else { Some(&mut sink) };
-        let answers = reading.read(&mut input, live, is_complete, |decoder, ended| {
+        let responses = reading.read(&mut input, live, is_complete, |decoder, ended| {
             for message in ended.drain(..) {
                 results.take(outcome(&message, decoder.protocol()).map_err(RowFailure::from));
             }
@@ -149,9 +149,9 @@ impl DecodeArgs {
         });
         printer.finish()?;
         if self.verbose {
-            turn.tell(&answers.nature);
+            turn.remark(&responses.nature);
         }
-        answers.outcomes().into_iter().for_each(|answered| results.take(answered));
+        responses.outcomes().into_iter().for_each(|answered| results.take(answered));
         Ok(())
     }
 }
@@ -177,7 +177,7 @@ impl FileResults<'_> {
     }
 
     fn print(&mut self) -> Result<()> {
-        print_whole(&self.printed)?;
+        print_complete(&self.printed)?;
         self.printed.clear();
         Ok(())
     }
@@ -209,15 +209,15 @@ impl DecodeRow {
         let ChosenProtocol(protocol) =
             ChosenProtocol(defaults.protocol).or_named(self.protocol.as_deref())?;
         let own = self.tools.as_ref().map(|tools| tools_of(tools, "the member tools")).transpose()?;
-        let mend = own.map(|tools| defaults.mend.clone().tools(tools));
-        let mend = mend.as_ref().unwrap_or(defaults.mend);
+        let arguments = own.map(|tools| defaults.arguments.clone().tools(tools));
+        let arguments = arguments.as_ref().unwrap_or(defaults.arguments);
         let own = match self.dialect.as_deref() {
             None | Some(NO_DIALECT) => None,
             Some(name) => Some(dialects.named(name)?),
         };
         let default = defaults.dialect.filter(|_| self.dialect.is_none());
         let dialect = own.as_ref().or(default);
-        let reading = ReadOptions { protocol, dialect, mend, ..defaults };
+        let reading = ReadOptions { protocol, dialect, arguments, ..defaults };
         let mut input = InputFile::given(self.data, self.data_base64, self.file)?;
         reading.read(&mut input, None, true, |_, _| Ok(())).only()
     }

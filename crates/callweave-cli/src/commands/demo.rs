@@ -83,8 +83,8 @@ struct WrittenText {
 impl<'e> Sink<Event<'e>> for WrittenText {
     fn put(&mut self, event: Event<'e>) {
         let (kind, written) = match self.live.put(event) {
-            Some(LiveItem::Reasoning(text)) => ("reasoning", text.to_owned()),
-            Some(LiveItem::Text(text)) => ("text", text.to_owned()),
+            Some(LiveItem::Reasoning(text)) => ("reasoning", text.into_owned()),
+            Some(LiveItem::Text(text)) => ("text", text.into_owned()),
             Some(LiveItem::CallDone(call)) => ("call", format!("{}({})", call.name, call.raw_arguments)),
             _ => return,
         };

@@ -11,7 +11,7 @@ use clap::Args;
 
 use crate::declared;
 
-/// List the dialects in which models write tool calls and thoughts as text
+/// List the dialects in which models write tool calls and reasoning as text
 #[derive(Args)]
 #[command(after_help = "\
 Examples:

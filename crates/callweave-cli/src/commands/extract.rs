@@ -21,7 +21,7 @@ use crate::rows::{self, FileTurn, RowFailure, RowOutcome, RowRequest};
 use crate::verdict;
 use crate::wrapping::ExpectedWrapping;
 
-/// Find the tool calls and thoughts that a model wrote into its text
+/// Find the tool calls and reasoning that a model wrote into its text
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -36,7 +36,7 @@ pub(crate) struct ExtractArgs {
     #[command(flatten)]
     wording: TextReading,
     #[command(flatten)]
-    mending: RepairFlags,
+    repair: RepairFlags,
     /// Let calls count that stand behind a damaged call; without this they are marked and invalid, because they may be a
     /// part of what the damaged one was to write
     #[arg(long)]
@@ -79,7 +79,7 @@ pub(crate) struct TextReading {
     /// Read the text in a dialect of your own, described in a TOML file
     #[arg(long, value_name = "FILE", conflicts_with_all = ["dialect", "model"])]
     dialect_file: Option<PathBuf>,
-    /// The tools that the model was told of: a JSON list, in the shape of OpenAI or of Anthropic; calls that do not suit them are marked
+    /// The tools that the model was given: a JSON list, in the shape of OpenAI or of Anthropic; calls that do not fit them are marked
     #[arg(long, value_name = "FILE")]
     tools: Option<PathBuf>,
 }
@@ -147,10 +147,10 @@ impl ExtractArgs {
         let dialects = self.wording.dialects()?;
         let options = self.wording.options(&dialects, "auto")?;
         let options = options.context("extract searches text, which --dialect none forbids")?;
-        let mend = self.mending.mend(self.wording.tools()?.as_ref());
+        let arguments = self.repair.stage(self.wording.tools()?.as_ref());
         if self.jsonl {
             return rows::run(&self.files, self.jobs, |row: ExtractRow| {
-                row.extract(&dialects, &options, &mend, |options| self.accepting(options))
+                row.extract(&dialects, &options, &arguments, |options| self.accepting(options))
             });
         }
         let options = self.accepting(options);
@@ -161,7 +161,7 @@ impl ExtractArgs {
         };
         let form = self.form.unwrap_or_else(OutputForm::suited);
         rows::each_file(&self.files, |turn| {
-            let extracted = self.extract(turn, form, &options, &mend);
+            let extracted = self.extract(turn, form, &options, &arguments);
             if form == OutputForm::Message {
                 turn.print(&extracted)?;
             }
@@ -179,12 +179,12 @@ impl ExtractArgs {
         turn: FileTurn<'_>,
         form: OutputForm,
         options: &ExtractOptions,
-        mend: &ArgumentStage,
+        arguments: &ArgumentStage,
     ) -> Result<RowOutcome, RowFailure> {
         let mut input = InputFile::open(turn.path, ExpectedWrapping::Text)?;
         let mut printer = EventPrinter::of_file(form, turn)?;
         let mut sink = printer.sink();
-        let (found, dialect, read) = read(options, mend.clone(), &mut sink, |push| {
+        let (found, dialect, read) = read(options, arguments.clone(), &mut sink, |push| {
             input.for_each_text(|piece| {
                 push(piece);
                 printer.flush()
@@ -192,7 +192,7 @@ impl ExtractArgs {
         });
         printer.finish()?;
         if self.verbose {
-            turn.tell(&format!("dialect {}", found_dialect(dialect.as_deref(), options)));
+            turn.remark(&format!("dialect {}", found_dialect(dialect.as_deref(), options)));
         }
         match read {
             Ok(()) => outcome(&found),
@@ -205,7 +205,7 @@ impl ExtractArgs {
 /// the text could be had to its end.
 fn read(
     options: &ExtractOptions,
-    mut mend: ArgumentStage,
+    mut arguments: ArgumentStage,
     live: &mut EventSink<'_>,
     text: impl FnOnce(&mut dyn FnMut(&str)) -> Result<()>,
 ) -> (Extraction, Option<String>, Result<()>) {
@@ -215,9 +215,10 @@ fn read(
         found.put(event.clone());
         live.put(event);
     };
-    let read = text(&mut |piece| extractor.push(piece, &mut |event: Event<'_>| mend.push(event, &mut both)));
-    extractor.finish(&mut |event: Event<'_>| mend.push(event, &mut both));
-    mend.finish(&mut both);
+    let read =
+        text(&mut |piece| extractor.push(piece, &mut |event: Event<'_>| arguments.push(event, &mut both)));
+    extractor.finish(&mut |event: Event<'_>| arguments.push(event, &mut both));
+    arguments.finish(&mut both);
     (found, extractor.dialect().map(str::to_owned), read)
 }
 
@@ -261,7 +262,7 @@ impl ExtractRow {
         self,
         dialects: &KnownDialects,
         options: &ExtractOptions,
-        mend: &ArgumentStage,
+        arguments: &ArgumentStage,
         accepting: impl Fn(ExtractOptions) -> ExtractOptions,
     ) -> Result<RowOutcome, RowFailure> {
         let mut options = accepting(match &self.dialect {
@@ -269,8 +270,8 @@ impl ExtractRow {
             None => options.clone(),
         });
         let own = self.tools.as_ref().map(|tools| tools_of(tools, "the member tools")).transpose()?;
-        let tools = own.unwrap_or_else(|| mend.declared().clone());
-        let mend = mend.clone().tools(tools.clone());
+        let tools = own.unwrap_or_else(|| arguments.declared().clone());
+        let arguments = arguments.clone().tools(tools.clone());
         if !tools.is_empty() {
             options = options.tools(tools);
         }
@@ -286,7 +287,7 @@ impl ExtractRow {
             (None, None) => return Err(anyhow!("a request needs text or chunks").into()),
         };
         let mut nowhere = |_: Event<'_>| {};
-        let (found, ..) = read(&options, mend, &mut nowhere, |push| {
+        let (found, ..) = read(&options, arguments, &mut nowhere, |push| {
             pieces.iter().for_each(|piece| push(piece));
             Ok(())
         });

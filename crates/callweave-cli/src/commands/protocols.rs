@@ -9,7 +9,7 @@ use callweave::json::Value;
 use callweave::protocol::TABLE;
 use clap::Args;
 
-/// List the protocols that answers are read in
+/// List the protocols that responses are read in
 #[derive(Args)]
 #[command(after_help = "\
 Examples:

@@ -15,7 +15,7 @@ use serde_json::value::RawValue;
 use crate::batches::JobCount;
 use crate::explain::explain;
 use crate::input::InputFile;
-use crate::render::{print_heading, print_whole, show};
+use crate::render::{print_complete, print_heading, show};
 use crate::rows::{self, FileTurn, RowFailure, RowOutcome, RowRequest};
 use crate::wrapping::ExpectedWrapping;
 
@@ -262,7 +262,7 @@ impl RepairReport {
         if io::stdout().is_terminal() {
             let mut shown = String::new();
             show(&self.text, &mut shown);
-            return print_whole(&shown);
+            return print_complete(&shown);
         }
         let end = if self.text.ends_with('\n') { "" } else { "\n" };
         Ok(write!(io::stdout(), "{}{end}", self.text)?)

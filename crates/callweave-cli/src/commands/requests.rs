@@ -17,7 +17,7 @@ use crate::commands::convert::named;
 use crate::commands::decode::ChosenProtocol;
 use crate::declared::KnownDialects;
 use crate::input::InputFile;
-use crate::report::tell;
+use crate::report::print;
 use crate::rows::{self, RowFailure, RowOutcome};
 use crate::wrapping::ExpectedWrapping;
 
@@ -43,7 +43,7 @@ impl RequestTranslation<'_> {
         let written = self.translate(body)?;
         writeln!(io::stdout(), "{}", written.body)?;
         for loss in written.losses.iter().filter(|loss| !loss.is_malformed) {
-            tell(&format!("lost: {loss}"));
+            print(&format!("lost: {loss}"));
         }
         match problem(&written.losses) {
             Some(problem) => bail!(problem),
@@ -110,7 +110,8 @@ struct TranslationRow {
     file: Option<PathBuf>,
     provider: Option<String>,
     dialect: Option<String>,
-    mend: Option<bool>,
+    #[serde(alias = "mend")]
+    normalize: Option<bool>,
 }
 
 impl rows::RowRequest for TranslationRow {
@@ -128,7 +129,7 @@ impl TranslationRow {
             from,
             to: self.to.as_deref().map(named).transpose()?.or(defaults.to),
             provider: self.provider.as_deref().or(defaults.provider),
-            is_normalized: self.mend.unwrap_or(defaults.is_normalized),
+            is_normalized: self.normalize.unwrap_or(defaults.is_normalized),
             dialect: self.dialect.as_deref().or(defaults.dialect),
             dialects: defaults.dialects,
         };
@@ -138,8 +139,8 @@ impl TranslationRow {
         let body = text.parse().context("the request is not JSON")?;
         let written = translation.translate(body)?;
         let loss = |loss: &Loss| {
-            let (place, what) = (Value::from(loss.place.as_str()), Value::from(loss.what.as_str()));
-            Value::object([("place", place), ("what", what)])
+            let (path, what) = (Value::from(loss.path.as_str()), Value::from(loss.what.as_str()));
+            Value::object([("path", path), ("what", what)])
         };
         let mut members = vec![("data", written.body), ("losses", written.losses.iter().map(loss).collect())];
         if !written.names.is_empty() {

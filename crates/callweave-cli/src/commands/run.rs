@@ -23,7 +23,7 @@ use tokio::sync::Notify;
 
 use super::serve::{ConfigSources, LogForm, begin_log};
 use crate::log::LogOutput;
-use crate::report::tell;
+use crate::report::print_warning;
 use agents::{AgentContext, AgentName};
 
 /// Run a coding agent with any model: a gateway of its own starts and ends with it
@@ -101,7 +101,7 @@ impl RunCommand {
 
     async fn serve_while_it_runs(&self, program: &Path, mut config: Config) -> Result<ExitStatus> {
         let gateway = Gateway::new(config.clone(), &Environment::process())?;
-        gateway.warnings().iter().for_each(|warning| tell(&format!("warning: {warning}")));
+        gateway.warnings().iter().for_each(|warning| print_warning(warning));
         let model = self.choose_model(&gateway).await?;
         let gateway = match (&self.sources.upstream, &model) {
             // Names that the agent asks for by itself, for titles and the like, mean the same model.

@@ -18,7 +18,7 @@ use tokio::sync::Notify;
 
 use crate::commands::decode::unknown_protocol;
 use crate::log::{LogOutput, PlainFields};
-use crate::report::tell;
+use crate::report::print_warning;
 
 /// Serve any client from any model, with valid tool calls
 #[derive(Args)]
@@ -27,6 +27,7 @@ Examples:
   callweave serve                            every provider with a key in a variable
   callweave serve --demo                     scripted models, without a network
   callweave serve --upstream localhost:8000  in front of a local server
+  callweave serve --codex                    in front of Codex
   callweave serve --upstream http://host/v1 --dialect hermes --port 8080
   callweave serve --config gateway.toml      see callweave check
 
@@ -83,6 +84,9 @@ pub(crate) struct ConfigSources {
     /// Serve the scripted models, too, as demo/NAME
     #[arg(long)]
     pub(super) demo: bool,
+    /// Ask Codex for every model that nobody else has; see docs/codex.md
+    #[arg(long)]
+    pub(super) codex: bool,
     /// Ask this server for every model, without a configuration
     #[arg(long, value_name = "URL", conflicts_with = "config")]
     pub(super) upstream: Option<String>,
@@ -117,6 +121,8 @@ impl ConfigSources {
                 }
                 Config::with_upstream(upstream)
             }
+            // Without another word, Codex alone is meant.
+            (None, None) if self.codex => Config::default(),
             (None, None) => Environment::process().config(),
         };
         if let Some(listen) = self.listen {
@@ -133,6 +139,9 @@ impl ConfigSources {
         if self.demo {
             config.add_demo();
         }
+        if self.codex {
+            config.add_codex();
+        }
         Ok(config)
     }
 }
@@ -145,7 +154,7 @@ impl ServeArgs {
         let log = LogOutput::new()?;
         begin_log(&log, self.log, std::io::stderr().is_terminal())?;
         let gateway = Gateway::new(config, &Environment::process())?;
-        gateway.warnings().iter().for_each(|warning| tell(&format!("warning: {warning}")));
+        gateway.warnings().iter().for_each(|warning| print_warning(warning));
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
         let served = runtime.block_on(async {
             let listen = gateway.config().listen;
@@ -203,6 +212,7 @@ fn greeting(config: &Config, address: SocketAddr) -> String {
     for (name, upstream) in &config.upstreams {
         let what = match upstream.is_demo() {
             true => "scripted models, no network".to_owned(),
+            false if upstream.is_codex() => format!("Codex, by {}", upstream.command.join(" ")),
             false => {
                 let spoken: Vec<&str> = upstream.spoken().iter().map(|protocol| protocol.name).collect();
                 format!("{} at {}", spoken.join(" or "), shown_url(&upstream.base_url))

@@ -24,12 +24,12 @@ fn bad_answers() -> Vec<(&'static str, Vec<u8>)> {
         {"index": 0, "finish_reason": "length", "message": {"content": "a"}}]})
     .to_string();
     vec![
-        ("the answer was cut off", format!("data: {chunk}\n\n").into()),
+        ("the response was cut off", format!("data: {chunk}\n\n").into()),
         ("a frame is damaged", with(b"data: {\"choices\": [{")),
         ("the input is damaged", with(b"data: {\"object\": \"\xff\xfe\"}")),
         ("a call cannot be used", sample()),
         ("the protocol cannot be told", b"{\"hello\": 1}".to_vec()),
-        ("no answer in a known protocol", b"Hello!".to_vec()),
+        ("no response in a known protocol", b"Hello!".to_vec()),
         ("the input is empty", Vec::new()),
         ("answered with an error: no", b"{\"error\": {\"message\": \"no\"}}".to_vec()),
         ("answered with an error: not now", failing.into()),
@@ -108,10 +108,10 @@ fn repair_fails_if_the_text_is_not_whole_or_does_not_fit() {
 
 #[test]
 fn the_other_commands_fail_if_they_cannot_do_it() {
-    code(&["prompt", "--tools", "-"], r#"[{"name": "look"}]"#, 0);
-    code(&["prompt", "--tools", "-"], "[]x", 1);
-    code(&["prompt"], "", 2);
-    code(&["prompt", "--jsonl"], "{\"tools\": 1}", 1);
+    code(&["teach", "--tools", "-"], r#"[{"name": "look"}]"#, 0);
+    code(&["teach", "--tools", "-"], "[]x", 1);
+    code(&["teach"], "", 2);
+    code(&["teach", "--jsonl"], "{\"tools\": 1}", 1);
     code(&["demo"], "", 0);
     code(&["protocols"], "", 0);
     code(&["dialects"], "", 0);

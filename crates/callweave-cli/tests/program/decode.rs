@@ -33,8 +33,8 @@ fn several_answers_are_several_lines() {
     let row = serde_json::json!({ "data": input }).to_string();
     let first = run(&["decode", "--jsonl"], &row).bad("1 of 1 rows failed").json();
     assert_eq!(first["id"], "a");
-    assert_eq!(first["problem"], "more answers follow in the same input: 1");
-    run(&["decode"], "data: [DONE]\n\n").bad("the answer is empty");
+    assert_eq!(first["problem"], "more responses follow in the same input: 1");
+    run(&["decode"], "data: [DONE]\n\n").bad("the response is empty");
     run(&["decode", "--protocol", "anthropic"], &input).bad("it looks like openai-chat");
 }
 
@@ -170,7 +170,7 @@ fn a_broken_call_in_the_text_of_a_stream_is_repaired() {
     ]
     .concat();
     for dialect in ["auto", "hermes"] {
-        run(&["decode", "--dialect", dialect], &stream).bad("--repair mends it");
+        run(&["decode", "--dialect", dialect], &stream).bad("--repair fixes it");
         let read = run(&["decode", "--repair", "--dialect", dialect], &stream).good().json();
         assert_eq!((&read["reasoning"], &read["content"]), (&json!("hm"), &Value::Null));
         assert_eq!(read["tool_calls"][0]["arguments"], "{\"at\": \"sky\", \"n\": 1}");

@@ -12,7 +12,6 @@ mod many;
 #[cfg(target_os = "linux")]
 mod memory;
 mod meta;
-mod prompt;
 mod repair;
 mod requests;
 mod rows;
@@ -23,6 +22,7 @@ mod schemas;
 mod serve;
 mod spelling;
 mod streaming;
+mod teach;
 mod terminal;
 mod wrapping;
 

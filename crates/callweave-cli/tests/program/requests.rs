@@ -29,7 +29,8 @@ fn what_another_protocol_cannot_say_is_told() {
     let mut told: Vec<_> = ran.stderr().lines().collect();
     told.sort_unstable();
     assert_eq!(told, ["lost: odd of openai-chat", "lost: seed"]);
-    let mistral = run(&with(&["--to", "openai-chat", "--provider", "mistral", "--mend"]), REQUEST).fine();
+    let mistral =
+        run(&with(&["--to", "openai-chat", "--provider", "mistral", "--normalize"]), REQUEST).fine();
     let id = mistral.json()["messages"][1]["tool_calls"][0]["id"].as_str().map(str::len);
     assert_eq!(id, Some(9));
 }
@@ -67,7 +68,7 @@ fn what_cannot_be_converted_is_said() {
     assert_eq!(ran.code(), 1);
     assert!(ran.stderr().contains("error: the request is not what its protocol demands"), "{}", ran.stderr());
     assert_eq!(ran.json()["messages"][0]["role"], "user", "it is written all the same");
-    assert_eq!(run(&with(&["--to", "openai-chat", "--whole"]), REQUEST).code(), 2);
+    assert_eq!(run(&with(&["--to", "openai-chat", "--complete"]), REQUEST).code(), 2);
     assert_eq!(run(&["convert", "--to", "openai-chat", "--provider", "mistral"], REQUEST).code(), 2);
 }
 
@@ -87,7 +88,7 @@ fn many_requests_are_converted_in_rows() {
     let lines = ran.lines();
     assert_eq!(lines[0]["id"], 1);
     assert_eq!(lines[0]["data"]["options"]["seed"], 7);
-    assert_eq!(lines[0]["losses"], json!([{"place": "", "what": "odd of openai-chat"}]));
+    assert_eq!(lines[0]["losses"], json!([{"path": "", "what": "odd of openai-chat"}]));
     assert_eq!(lines[1]["data"]["messages"][2]["content"], "Action: look\nAction Input: {\"at\": \"sky\"}\n");
     assert!(lines[2]["error"].as_str().expect("an error").contains("--from"), "{}", lines[2]);
     assert!(lines[3]["problem"].as_str().expect("a problem").contains("tool_choice"), "{}", lines[3]);

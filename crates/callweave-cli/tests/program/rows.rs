@@ -121,7 +121,7 @@ fn rows_echo_the_id_of_the_caller() {
     assert_eq!(one("extract", json!({"id": 7, "text": "x"}))["id"], 7);
     assert_eq!(one("repair", json!({"id": 7, "input": "1"}))["id"], 7);
     let prompt =
-        one("prompt", json!({"id": 7, "tools": [{"name": "look"}], "compact": true, "system": "Be kind."}));
+        one("teach", json!({"id": 7, "tools": [{"name": "look"}], "compact": true, "system": "Be kind."}));
     assert_eq!(prompt["id"], 7);
     let text = prompt["prompt"].as_str().expect("a prompt");
     assert!(text.starts_with("Be kind.") && text.ends_with("\n- look()"), "{text}");

@@ -49,7 +49,7 @@ fn listing() {
     let tools = concat!(env!("CARGO_TARGET_TMPDIR"), "/spelling.tools.json");
     std::fs::write(tools, format!(r#"[{{"name":"f","parameters":{{"default":{WRITTEN}}}}}]"#))
         .expect("a file");
-    let prompt = run(&["prompt", "--tools", tools], "").good();
+    let prompt = run(&["teach", "--tools", tools], "").good();
     assert!(prompt.stdout().contains(WRITTEN), "{}", prompt.stdout());
 }
 

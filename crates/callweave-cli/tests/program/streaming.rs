@@ -9,7 +9,8 @@ use crate::{Running, clean, program, run, sample};
 
 #[test]
 fn events_and_text_are_seen_before_the_input_ends() {
-    for (form, awaited) in [("events", r#""type":"start""#), ("text", "I'll look up"), ("view", "thinking")] {
+    for (form, awaited) in [("events", r#""type":"start""#), ("text", "I'll look up"), ("view", "reasoning")]
+    {
         let whole = run(&["decode", "--as", form], clean()).good();
         let mut running = Running::start(&["decode", "--as", form]);
         // Into the middle of a frame, while a call grows.

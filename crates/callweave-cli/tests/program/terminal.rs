@@ -95,7 +95,7 @@ fn the_demo_shows_what_the_model_writes_and_what_the_client_gets() {
         "get_forecast({city: 'Tromsø', ",
         "/* polar night */ units: \"metric\"})\n",
         "\nthe client gets\n",
-        "thinking\n",
+        "reasoning\n",
         "I'll look up",
         "▸ get_forecast  call_Yq81\n  {\n    \"city\": \"Bergen\"",
         "▸ get_forecast  call_Zr27\n  {\n    \"city\": \"Tromsø\"",
@@ -121,7 +121,7 @@ fn the_demo_recommends_a_command_that_succeeds() {
 /// A call that cannot be used is reported once, with what a repair would make of it.
 #[test]
 fn a_damaged_call_is_shown_once() {
-    let seen = run(&["decode", "--as", "view"], crate::sample()).bad("--repair mends it");
+    let seen = run(&["decode", "--as", "view"], crate::sample()).bad("--repair fixes it");
     let seen = seen.stdout();
     assert!(seen.contains("✗ the arguments of get_forecast are not JSON"), "{seen}");
     assert!(seen.contains("✓ --repair makes it, with 20 changes"), "{seen}");

@@ -25,8 +25,16 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ("cors_origins", "it is allowed_origins here"),
 ];
 
-/// Keys of upstreams that have another name now. They are read, with a warning.
-const RENAMED: &[(&str, &str)] = &[("url", "base_url"), ("key_env", "api_key_env"), ("ask_again", "reask")];
+/// Keys that have another name now: their table (`*` for any name), the old key and the new one. They are read, with a
+/// warning.
+const RENAMED: &[(&str, &str, &str)] = &[
+    ("upstreams.*", "url", "base_url"),
+    ("upstreams.*", "key_env", "api_key_env"),
+    ("upstreams.*", "ask_again", "reask"),
+    ("limits", "answer", "response"),
+    ("timeouts", "answer", "response"),
+    ("store", "answers", "responses"),
+];
 
 /// Reads a text. Unreadable parts are left out and reported; the rest is read nevertheless, so that all is reported at
 /// once.
@@ -71,11 +79,15 @@ pub(super) fn read(text: &str) -> (Config, Option<ConfigProblem>) {
     (Config { origin, ..Config::default() }, found)
 }
 
-/// The old name of an upstream's key, and the path that it has now.
+/// The old name of a key, and the path that it has now.
 fn renamed(path: &str) -> Option<(&'static str, String)> {
-    let (upstream, key) = path.strip_prefix("upstreams.")?.split_once('.')?;
-    let (old, new) = RENAMED.iter().find(|(old, _)| *old == key)?;
-    Some((old, format!("upstreams.{upstream}.{new}")))
+    let (table, key) = path.rsplit_once('.')?;
+    let is_of = |pattern: &str| match pattern.strip_suffix('*') {
+        Some(parent) => table.strip_prefix(parent).is_some_and(|name| !name.contains('.')),
+        None => table == pattern,
+    };
+    let (_, old, new) = RENAMED.iter().find(|(pattern, old, _)| *old == key && is_of(pattern))?;
+    Some((old, format!("{table}.{new}")))
 }
 
 /// The message of an error: serde's words, and the probable intention.

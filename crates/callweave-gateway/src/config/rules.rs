@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use callweave::dialect::DialectRegistry;
 use callweave::exchange::http::{HttpWire, shown_url};
-use callweave::protocol::{Protocol, TABLE};
+use callweave::protocol::{CODEX_APP_SERVER, Protocol, TABLE};
 use callweave::provider::Provider;
 use callweave::request::providers;
 
@@ -43,10 +43,14 @@ impl Config {
                 ));
             }
             upstream.check(&path, &mut flaws);
+            if upstream.run_tools_on_this_machine && self.client_keys.is_empty() {
+                let what = "whoever asks could run commands on this machine: set client_keys first";
+                flaws.push(ConfigFlaw::new(format!("{path}.run_tools_on_this_machine"), what));
+            }
             self.check_own(name, upstream, &mut flaws);
         }
         self.check_names(&mut flaws);
-        self.check_doors(&mut flaws);
+        self.check_access(&mut flaws);
         flaws
     }
 
@@ -54,7 +58,7 @@ impl Config {
         let LimitsConfig {
             body,
             decompressed,
-            answer,
+            response,
             concurrent,
             arguments,
             headers,
@@ -68,12 +72,12 @@ impl Config {
             in_flight,
             connections,
         } = &self.limits;
-        let StoreConfig { answers, bytes, seal_bytes, expiry } = &self.store;
+        let StoreConfig { responses, bytes, seal_bytes, expiry } = &self.store;
         let wide = |number: &usize| *number as u64;
-        for (path, number, (least, most)) in [
+        for (path, number, (least, max)) in [
             ("limits.body", wide(body), BYTES),
             ("limits.decompressed", wide(decompressed), BYTES),
-            ("limits.answer", *answer, BYTES),
+            ("limits.response", *response, BYTES),
             ("limits.arguments", wide(arguments), BYTES),
             ("limits.concurrent", wide(concurrent), PLACES),
             ("limits.headers", wide(headers), (1, 10_000)),
@@ -86,21 +90,21 @@ impl Config {
             ("limits.members", wide(members), COUNT),
             ("limits.in_flight", wide(in_flight), BYTES),
             ("limits.connections", wide(connections), PLACES),
-            ("store.answers", wide(answers), (0, COUNT.1)),
+            ("store.responses", wide(responses), (0, COUNT.1)),
             ("store.bytes", wide(bytes), (0, BYTES.1)),
             ("store.seal_bytes", wide(seal_bytes), (0, BYTES.1)),
         ] {
-            if !(least..=most).contains(&number) {
-                flaws.push(ConfigFlaw::new(path, format!("{number} is not from {least} to {most}")));
+            if !(least..=max).contains(&number) {
+                flaws.push(ConfigFlaw::new(path, format!("{number} is not from {least} to {max}")));
             }
         }
-        let TimeoutsConfig { connect, first_byte, idle, answer, request, keep_alive, shutdown } =
+        let TimeoutsConfig { connect, first_byte, idle, response, request, keep_alive, shutdown } =
             &self.timeouts;
         for (path, time, least) in [
             ("timeouts.connect", connect, SHORTEST),
             ("timeouts.first_byte", first_byte, SHORTEST),
             ("timeouts.idle", idle, SHORTEST),
-            ("timeouts.answer", answer, SHORTEST),
+            ("timeouts.response", response, SHORTEST),
             ("timeouts.request", request, SHORTEST),
             ("timeouts.keep_alive", keep_alive, PINGS),
             ("timeouts.shutdown", shutdown, Duration::ZERO),
@@ -116,7 +120,7 @@ impl Config {
 
     /// Nobody may ask itself.
     fn check_own(&self, name: &str, upstream: &UpstreamConfig, flaws: &mut Vec<ConfigFlaw>) {
-        if upstream.is_demo() || !address::is_own(&upstream.base_url, self.listen) {
+        if upstream.is_demo() || upstream.is_codex() || !address::is_own(&upstream.base_url, self.listen) {
             return;
         }
         let path = format!("upstreams.{name}.base_url");
@@ -192,7 +196,7 @@ impl Config {
     }
 
     /// Checks the settings that let clients in.
-    fn check_doors(&self, flaws: &mut Vec<ConfigFlaw>) {
+    fn check_access(&self, flaws: &mut Vec<ConfigFlaw>) {
         for (at, key) in self.client_keys.iter().enumerate() {
             let what = match keys::digest_of(key) {
                 None => {
@@ -254,6 +258,12 @@ impl UpstreamConfig {
         for name in self.named_protocols() {
             match Protocol::named(name) {
                 None => put(key, unknown("protocol", name, asked().chain(aliases()))),
+                Some(protocol) if *protocol == CODEX_APP_SERVER => {
+                    if self.command.is_empty() {
+                        let what = "a Codex app-server is a program: command = [\"codex\", \"app-server\"]";
+                        put(key, what.to_owned());
+                    }
+                }
                 Some(protocol) if HttpWire::of(protocol).is_none() => {
                     let known = asked().collect::<Vec<_>>().join(", ");
                     put(key, format!("nobody can be asked in {} yet (known: {known})", protocol.name));
@@ -264,10 +274,22 @@ impl UpstreamConfig {
         if !self.protocol.is_empty() && !self.protocols.is_empty() {
             put("protocols", "protocol says the same for one: set either".to_owned());
         }
-        if !self.is_demo()
-            && let Some(what) = address::fault(&self.base_url)
-        {
-            put("base_url", what);
+        match self.is_codex() {
+            true => self.check_command(&mut put),
+            false => {
+                if let Some(what) = address::fault(&self.base_url).filter(|_| !self.is_demo()) {
+                    put("base_url", what);
+                }
+                for (key, is_set) in [
+                    ("codex_home", self.codex_home.is_some()),
+                    ("environment", !self.environment.is_empty()),
+                    ("run_tools_on_this_machine", self.run_tools_on_this_machine),
+                ] {
+                    if is_set {
+                        put(key, "it is for an upstream with a command".to_owned());
+                    }
+                }
+            }
         }
         let dialects = ["auto", "none", "model"];
         if !dialects.contains(&self.dialect.as_str())
@@ -289,14 +311,45 @@ impl UpstreamConfig {
             put("api_key_env", what.to_owned());
         }
         let grace = self.stop_after_tools_grace_ms.unwrap_or_default();
-        for (key, number, (least, most)) in [
+        for (key, number, (least, max)) in [
             ("reask", u64::from(self.reask), REPEATS),
             ("retries", u64::from(self.retries), REPEATS),
             ("stop_after_tools_grace_ms", grace, (0, 3_600_000)),
+            ("threads", self.threads as u64, (1, 1000)),
         ] {
-            if !(least..=most).contains(&number) {
-                put(key, format!("{number} is not from {least} to {most}"));
+            if !(least..=max).contains(&number) {
+                put(key, format!("{number} is not from {least} to {max}"));
             }
+        }
+    }
+}
+
+impl UpstreamConfig {
+    /// Checks the settings of a process.
+    fn check_command(&self, put: &mut impl FnMut(&str, String)) {
+        if self.command.iter().any(|word| word.contains('\0')) || self.command[0].trim().is_empty() {
+            let what = "it is a program and its arguments, such as [\"codex\", \"app-server\"]";
+            put("command", what.to_owned());
+        }
+        if !self.command.iter().any(|word| word == "app-server") {
+            put("command", "one of its words is app-server".to_owned());
+        }
+        if !self.base_url.is_empty() {
+            put("base_url", "an upstream with a command has no address: set either".to_owned());
+        }
+        if self
+            .named_protocols()
+            .any(|name| Protocol::named(name).is_some_and(|own| *own != CODEX_APP_SERVER))
+        {
+            let key = if self.protocols.is_empty() { "protocol" } else { "protocols" };
+            put(key, "an upstream with a command speaks codex-app-server".to_owned());
+        }
+        if self.codex_home.as_deref().is_some_and(|home| !home.is_absolute()) {
+            put("codex_home", "it is the absolute path of a folder".to_owned());
+        }
+        let is_variable = |name: &&String| !name.is_empty() && !name.contains(['=', '\0', ' ']);
+        if let Some(name) = self.environment.iter().find(|name| !is_variable(name)) {
+            put("environment", format!("{name:?} is not the name of an environment variable"));
         }
     }
 }
@@ -308,7 +361,9 @@ fn is_meant(row: &str, name: &str) -> bool {
 
 /// The protocols in which upstreams can be asked.
 fn asked() -> impl Iterator<Item = &'static str> {
-    TABLE.iter().filter(|protocol| HttpWire::of(protocol).is_some()).map(|protocol| protocol.name)
+    let is_asked =
+        |protocol: &&&Protocol| HttpWire::of(protocol).is_some() || ***protocol == CODEX_APP_SERVER;
+    TABLE.iter().filter(is_asked).map(|protocol| protocol.name)
 }
 
 fn aliases() -> impl Iterator<Item = &'static str> {

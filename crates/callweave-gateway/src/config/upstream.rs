@@ -1,5 +1,7 @@
 //! One upstream, and the treatment of its responses.
 
+use std::path::PathBuf;
+
 use callweave::exchange::{ExchangePolicy, InvalidCalls, SchemaMode, StopMode, StopPolicy, ToolTeaching};
 use callweave::protocol::{self, Protocol};
 use callweave::provider::{self, Provider};
@@ -16,6 +18,16 @@ pub struct UpstreamConfig {
     /// request.
     #[serde(alias = "url")]
     pub base_url: String,
+    /// The command of a Codex app-server that is asked in place of a server: `["codex", "app-server"]`.
+    pub command: Vec<String>,
+    /// The `CODEX_HOME` of that process; by default a folder of its own, which has no configuration of the user's.
+    pub codex_home: Option<PathBuf>,
+    /// Further environment variables that the process gets, by their names; it gets few others.
+    pub environment: Vec<String>,
+    /// The maximum number of requests that the process serves at the same time; others wait.
+    pub threads: usize,
+    /// Whether Codex may run its own tools (commands, files, the web) on this machine. Clients need keys then.
+    pub run_tools_on_this_machine: bool,
     /// The protocol it speaks; if neither this nor `protocols` is set, it is found out which it speaks.
     pub protocol: String,
     /// The protocols it speaks, in place of `protocol`: a client's own is preferred, the first is asked in else.
@@ -72,6 +84,11 @@ impl Default for UpstreamConfig {
     fn default() -> Self {
         Self {
             base_url: String::new(),
+            command: Vec::new(),
+            codex_home: None,
+            environment: Vec::new(),
+            threads: 64,
+            run_tools_on_this_machine: false,
             protocol: String::new(),
             protocols: Vec::new(),
             api_key_env: None,
@@ -113,6 +130,18 @@ impl UpstreamConfig {
         Self { base_url: SCRIPTED.to_owned(), ..Self::default() }
     }
 
+    /// A Codex app-server, as it is usually started.
+    pub fn codex() -> Self {
+        let command = ["codex", "app-server"].map(str::to_owned).to_vec();
+        let protocol = protocol::CODEX_APP_SERVER.name.to_owned();
+        Self { command, protocol, ..Self::default() }
+    }
+
+    /// Whether it is a Codex app-server.
+    pub fn is_codex(&self) -> bool {
+        !self.command.is_empty()
+    }
+
     /// Whether it plays scripts.
     pub fn is_demo(&self) -> bool {
         self.base_url.starts_with(SCRIPTED)
@@ -128,6 +157,7 @@ impl UpstreamConfig {
         // Servers that offer other providers' models under a path named `openai` speak Chat there.
         let has_openai_path = self.base_url.split(['/', '?']).skip(3).any(|part| part == "openai");
         match self.known_provider() {
+            _ if self.is_codex() => vec![&protocol::CODEX_APP_SERVER],
             _ if self.is_demo() => vec![&protocol::OPENAI_CHAT],
             Some(_) if has_openai_path => vec![&protocol::OPENAI_CHAT],
             Some(provider) => provider.protocols.to_vec(),
@@ -187,7 +217,8 @@ impl UpstreamConfig {
         policy.seals_in_ids = self.seals_in_ids;
         policy.keeps_responses = self.keeps_responses;
         policy.stop = self.stop().or(stop);
-        policy.limits.bytes = limits.answer;
+        policy.allows_agent_tools = self.run_tools_on_this_machine;
+        policy.limits.bytes = limits.response;
         policy.limits.argument_bytes = limits.arguments;
         policy.limits.schema_steps = limits.schema_steps;
         policy

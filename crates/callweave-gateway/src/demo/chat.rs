@@ -18,7 +18,7 @@ const PIECE: usize = 4;
 
 /// The model's output after its habits are applied.
 struct DemoSpeech {
-    thought: Option<String>,
+    reasoning: Option<String>,
     text: String,
     calls: Vec<SpokenCall>,
     finish: &'static str,
@@ -38,8 +38,8 @@ impl DemoSpeech {
     fn of(row: &DemoModel, plan: &DemoPlan) -> Self {
         let habits = &row.habits;
         let mut text = String::new();
-        if habits.thought == ReasoningHabit::Tags {
-            text = format!("<think>\n{}\n</think>\n\n", plan.thought);
+        if habits.reasoning == ReasoningHabit::Tags {
+            text = format!("<think>\n{}\n</think>\n\n", plan.reasoning);
         }
         let mut calls = Vec::new();
         match row.dialect {
@@ -56,8 +56,8 @@ impl DemoSpeech {
             true => "stop",
             false => habits.finish.unwrap_or("tool_calls"),
         };
-        let thought = (habits.thought == ReasoningHabit::Member).then(|| plan.thought.clone());
-        Self { thought, text, calls, finish }
+        let reasoning = (habits.reasoning == ReasoningHabit::Member).then(|| plan.reasoning.clone());
+        Self { reasoning, text, calls, finish }
     }
 }
 
@@ -106,8 +106,8 @@ pub(super) fn whole(row: &DemoModel, plan: &DemoPlan) -> Vec<ScriptStep> {
     let mut message = Object::new();
     message.insert("role", "assistant");
     message.insert("content", Some(speech.text.as_str()).filter(|text| !text.is_empty()));
-    if let Some(thought) = &speech.thought {
-        message.insert("reasoning_content", thought.as_str());
+    if let Some(reasoning) = &speech.reasoning {
+        message.insert("reasoning_content", reasoning.as_str());
     }
     if !speech.calls.is_empty() {
         let call = |call: &SpokenCall| {
@@ -152,7 +152,7 @@ pub(super) fn stream(row: &DemoModel, plan: &DemoPlan) -> Vec<ScriptStep> {
     let habits = &row.habits;
     let speech = DemoSpeech::of(row, plan);
     let mut deltas = vec![Value::object([("role", "assistant".into()), ("content", "".into())])];
-    let told = speech.thought.iter().map(|thought| ("reasoning_content", thought));
+    let told = speech.reasoning.iter().map(|reasoning| ("reasoning_content", reasoning));
     for (member, text) in told.chain([("content", &speech.text)]) {
         deltas.extend(pieces(text).map(|piece| Value::object([(member, piece.into())])));
     }
@@ -250,7 +250,7 @@ fn frame(row: &DemoModel, plan: &DemoPlan, object: &str, choices: Value, usage: 
 
 fn usage(plan: &DemoPlan, speech: &DemoSpeech) -> Value {
     let arguments = speech.calls.iter().filter_map(|call| call.arguments.as_deref());
-    let texts = arguments.chain([speech.text.as_str(), speech.thought.as_deref().unwrap_or_default()]);
+    let texts = arguments.chain([speech.text.as_str(), speech.reasoning.as_deref().unwrap_or_default()]);
     let completion = 1 + texts.map(|text| text.len().div_ceil(PIECE)).sum::<usize>();
     Value::object([
         ("prompt_tokens", plan.prompt_tokens.into()),

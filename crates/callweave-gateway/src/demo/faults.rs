@@ -17,7 +17,7 @@ pub(super) fn arguments(call: &PlannedCall, plan: &DemoPlan, fault: ArgumentHabi
         ArgumentHabit::Texts => texts(members).to_string(),
         ArgumentHabit::Object => return None,
         ArgumentHabit::Empty => String::new(),
-        ArgumentHabit::LackingOnce if plan.is_asked_again => sound(call),
+        ArgumentHabit::LackingOnce if plan.is_reasked => sound(call),
         ArgumentHabit::Lacking | ArgumentHabit::LackingOnce => {
             let mut members = members.clone();
             members.retain(|key, _| !call.required.iter().any(|required| required == key));

@@ -155,13 +155,12 @@ impl<'f> SchemaFilling<'f> {
     fn number(&self, schema: &Value) -> Value {
         let bound = |key| schema.get(key).and_then(Value::as_f64);
         let least = bound("minimum").or(bound("exclusiveMinimum").map(|least| least + 1.0));
-        let most = bound("maximum").or(bound("exclusiveMaximum").map(|most| most - 1.0));
-        let fits = |number: &f64| {
-            least.is_none_or(|least| *number >= least) && most.is_none_or(|most| *number <= most)
-        };
+        let max = bound("maximum").or(bound("exclusiveMaximum").map(|max| max - 1.0));
+        let fits =
+            |number: &f64| least.is_none_or(|least| *number >= least) && max.is_none_or(|max| *number <= max);
         let is_complete = self.kind(schema) == "integer";
         let spoken = self.numbers().filter(fits).find(|number| !is_complete || number.fract() == 0.0);
-        let number = spoken.unwrap_or_else(|| least.unwrap_or(1.0).min(most.unwrap_or(f64::MAX)));
+        let number = spoken.unwrap_or_else(|| least.unwrap_or(1.0).min(max.unwrap_or(f64::MAX)));
         match number.fract() == 0.0 && number.abs() < 1e15 {
             true => (number as i64).into(),
             false => number.into(),

@@ -12,13 +12,13 @@ use super::table::{ArgumentHabit, WritingHabits};
 
 /// The plan of the model's next response, before it misbehaves.
 pub(super) struct DemoPlan {
-    pub(super) thought: String,
+    pub(super) reasoning: String,
     pub(super) text: String,
     pub(super) calls: Vec<PlannedCall>,
     /// The declared tools, as `Tools::from_json` reads them.
     pub(super) tools: Value,
     /// Whether what the model lacks was asked for again.
-    pub(super) is_asked_again: bool,
+    pub(super) is_reasked: bool,
     /// Whether token counts are emitted at the end of a stream.
     pub(super) emits_usage: bool,
     /// About how many tokens it was given.
@@ -48,8 +48,7 @@ impl DemoPlan {
         let is_open = request.tool_choice != Some(ToolChoice::None);
         let results = results(&request.messages);
         let (directed, done) = directions(&request.messages, &tools);
-        let is_asked_again =
-            habits.arguments == ArgumentHabit::LackingOnce && lacked(&request.messages, &tools);
+        let is_reasked = habits.arguments == ArgumentHabit::LackingOnce && lacked(&request.messages, &tools);
         let extent = if habits.arguments == ArgumentHabit::Texts {
             FillExtent::Everything
         } else {
@@ -58,7 +57,7 @@ impl DemoPlan {
         let mut calls: Vec<(&RequestTool, Value)> = match is_open {
             false => Vec::new(),
             true if !directed.is_empty() => directed.into_iter().skip(done).take(habits.calls).collect(),
-            true if habits.is_silent_on_tools || (!results.is_empty() && !is_asked_again) => Vec::new(),
+            true if habits.is_silent_on_tools || (!results.is_empty() && !is_reasked) => Vec::new(),
             true => choose(request, &tools, &user)
                 .map(|tool| (tool, arguments(tool, &user, extent)))
                 .into_iter()
@@ -87,14 +86,14 @@ impl DemoPlan {
             ([], []) => spoken(request, &user),
         };
         Self {
-            thought: match &calls[..] {
+            reasoning: match &calls[..] {
                 [] => "I need no tool for that.".to_owned(),
                 [call, ..] => format!("I should call {}.", call.name),
             },
             text,
             calls,
             tools: declared(&tools),
-            is_asked_again,
+            is_reasked,
             emits_usage: request.stream_usage == Some(true),
             prompt_tokens: 1 + texts(&request.messages).map(str::len).sum::<usize>() / 4,
             turn: request.messages.len(),

@@ -34,7 +34,7 @@ pub(super) struct WritingHabits {
     pub(super) is_interleaved: bool,
     pub(super) has_ids: bool,
     pub(super) name: NameHabit,
-    pub(super) thought: ReasoningHabit,
+    pub(super) reasoning: ReasoningHabit,
     /// Calls nothing, even if it could.
     pub(super) is_silent_on_tools: bool,
     /// Gives the reason it ended for as this.
@@ -116,7 +116,7 @@ const SOUND: WritingHabits = WritingHabits {
     is_interleaved: false,
     has_ids: true,
     name: NameHabit::Declared,
-    thought: ReasoningHabit::None,
+    reasoning: ReasoningHabit::None,
     is_silent_on_tools: false,
     finish: None,
     end: EndHabit::Whole,
@@ -190,17 +190,17 @@ const FAULTS: &[(&str, &str, WritingHabits)] = &[
     (
         "think-tags",
         "thoughts in the text, no calls",
-        WritingHabits { thought: ReasoningHabit::Tags, is_silent_on_tools: true, ..SOUND },
+        WritingHabits { reasoning: ReasoningHabit::Tags, is_silent_on_tools: true, ..SOUND },
     ),
     (
         "reasoning",
         "thoughts in a member of their own, no calls",
-        WritingHabits { thought: ReasoningHabit::Member, is_silent_on_tools: true, ..SOUND },
+        WritingHabits { reasoning: ReasoningHabit::Member, is_silent_on_tools: true, ..SOUND },
     ),
     (
         "call-beside-thinking",
         "thoughts in the text, then a call",
-        WritingHabits { thought: ReasoningHabit::Tags, ..SOUND },
+        WritingHabits { reasoning: ReasoningHabit::Tags, ..SOUND },
     ),
     (
         "error-mid-stream",

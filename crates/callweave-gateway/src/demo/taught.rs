@@ -1,7 +1,7 @@
 //! Requests that teach tools in words, as a model that was taught understands them.
 
 use callweave::Value;
-use callweave::dialect::{Dialect, ExtractOptions, ExtractedCall, Extraction};
+use callweave::dialect::{Dialect, ExtractOptions, Extraction};
 use callweave::json::Array;
 use callweave::message::ToolCall;
 use callweave::teach::CallWriter;
@@ -67,8 +67,8 @@ fn tools(text: &str) -> Vec<Value> {
     declared.chain(listed).collect()
 }
 
-fn tool_call(id: String, call: ExtractedCall) -> ToolCall {
-    let mut made = ToolCall::new(id, call.name, call.arguments);
+fn tool_call(id: String, call: ToolCall) -> ToolCall {
+    let mut made = ToolCall::new(id, call.name, call.raw_arguments);
     made.has_made_id = true;
     made
 }

@@ -1,6 +1,6 @@
 //! Calls written into the text, in a dialect.
 
-use callweave::dialect::{Dialect, DialectRegistry, ExtractOptions, ExtractedCall, Extraction};
+use callweave::dialect::{Dialect, DialectRegistry, ExtractOptions, Extraction};
 use callweave::message::ToolCall;
 use callweave::teach::CallWriter;
 use callweave::{Tools, Value};
@@ -41,7 +41,7 @@ fn by_example(dialect: &Dialect, tools: Tools, calls: &[PlannedCall]) -> Option<
     let shown = Extraction::of(&dialect.example, &ExtractOptions::with_dialects(vec![dialect.clone()]));
     let shown = shown.calls.first()?;
     let text = dialect.example.replace(&shown.name, &call.name);
-    let text = [r#"{"city": "Oslo"}"#, r#"{"city":"Oslo"}"#, shown.arguments.as_str()]
+    let text = [r#"{"city": "Oslo"}"#, r#"{"city":"Oslo"}"#, shown.arguments()]
         .into_iter()
         .find(|written| text.contains(written))
         .map(|written| text.replacen(written, &call.arguments.to_string(), 1))?;
@@ -50,8 +50,8 @@ fn by_example(dialect: &Dialect, tools: Tools, calls: &[PlannedCall]) -> Option<
 
 fn reads_as(text: &str, options: &ExtractOptions, calls: &[PlannedCall]) -> bool {
     let found = Extraction::of(text, options).calls;
-    let is_same = |(found, call): (&ExtractedCall, &PlannedCall)| {
-        let arguments = found.arguments.parse::<Value>();
+    let is_same = |(found, call): (&ToolCall, &PlannedCall)| {
+        let arguments = found.arguments().parse::<Value>();
         found.name == call.name && arguments.is_ok_and(|value| value == call.arguments)
     };
     found.len() == calls.len() && found.iter().zip(calls).all(is_same)

@@ -35,7 +35,7 @@ pub(crate) struct HttpClient {
     connect: Duration,
     first_byte: Duration,
     /// The maximum length of a response that has to be decompressed.
-    answer: u64,
+    max_response: u64,
     /// The word for this gateway.
     pub(crate) own: hops::GatewayMark,
 }
@@ -73,7 +73,7 @@ impl HttpClient {
             plain: builder.build(TimedConnector { connector, patience }),
             connect: patience,
             first_byte: timeouts.first_byte,
-            answer: config.limits.answer,
+            max_response: config.limits.response,
             own: hops::GatewayMark::new(),
         })
     }
@@ -130,7 +130,7 @@ impl HttpClient {
             false => UpstreamFault::lost(format!("did not answer: {}", told(&error))),
         })?;
         let (parts, body) = response.into_parts();
-        let unpack = UnpackedBody::of(&parts.headers, self.answer)?;
+        let unpack = UnpackedBody::of(&parts.headers, self.max_response)?;
         let (status, headers) = (parts.status.as_u16(), parts.headers);
         Ok(UpstreamReply { status, headers, body: ReplyBody::Http(body), unpack })
     }

@@ -231,7 +231,7 @@ async fn values_of_a_conversation_are_added_up() {
 
 #[tokio::test]
 async fn a_conversation_is_continued_although_its_first_answer_was_forgotten() {
-    let gateway = gateway("[store]\nanswers = 2");
+    let gateway = gateway("[store]\nresponses = 2");
     let mut body = responses("demo/hermes", false);
     body["input"] = json!("Weather in Oslo? The word is xylophone.");
     let mut first = None;

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use tracing::Level;
 use tracing_subscriber::fmt::MakeWriter;
 
-use crate::far::{Far, Then, answered, said, stream, whole};
+use crate::scripted_upstream::{Far, Then, answered, said, stream, whole};
 use crate::support::{chat, gateway, messages, post, request, responses, send};
 
 /// Collects what is logged.

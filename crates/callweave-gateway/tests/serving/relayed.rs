@@ -3,7 +3,7 @@
 use http::Method;
 use serde_json::json;
 
-use crate::far::{Far, PAUSE, Then, whole};
+use crate::scripted_upstream::{Far, PAUSE, Then, whole};
 use crate::support::{gateway, messages, post, request, send};
 
 #[tokio::test]

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use http::Method;
 use serde_json::{Value, json};
 
-use crate::far::{Far, Then, answered, said, stream, whole};
+use crate::scripted_upstream::{Far, Then, answered, said, stream, whole};
 use crate::support::{Got, chat, gateway, get, post, request, responses, send};
 
 const MANUAL: &str = include_str!("../../../../docs/gateway.md");

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use callweave_gateway::Gateway;
 use callweave_gateway::config::{Config, Environment};
 
-use crate::far::{Far, Then, answered, said, stream, whole};
+use crate::scripted_upstream::{Far, Then, answered, said, stream, whole};
 use crate::support::{chat, gateway, messages, post, responses};
 
 fn demo(rest: &str) -> String {
@@ -378,7 +378,8 @@ async fn a_call_that_is_not_complete_is_waited_for() {
         json!({"choices": [{"index": 0, "delta": {"tool_calls": [{"index": 0,
         "function": {"arguments": "\"Oslo\",\"days\":1}"}}]}}]})
     );
-    let far = Far::start(vec![(format!("{head}{}{rest}", crate::far::PAUSE), Then::Hang)]).await;
+    let far =
+        Far::start(vec![(format!("{head}{}{rest}", crate::scripted_upstream::PAUSE), Then::Hang)]).await;
     let gateway =
         far.gateway("stop_after_tools = true\nstop_after_tools_grace_ms = 30\n[timeouts]\nidle = 20");
     let got = post(&gateway, "/v1/chat/completions", &chat("x", true)).await;

@@ -14,7 +14,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::pki_types::PrivateKeyDer;
 
-use crate::far::{Then, answered, said, stream, whole};
+use crate::scripted_upstream::{Then, answered, said, stream, whole};
 use crate::support::{chat, messages, post, responses};
 
 /// An upstream over TLS whose certificate an authority of its own has signed.

@@ -115,7 +115,7 @@ async fn serve(stream: TcpStream, log: Arc<Mutex<Vec<Seen>>>, longest: Duration)
         check(&mut seen, protocol.map(|(_, name)| *name), &model);
         let script = match protocol {
             Some((_, name)) if demo::protocol(&model).is_some_and(|own| own.name == *name) => {
-                demo::answer(&model, seen.body.to_string().as_bytes(), is_streamed)
+                demo::response(&model, seen.body.to_string().as_bytes(), is_streamed)
             }
             _ => None,
         };

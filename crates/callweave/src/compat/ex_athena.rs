@@ -4,11 +4,11 @@
 //! the provider; out comes a list of calls, possibly empty. Four parsers are tried in this order, and the
 //! first that has something to say wins:
 //!
-//! 1. [`native`]: structured calls. Where there are any, the text is not looked at.
-//! 2. [`text_tagged`]: `~~~tool_call` fences; where the text has one, or where the provider is known to
+//! 1. [`native::parse`]: structured calls. Where there are any, the text is not looked at.
+//! 2. [`text_tagged::parse`]: `~~~tool_call` fences; where the text has one, or where the provider is known to
 //!    have no native calls.
-//! 3. [`markup`]: `<tool_call>…</tool_call>`, which some servers forget to take out of the text.
-//! 4. [`raw_json`]: bare or fenced JSON; where the text has both words `"name"` and `"arguments"`. With
+//! 3. [`markup::parse`]: `<tool_call>…</tool_call>`, which some servers forget to take out of the text.
+//! 4. [`raw_json::parse`]: bare or fenced JSON; where the text has both words `"name"` and `"arguments"`. With
 //!    [declared tools](ProviderCapabilities::tools) an object in the middle of prose must name one of them.
 //!
 //! ```
@@ -30,7 +30,7 @@
 //! Invariants of all parsers:
 //!
 //! - A damaged call is an error of that call ([`ToolCall::invalid`], [`ToolCall::error_result`]); its text is kept, and
-//!   the good calls beside it stay. Only [`raw_json`] passes over text that is no complete call, because there nothing
+//!   the good calls beside it stay. Only [`raw_json::parse`] passes over text that is no complete call, because there nothing
 //!   says that a call was meant.
 //! - Arguments that are the same data in another notation (a trailing comma, single quotes) are repaired,
 //!   and [`ParsedCall::repaired_from`] says so. Null and missing arguments are `{}`.
@@ -43,15 +43,14 @@ use std::collections::{HashMap, HashSet};
 
 use serde::{Deserialize, Serialize};
 
-use crate::dialect::{
-    CallBody, CallForm, Dialect, ExtractOptions, ExtractedCall, Extraction, JsonBody, Tools,
-};
+use crate::dialect::{CallBody, CallForm, Dialect, ExtractOptions, Extraction, JsonBody, Tools};
 use crate::event::{BlockCompletion, CallKind};
 use crate::finalize::Finalizer;
 use crate::json::repair::{self, ChangeClass, RepairVerdict};
 use crate::json::{AsValue, Str, Tape, TapeNode, Value};
 use crate::message::ToolCall;
 use crate::protocol::{CallObject, CallWords};
+pub use crate::teach::{PromptOptions, augment_system_prompt};
 use crate::{Error, ErrorKind, Result};
 
 /// The known facts about a provider and the request it answered.
@@ -74,18 +73,19 @@ pub struct ProviderCapabilities {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TextParser {
-    /// [`native`]
+    /// [`native::parse`]
     Native,
-    /// [`text_tagged`]
+    /// [`text_tagged::parse`]
     TextTagged,
-    /// [`markup`]
+    /// [`markup::parse`]
     Markup,
-    /// [`raw_json`]
+    /// [`raw_json::parse`]
     RawJson,
 }
 
 /// A call that was found.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct ParsedCall {
     /// The call. Its name is empty and its arguments are all that is known where it was too damaged.
     #[serde(flatten)]
@@ -115,63 +115,86 @@ pub fn extract(reply: &impl AsValue, capabilities: &ProviderCapabilities) -> Res
     Ok(settle(found))
 }
 
-/// Structured calls, as the APIs write them: `{"type": "function", "id", "function": {"name", "arguments"}}`,
-/// `{"type": "tool_use", "id", "name", "input"}`, flat `{"id", "name", "arguments"}`, the items, parts and
-/// chunks of other APIs; with or without type and id.
-///
-/// ```
-/// use callweave::compat::ex_athena::native;
-/// use serde_json::json;
-///
-/// let calls = [
-///     json!({"type": "function", "id": "a", "function": {"name": "look", "arguments": "{\"at\":\"sky\"}"}}),
-///     json!({"type": "tool_use", "id": "b", "name": "read", "input": {"path": "x"}}),
-///     json!({"name": "ping", "arguments": "{oops"}),
-/// ];
-/// let found = native(&calls);
-/// assert_eq!(found.iter().map(|found| found.call.invalid().is_none()).collect::<Vec<_>>(), [true, true, false]);
-/// assert_eq!(found[2].call.id, "tool_0_2");
-/// ```
-pub fn native<'v, V: AsValue + 'v>(calls: impl IntoIterator<Item = &'v V>) -> Vec<ParsedCall> {
-    settle(calls.into_iter().map(|call| structured(&call.as_value())).collect())
+/// Structured calls.
+pub mod native {
+    use super::{ParsedCall, settle, structured};
+    use crate::json::AsValue;
+
+    /// Structured calls, as the APIs write them: `{"type": "function", "id", "function": {"name", "arguments"}}`,
+    /// `{"type": "tool_use", "id", "name", "input"}`, flat `{"id", "name", "arguments"}`, the items, parts and
+    /// chunks of other APIs; with or without type and id.
+    ///
+    /// ```
+    /// use callweave::compat::ex_athena::native;
+    /// use serde_json::json;
+    ///
+    /// let calls = [
+    ///     json!({"type": "function", "id": "a", "function": {"name": "look", "arguments": "{\"at\":\"sky\"}"}}),
+    ///     json!({"type": "tool_use", "id": "b", "name": "read", "input": {"path": "x"}}),
+    ///     json!({"name": "ping", "arguments": "{oops"}),
+    /// ];
+    /// let found = native::parse(&calls);
+    /// assert_eq!(found.iter().map(|found| found.call.invalid().is_none()).collect::<Vec<_>>(), [true, true, false]);
+    /// assert_eq!(found[2].call.id, "tool_0_2");
+    /// ```
+    pub fn parse<'v, V: AsValue + 'v>(calls: impl IntoIterator<Item = &'v V>) -> Vec<ParsedCall> {
+        settle(calls.into_iter().map(|call| structured(&call.as_value())).collect())
+    }
 }
 
 /// Calls in `~~~tool_call` fences.
-///
-/// The opener is followed by the end of its line, and the closing tildes are the first on theirs. A fence
-/// without an end is no call.
-///
-/// ```
-/// let found = callweave::compat::ex_athena::text_tagged("~~~tool_call\n{\"name\": \"look\"}\n~~~\n~~~tool_call\n{oops\n~~~");
-/// assert_eq!(found[0].call.arguments(), "{}");
-/// assert!(found[1].call.error_result().is_some());
-/// ```
-pub fn text_tagged(text: &str) -> Vec<ParsedCall> {
-    settle(fenced(text))
+pub mod text_tagged {
+    use super::{ParsedCall, fenced, settle};
+
+    /// Calls in `~~~tool_call` fences.
+    ///
+    /// The opener is followed by the end of its line, and the closing tildes are the first on theirs. A fence
+    /// without an end is no call.
+    ///
+    /// ```
+    /// let found = callweave::compat::ex_athena::text_tagged::parse("~~~tool_call\n{\"name\": \"look\"}\n~~~\n~~~tool_call\n{oops\n~~~");
+    /// assert_eq!(found[0].call.arguments(), "{}");
+    /// assert!(found[1].call.error_result().is_some());
+    /// ```
+    pub fn parse(text: &str) -> Vec<ParsedCall> {
+        settle(fenced(text))
+    }
 }
 
-/// Calls between `<tool_call>` and `</tool_call>`, as JSON or with tagged parameters.
-pub fn markup(text: &str, tools: &Tools) -> Vec<ParsedCall> {
-    settle(marked(text, tools))
+/// Leaked `<tool_call>` markup.
+pub mod markup {
+    use super::{ParsedCall, marked, settle};
+    use crate::dialect::Tools;
+
+    /// Calls between `<tool_call>` and `</tool_call>`, as JSON or with tagged parameters.
+    pub fn parse(text: &str, tools: &Tools) -> Vec<ParsedCall> {
+        settle(marked(text, tools))
+    }
 }
 
-/// Calls as JSON objects with `name` and `arguments`, bare or in a Markdown fence, alone, in lists or in other objects.
-/// An object without arguments, or an incomplete one, is no call, nor is one in reasoning. Without declared tools,
-/// prose around an object does not matter.
-///
-/// ```
-/// use callweave::dialect::Tools;
-/// use callweave::compat::ex_athena::raw_json;
-///
-/// let text = "Sure: {\"name\": \"look\", \"arguments\": {\"at\": \"sky\"}}";
-/// assert_eq!(raw_json(text, &Tools::default()).len(), 1);
-///
-/// let mut tools = Tools::default();
-/// tools.declare("read", None);
-/// assert_eq!(raw_json(text, &tools).len(), 0);
-/// ```
-pub fn raw_json(text: &str, tools: &Tools) -> Vec<ParsedCall> {
-    settle(bare(text, tools))
+/// Bare JSON.
+pub mod raw_json {
+    use super::{ParsedCall, bare, settle};
+    use crate::dialect::Tools;
+
+    /// Calls as JSON objects with `name` and `arguments`, bare or in a Markdown fence, alone, in lists or in other objects.
+    /// An object without arguments, or an incomplete one, is no call, nor is one in reasoning. Without declared tools,
+    /// prose around an object does not matter.
+    ///
+    /// ```
+    /// use callweave::dialect::Tools;
+    /// use callweave::compat::ex_athena::raw_json;
+    ///
+    /// let text = "Sure: {\"name\": \"look\", \"arguments\": {\"at\": \"sky\"}}";
+    /// assert_eq!(raw_json::parse(text, &Tools::default()).len(), 1);
+    ///
+    /// let mut tools = Tools::default();
+    /// tools.declare("read", None);
+    /// assert_eq!(raw_json::parse(text, &tools).len(), 0);
+    /// ```
+    pub fn parse(text: &str, tools: &Tools) -> Vec<ParsedCall> {
+        settle(bare(text, tools))
+    }
 }
 
 /// A reply whose shape is right.
@@ -250,7 +273,7 @@ const ARGUMENTS: &[&str] = &["arguments", "input", "args"];
 fn structured(call: &Value) -> ParsedCall {
     let mut tape = Tape::new();
     let Ok(node) = tape.lay_out(call) else {
-        return ParsedCall::new(TextParser::Native, ExtractedCall::default(), CallKind::Function);
+        return ParsedCall::new(TextParser::Native, ToolCall::default());
     };
     // Some have their id in the wrapper or in extra fields.
     let (mut inner_id, mut kind) = (None, None);
@@ -271,13 +294,9 @@ fn structured(call: &Value) -> ParsedCall {
         None if call.is_object() => Cow::Borrowed(""),
         None => node.raw().into(),
     };
-    let found = ExtractedCall {
-        name: read.name.map(|name| name.to_cow().into_owned()).unwrap_or_default(),
-        arguments: arguments.into_owned(),
-        id: read.id.or(inner_id).map(|id| id.to_cow().into_owned()),
-        ..ExtractedCall::default()
-    };
-    ParsedCall::new(TextParser::Native, found, kind.unwrap_or(read.kind))
+    let [id, name] = [read.id.or(inner_id), read.name].map(|text| text.map(Str::to_cow).unwrap_or_default());
+    let call = ToolCall { kind: kind.unwrap_or(read.kind), ..ToolCall::new(id, name, arguments) };
+    ParsedCall::new(TextParser::Native, call)
 }
 
 const FENCE: &str = "~~~tool_call";
@@ -295,12 +314,9 @@ fn fenced(text: &str) -> Vec<ParsedCall> {
         };
         let calls = Extraction::of(&block[..end], &options).calls;
         if calls.is_empty() {
-            let damaged = ExtractedCall { arguments: body.trim().to_owned(), ..ExtractedCall::default() };
-            found.push(ParsedCall::new(TextParser::TextTagged, damaged, CallKind::Function));
+            found.push(ParsedCall::new(TextParser::TextTagged, ToolCall::new("", "", body.trim())));
         }
-        found.extend(
-            calls.into_iter().map(|call| ParsedCall::new(TextParser::TextTagged, call, CallKind::Function)),
-        );
+        found.extend(calls.into_iter().map(|call| ParsedCall::new(TextParser::TextTagged, call)));
         // The closer of one fence may be the opener of the next.
         let closer = end - FENCE_END.len() + 1;
         rest = &block[if block[closer..].starts_with(FENCE) { closer } else { end }..];
@@ -326,7 +342,7 @@ fn marked(text: &str, tools: &Tools) -> Vec<ParsedCall> {
         .tools(tools.clone())
         .trusting();
     let calls = Extraction::of(text, &options).calls;
-    calls.into_iter().map(|call| ParsedCall::new(TextParser::Markup, call, CallKind::Function)).collect()
+    calls.into_iter().map(|call| ParsedCall::new(TextParser::Markup, call)).collect()
 }
 
 fn bare(text: &str, tools: &Tools) -> Vec<ParsedCall> {
@@ -338,28 +354,27 @@ fn bare(text: &str, tools: &Tools) -> Vec<ParsedCall> {
         arguments_optional: false,
     };
     let dialect = Dialect::new("raw_json")
-        .thoughts("<think>", "</think>")
-        .quotes_calls_in_thoughts()
+        .reasoning("<think>", "</think>")
+        .quotes_calls_in_reasoning()
         .form(CallForm::new(CallBody::Json(body)));
     let options = ExtractOptions::with_dialects(vec![dialect]).tools(tools.clone()).trusting();
     // Something follows the text, so that its end does not complete an object that has none.
     let calls = Extraction::of_deltas([text, "\n."], &options).calls.into_iter();
     calls
-        .filter(|call| !call.incomplete)
-        .map(|call| ParsedCall::new(TextParser::RawJson, call, CallKind::Function))
+        .filter(|call| call.completion != BlockCompletion::Truncated)
+        .map(|call| ParsedCall::new(TextParser::RawJson, call))
         .filter(|found| found.call.invalid().is_none())
         .collect()
 }
 
 impl ParsedCall {
-    fn new(parser: TextParser, found: ExtractedCall, kind: CallKind) -> Self {
-        let mut call = ToolCall {
-            kind,
-            completion: if found.incomplete { BlockCompletion::Truncated } else { BlockCompletion::Complete },
-            ..ToolCall::new(found.id.unwrap_or_default(), found.name, found.arguments)
-        };
+    fn new(parser: TextParser, mut call: ToolCall) -> Self {
+        let is_truncated = call.completion == BlockCompletion::Truncated;
+        if !is_truncated {
+            call.completion = BlockCompletion::Complete;
+        }
         // A truncated call is not repaired, nor is the free text of a custom one.
-        if kind == CallKind::Custom || found.incomplete {
+        if call.kind == CallKind::Custom || is_truncated {
             return Self { call, parser, repaired_from: None };
         }
         if call.raw_arguments.trim() == "null" {

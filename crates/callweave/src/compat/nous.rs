@@ -13,11 +13,10 @@
 //! );
 //! ```
 
-use serde::Serialize;
-use serde::de::DeserializeOwned;
+use serde::ser::SerializeMap;
+use serde::{Serialize, Serializer};
 
 use super::loose::{LooseDecoder, wire_type};
-use crate::Result;
 use crate::accumulator::Accumulator;
 use crate::event::{BlockCompletion, JsonText};
 use crate::json::{AsValue, Object, Value};
@@ -30,23 +29,15 @@ pub struct ToolCallAccumulator {
     answer: Accumulator,
 }
 
-/// A call with decoded arguments.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+/// A call of a response. Serialises as Nous has it: `id` and `name` (null where none came), the decoded `arguments`
+/// (empty if there were none, or none that can be used), `_invalid_arguments` and `metadata`.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct DecodedCall {
-    /// The provider's id; none where it gave none.
-    pub id: Option<String>,
-    /// The tool's name; none where it never came.
-    pub name: Option<String>,
-    /// The decoded arguments; empty if there were none, or none that can be used.
-    pub arguments: Object,
-    /// The argument text, where it is not a JSON object or more was to come: do not run the call.
-    #[serde(rename = "_invalid_arguments", skip_serializing_if = "Option::is_none")]
-    pub invalid_arguments: Option<String>,
+    /// The call. Its id is a made one where the provider gave none.
+    pub call: ToolCall,
     /// Further data of the fragment of a complete call (a thought signature).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub metadata: Option<Value>,
-    #[serde(skip)]
-    call: ToolCall,
 }
 
 impl ToolCallAccumulator {
@@ -65,7 +56,7 @@ impl ToolCallAccumulator {
     ///     .feed(&json!({"_phase": "start", "_index": 0, "id": "t1", "name": "tide"}))
     ///     .feed(&json!({"_phase": "partial", "_index": 0, "partial_json": "{\"day\":1}"}))
     ///     .feed(&json!("of no shape"));
-    /// assert_eq!(accumulator.finalize()[0].arguments["day"], 1);
+    /// assert_eq!(accumulator.finalize()[0].arguments()["day"], 1);
     /// ```
     pub fn feed(&mut self, fragment: &impl AsValue) -> &mut Self {
         self.loose.push(fragment, &mut self.answer);
@@ -81,8 +72,8 @@ impl ToolCallAccumulator {
     /// let mut accumulator = ToolCallAccumulator::new();
     /// accumulator.feed(&json!([{"index": 0, "id": "c", "function": {"name": "f", "arguments": "{\"a\": "}}]));
     /// let call = &accumulator.finalize()[0];
-    /// assert!(call.arguments.is_empty());
-    /// assert_eq!(call.invalid_arguments.as_deref(), Some("{\"a\": "));
+    /// assert!(call.arguments().is_empty());
+    /// assert_eq!(call.invalid_arguments(), Some("{\"a\": "));
     /// ```
     pub fn finalize(&self) -> Vec<DecodedCall> {
         let message = self.message();
@@ -114,7 +105,8 @@ impl ToolCallAccumulator {
 }
 
 impl DecodedCall {
-    /// The arguments as a value of your own type.
+    /// The decoded arguments; empty if there were none, or none that can be used. [`ToolCall::parse`] gives them in a
+    /// type of your own.
     ///
     /// ```
     /// # use callweave::compat::nous::ToolCallAccumulator;
@@ -123,35 +115,59 @@ impl DecodedCall {
     /// struct Tide { day: u8 }
     /// let mut accumulator = ToolCallAccumulator::new();
     /// accumulator.feed(&json!({"name": "tide", "arguments": {"day": 1}}));
-    /// assert_eq!(accumulator.finalize()[0].parse::<Tide>()?.day, 1);
+    /// let calls = accumulator.finalize();
+    /// assert_eq!(calls[0].arguments()["day"], 1);
+    /// assert_eq!(calls[0].call.parse::<Tide>()?.day, 1);
     /// # Ok::<(), callweave::Error>(())
     /// ```
-    pub fn parse<T: DeserializeOwned>(&self) -> Result<T> {
-        self.call.parse()
+    pub fn arguments(&self) -> Object {
+        self.decoded().unwrap_or_default()
     }
 
-    /// A ready-made tool result for the model that made an invalid call; none for a valid one.
+    /// The argument text, where it is not a JSON object or more was to come: do not run the call.
+    /// [`ToolCall::error_result`] is the result to give to the model.
     ///
     /// ```
     /// # use callweave::compat::nous::ToolCallAccumulator;
     /// # use serde_json::json;
     /// let mut accumulator = ToolCallAccumulator::new();
     /// accumulator.feed(&json!([{"index": 0, "function": {"name": "tide", "arguments": "{day"}}]));
-    /// assert!(accumulator.finalize()[0].error_result().is_some());
+    /// let calls = accumulator.finalize();
+    /// assert_eq!(calls[0].invalid_arguments(), Some("{day"));
+    /// assert!(calls[0].call.error_result().is_some());
     /// ```
-    pub fn error_result(&self) -> Option<String> {
-        self.call.error_result()
+    pub fn invalid_arguments(&self) -> Option<&str> {
+        let is_truncated = self.call.completion != BlockCompletion::Complete;
+        (is_truncated || self.decoded().is_none()).then_some(&self.call.raw_arguments)
+    }
+
+    fn decoded(&self) -> Option<Object> {
+        match self.call.raw_arguments.as_str() {
+            "" => Some(Object::new()),
+            text => text.parse().ok(),
+        }
+    }
+}
+
+impl Serialize for DecodedCall {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let ToolCall { id, has_made_id, name, .. } = &self.call;
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("id", &(!has_made_id).then_some(id))?;
+        map.serialize_entry("name", &(!name.is_empty()).then_some(name))?;
+        map.serialize_entry("arguments", &self.arguments())?;
+        if let Some(text) = self.invalid_arguments() {
+            map.serialize_entry("_invalid_arguments", text)?;
+        }
+        if let Some(metadata) = &self.metadata {
+            map.serialize_entry("metadata", metadata)?;
+        }
+        map.end()
     }
 }
 
 fn project(block: &Block) -> Option<DecodedCall> {
     let BlockContent::ToolCall(call) = &block.content else { return None };
-    let ToolCall { id, has_made_id, name, raw_arguments, .. } = call;
-    let decoded = match raw_arguments.as_str() {
-        "" => Some(Object::new()),
-        text => text.parse().ok(),
-    };
-    let is_truncated = call.completion != BlockCompletion::Complete;
     // Chunks emit each member by itself.
     let single = || {
         let members = block.extra.iter();
@@ -159,12 +175,6 @@ fn project(block: &Block) -> Option<DecodedCall> {
             members.filter_map(|(path, value)| Some((path.strip_prefix("metadata.")?, value.to_value())));
         Some(members.collect::<Object>()).filter(|members| !members.is_empty()).map(Value::Object)
     };
-    Some(DecodedCall {
-        id: (!has_made_id).then(|| id.clone()),
-        name: (!name.is_empty()).then(|| name.clone()),
-        invalid_arguments: (decoded.is_none() || is_truncated).then(|| raw_arguments.clone()),
-        arguments: decoded.unwrap_or_default(),
-        metadata: block.extra.get("metadata").map(JsonText::to_value).or_else(single),
-        call: call.clone(),
-    })
+    let metadata = block.extra.get("metadata").map(JsonText::to_value).or_else(single);
+    Some(DecodedCall { call: call.clone(), metadata })
 }

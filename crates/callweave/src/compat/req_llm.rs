@@ -20,8 +20,10 @@
 
 use std::borrow::Cow;
 use std::collections::HashSet;
+use std::fmt;
 
-use serde::Serialize;
+use serde::ser::SerializeMap;
+use serde::{Serialize, Serializer};
 
 use super::loose::LooseDecoder;
 use super::loose::chunk::{REASONING_DETAILS, is_control};
@@ -41,24 +43,19 @@ pub struct ChunkAccumulator {
     usage: Option<(TokenCounts, Value)>,
 }
 
-/// A call as a response is built from it.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+/// A call as a response is built from it. Serialises as ReqLLM has it: `id`, `name`, the decoded `arguments` (JSON of
+/// any kind), `builtin?` and `metadata`.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct ResponseCall {
-    /// The provider's id, or a made one.
-    pub id: String,
-    /// The tool's name.
-    pub name: String,
-    /// The decoded fragments; else the arguments of the chunk that announced the call.
-    pub arguments: Value,
-    /// Whether the provider runs it itself.
-    #[serde(rename = "builtin?", skip_serializing_if = "std::ops::Not::not")]
-    pub is_builtin: bool,
+    /// The call, with the fragments as its arguments if they are JSON, else with the arguments of the chunk that
+    /// announced it.
+    pub call: ToolCall,
     /// Further data of the announcement; with `error` if the arguments were lost.
-    #[serde(skip_serializing_if = "Object::is_empty")]
     pub metadata: Object,
     /// Why the arguments were lost, if they were.
-    #[serde(skip)]
     pub lost: Option<LostReason>,
+    arguments: Value,
 }
 
 /// Why the arguments of a call were lost.
@@ -71,17 +68,16 @@ pub enum LostReason {
     JsonDecodeError,
 }
 
-impl LostReason {
-    fn label(self) -> &'static str {
-        match self {
-            Self::MissingFragments => "missing_fragments",
-            Self::JsonDecodeError => "json_decode_error",
-        }
+/// The reason as ReqLLM spells it, such as `missing_fragments`.
+impl fmt::Display for LostReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.serialize(f)
     }
 }
 
 /// A report of lost arguments, without the arguments.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct ArgumentsLost {
     /// The tool.
     pub tool_name: String,
@@ -93,6 +89,7 @@ pub struct ArgumentsLost {
 
 /// The assistant's message, for capture: without reasoning.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct AssistantMessage {
     /// Always `assistant`.
     pub role: &'static str,
@@ -113,30 +110,14 @@ pub enum ReqLlmContentPart {
     Thinking(String),
 }
 
-/// A call in an [`AssistantMessage`].
-#[derive(Clone, Debug, PartialEq, Serialize)]
+/// A call in an [`AssistantMessage`]. Serialises as ReqLLM has it: `id`, `type`, and `function` with `name`,
+/// `arguments` as JSON text, `builtin?` and `metadata`.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct MessageCall {
-    /// The provider's id, or a made one.
-    pub id: String,
-    /// Always `function`.
-    #[serde(rename = "type")]
-    pub kind: &'static str,
-    /// The function to call.
-    pub function: MessageFunction,
-}
-
-/// The function of a [`MessageCall`].
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct MessageFunction {
-    /// The tool's name.
-    pub name: String,
-    /// The arguments as JSON text.
-    pub arguments: String,
-    /// Whether the provider runs it itself.
-    #[serde(rename = "builtin?", skip_serializing_if = "std::ops::Not::not")]
-    pub is_builtin: bool,
+    /// The call.
+    pub call: ToolCall,
     /// Further data of the announcement.
-    #[serde(skip_serializing_if = "Object::is_empty")]
     pub metadata: Object,
 }
 
@@ -317,7 +298,7 @@ impl ChunkAccumulator {
     ///     .push(&json!({"type": "tool_call", "name": "f", "arguments": {"day": 1}, "metadata": {"id": "c", "index": 0}}))
     ///     .push(&json!({"type": "meta", "metadata": {"tool_call_args": {"index": 0, "fragment": "{day: tomorrow"}}}));
     /// let call = &accumulator.finalize_tool_calls_for_response()[0];
-    /// assert_eq!(call.arguments, json!({"day": 1}));
+    /// assert_eq!(call.arguments(), &json!({"day": 1}));
     /// assert_eq!(call.lost, Some(LostReason::JsonDecodeError));
     /// assert_eq!(call.metadata["error"], json!(["args_lost", "json_decode_error"]));
     /// ```
@@ -325,7 +306,7 @@ impl ChunkAccumulator {
         let mut calls = self.calls();
         for call in &mut calls {
             if let Some(reason) = call.lost {
-                call.metadata.insert("error", vec!["args_lost", reason.label()]);
+                call.metadata.insert("error", vec!["args_lost".to_owned(), reason.to_string()]);
             }
         }
         calls
@@ -343,7 +324,7 @@ impl ChunkAccumulator {
     /// ```
     pub fn arguments_lost(&self) -> Vec<ArgumentsLost> {
         let lost = self.calls().into_iter().filter_map(|call| {
-            let ResponseCall { name, id, lost, .. } = call;
+            let ResponseCall { call: ToolCall { name, id, .. }, lost, .. } = call;
             lost.map(|reason| ArgumentsLost { tool_name: name, tool_call_id: id, reason })
         });
         lost.collect()
@@ -507,10 +488,9 @@ struct StreamEnds {
 
 fn project(block: &Block, ends: &StreamEnds) -> Option<ResponseCall> {
     let BlockContent::ToolCall(call) = &block.content else { return None };
-    let ToolCall { id, name, raw_arguments, kind, .. } = call;
     let announced =
         || block.extra.get("arguments").map(JsonText::to_value).unwrap_or_else(|| Object::new().into());
-    let (arguments, lost) = match raw_arguments.as_str() {
+    let (arguments, lost) = match call.raw_arguments.as_str() {
         "" if ends.cut.contains(&block.id) => match ends.announced.contains(&block.id) {
             true => (announced(), Some(LostReason::JsonDecodeError)),
             false => (announced(), Some(LostReason::MissingFragments)),
@@ -525,24 +505,68 @@ fn project(block: &Block, ends: &StreamEnds) -> Option<ResponseCall> {
         let key = path.strip_prefix("metadata.").filter(|key| !is_control(key))?;
         Some((key.to_owned(), value.to_value()))
     });
-    Some(ResponseCall {
-        id: id.clone(),
-        name: name.clone(),
-        arguments,
-        is_builtin: *kind == CallKind::Builtin,
-        metadata: metadata.collect(),
-        lost,
-    })
+    let mut call = call.clone();
+    // A text is passed on as it is.
+    call.raw_arguments = match &arguments {
+        Value::String(text) => text.to_string(),
+        value => value.to_string(),
+    };
+    if !ends.cut.contains(&block.id) {
+        call.completion = BlockCompletion::Complete;
+    }
+    Some(ResponseCall { call, metadata: metadata.collect(), lost, arguments })
+}
+
+impl ResponseCall {
+    /// The decoded fragments, JSON of any kind; else the arguments of the chunk that announced the call.
+    pub fn arguments(&self) -> &Value {
+        &self.arguments
+    }
+
+    fn is_builtin(&self) -> bool {
+        self.call.kind == CallKind::Builtin
+    }
+}
+
+impl Serialize for ResponseCall {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("id", &self.call.id)?;
+        map.serialize_entry("name", &self.call.name)?;
+        map.serialize_entry("arguments", &self.arguments)?;
+        if self.is_builtin() {
+            map.serialize_entry("builtin?", &true)?;
+        }
+        if !self.metadata.is_empty() {
+            map.serialize_entry("metadata", &self.metadata)?;
+        }
+        map.end()
+    }
+}
+
+impl Serialize for MessageCall {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        struct Function<'f> {
+            name: &'f str,
+            arguments: &'f str,
+            #[serde(rename = "builtin?", skip_serializing_if = "std::ops::Not::not")]
+            is_builtin: bool,
+            #[serde(skip_serializing_if = "Object::is_empty")]
+            metadata: &'f Object,
+        }
+        let Self { call: ToolCall { id, name, raw_arguments, kind, .. }, metadata } = self;
+        let is_builtin = *kind == CallKind::Builtin;
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("id", id)?;
+        map.serialize_entry("type", "function")?;
+        map.serialize_entry("function", &Function { name, arguments: raw_arguments, is_builtin, metadata })?;
+        map.end()
+    }
 }
 
 impl From<ResponseCall> for MessageCall {
-    fn from(call: ResponseCall) -> Self {
-        let ResponseCall { id, name, arguments, is_builtin, metadata, .. } = call;
-        let arguments = match arguments {
-            Value::String(text) => text,
-            value => value.to_string(),
-        };
-        let function = MessageFunction { name, arguments, is_builtin, metadata };
-        Self { id, kind: "function", function }
+    fn from(ResponseCall { call, metadata, .. }: ResponseCall) -> Self {
+        Self { call, metadata }
     }
 }

@@ -10,6 +10,7 @@ use crate::event::CallKind;
 /// The built-in grammars.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum ChannelGrammar {
     /// gpt-oss: `<|start|>assistant<|channel|>analysis to=… <|message|>…<|end|>`.
     Harmony,

@@ -31,11 +31,11 @@ impl Dialect {
         // An empty part would be found in the name of every model.
         each("models", &self.models, filled)?;
         each("markup", &self.markup, marker)?;
-        for (index, thought) in self.thoughts.iter().enumerate() {
-            markers(&format!("thoughts[{index}].open"), &thought.open)?;
-            markers(&format!("thoughts[{index}].close"), &thought.close)?;
-            if thought.close.is_empty() {
-                return Err(format!("thoughts[{index}].close is missing"));
+        for (index, pair) in self.reasoning.iter().enumerate() {
+            markers(&format!("reasoning[{index}].open"), &pair.open)?;
+            markers(&format!("reasoning[{index}].close"), &pair.close)?;
+            if pair.close.is_empty() {
+                return Err(format!("reasoning[{index}].close is missing"));
             }
         }
         for (index, form) in self.forms.iter().enumerate() {

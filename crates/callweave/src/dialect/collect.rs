@@ -1,54 +1,39 @@
 //! A complete text as one value: calls, visible text, reasoning and notices.
 
-use serde::Serialize;
+use serde::ser::SerializeSeq;
+use serde::{Serialize, Serializer};
 
 use super::extractor::{ExtractOptions, Extractor};
 use crate::event::{
     BlockCompletion, BlockId, BlockKind, ByteSpan, CallKind, Event, EventKind, EventScope, Notice,
     NoticeCode, Sink,
 };
+use crate::message::{InvalidCall, ToolCall};
 
 /// The calls, text, reasoning and notices found in a text.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
 pub struct Extraction {
-    /// The calls, in the order in which they were written.
-    pub calls: Vec<ExtractedCall>,
+    /// The calls, in the order in which they were written. The id of a call is empty where the text had none.
+    pub calls: Vec<ToolCall>,
     /// The visible text.
     pub content: String,
     /// The reasoning.
     pub reasoning: String,
     /// The notices about the text.
     pub notices: Vec<Notice<'static>>,
-    #[serde(skip)]
+    /// Where each of the calls stands.
+    positions: Vec<CallPosition>,
     open: Vec<(BlockId, OpenBlock)>,
     /// Where markup began that touches the next event.
-    #[serde(skip)]
     markup: Option<ByteSpan>,
 }
 
-/// A call found in a text.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct ExtractedCall {
-    /// The tool's name.
-    pub name: String,
-    /// The arguments, as JSON text where the model wrote JSON.
-    pub arguments: String,
-    /// The id, where the text had one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub id: Option<String>,
-    /// Whether the call was truncated.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub incomplete: bool,
-    /// Whether the arguments of a complete call are not a JSON object, or it stands behind a damaged call and such
-    /// calls were not asked for.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub invalid: bool,
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct CallPosition {
+    span: ByteSpan,
     /// Whether it stands behind a damaged call whose end is in doubt, and may be a part of that one.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub after_damage: bool,
-    /// The bytes of the text it was made from, its markers included.
-    #[serde(skip)]
-    pub span: ByteSpan,
+    is_after_damage: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -69,7 +54,7 @@ impl Extraction {
     /// let found = Extraction::of(text, &ExtractOptions::new("hermes")?);
     /// assert_eq!(found.content, "Sure. ");
     /// assert_eq!(found.calls[0].name, "look");
-    /// assert_eq!(found.calls[0].arguments, r#"{"at": "sky"}"#);
+    /// assert_eq!(found.calls[0].arguments(), r#"{"at": "sky"}"#);
     /// # Ok::<(), callweave::Error>(())
     /// ```
     pub fn of(text: &str, options: &ExtractOptions) -> Self {
@@ -85,6 +70,11 @@ impl Extraction {
         }
         extractor.finish(&mut extraction);
         extraction
+    }
+
+    /// The bytes of the text that a call was made from, its markers included. Calls are counted from 0.
+    pub fn span(&self, call: usize) -> Option<ByteSpan> {
+        self.positions.get(call).map(|position| position.span)
     }
 
     fn place(&self, block: BlockId) -> Option<OpenBlock> {
@@ -113,16 +103,18 @@ impl<'e> Sink<Event<'e>> for Extraction {
                     // The provider runs these itself.
                     BlockKind::ToolResult { .. } | BlockKind::Opaque { .. } => return,
                     BlockKind::ToolCall { call: CallKind::Builtin, .. } => return,
-                    BlockKind::ToolCall { id, name, .. } => {
+                    BlockKind::ToolCall { id, is_made, name, call } => {
                         let start = before
                             .filter(|span| span.end == source.start)
                             .map_or(source.start, |span| span.start);
-                        self.calls.push(ExtractedCall {
-                            name: name.into_owned(),
-                            id: id.map(|id| id.into_owned()),
-                            span: ByteSpan { start, end: source.end },
-                            ..ExtractedCall::default()
+                        self.calls.push(ToolCall {
+                            has_made_id: is_made || id.is_none(),
+                            kind: call,
+                            completion: BlockCompletion::Truncated,
+                            ..ToolCall::new(id.unwrap_or_default(), name, "")
                         });
+                        let span = ByteSpan { start, end: source.end };
+                        self.positions.push(CallPosition { span, is_after_damage: false });
                         OpenBlock::Call(self.calls.len() - 1)
                     }
                 };
@@ -132,43 +124,43 @@ impl<'e> Sink<Event<'e>> for Extraction {
                 Some(OpenBlock::Content(_)) => self.content.push_str(&text),
                 Some(OpenBlock::Reasoning) => self.reasoning.push_str(&text),
                 Some(OpenBlock::Call(call)) => {
-                    let call = &mut self.calls[call];
-                    call.arguments.push_str(&text);
-                    call.span.end = call.span.end.max(source.end);
+                    self.calls[call].raw_arguments.push_str(&text);
+                    let span = &mut self.positions[call].span;
+                    span.end = span.end.max(source.end);
                 }
                 None => {}
             },
             EventKind::Identity { scope: EventScope::Block(block), id: Some(id), .. } => {
                 if let Some(OpenBlock::Call(call)) = self.place(block) {
-                    self.calls[call].id = Some(id.into_owned());
+                    self.calls[call].id = id.into_owned();
+                    self.calls[call].has_made_id = false;
                 }
             }
             EventKind::Correction { block, text } => match self.place(block) {
                 Some(OpenBlock::Content(start)) => self.content.replace_range(start.., &text),
-                Some(OpenBlock::Call(call)) => self.calls[call].arguments = text.into_owned(),
+                Some(OpenBlock::Call(call)) => self.calls[call].raw_arguments = text.into_owned(),
                 Some(OpenBlock::Reasoning) | None => {}
             },
             EventKind::BlockEnd { block, completion } => {
                 if let Some(OpenBlock::Call(call)) = self.place(block) {
-                    let call = &mut self.calls[call];
-                    call.incomplete = completion == BlockCompletion::Truncated;
-                    let is_refused = completion == BlockCompletion::AfterDamage;
-                    call.invalid = is_refused || !call.incomplete && !is_object(&call.arguments);
+                    self.calls[call].completion = completion;
                 }
                 self.open.retain(|(other, _)| *other != block);
             }
             EventKind::Markup { .. } => {
                 // Closers belong to the call they follow.
-                if let Some(call) = self.calls.last_mut()
-                    && call.span.end == source.start
+                if let Some(CallPosition { span, .. }) = self.positions.last_mut()
+                    && span.end == source.start
                 {
-                    call.span.end = source.end;
+                    span.end = source.end;
                 }
             }
             EventKind::Notice(notice) => {
-                let place = notice.block.and_then(|block| self.place(block));
-                if let (NoticeCode::AfterDamage, Some(OpenBlock::Call(call))) = (notice.code, place) {
-                    self.calls[call].after_damage = true;
+                if let Some(OpenBlock::Call(call)) = notice.block.and_then(|block| self.place(block)) {
+                    self.positions[call].is_after_damage |= notice.code == NoticeCode::AfterDamage;
+                    let violation = InvalidCall::reported(&notice).map(Box::new);
+                    let call = &mut self.calls[call];
+                    call.violation = violation.or(call.violation.take());
                 }
                 self.notices.push(notice.into_owned());
             }
@@ -177,7 +169,50 @@ impl<'e> Sink<Event<'e>> for Extraction {
     }
 }
 
-fn is_object(text: &str) -> bool {
-    let is_json = serde_json::from_str::<&serde_json::value::RawValue>(text).is_ok();
-    is_json && text.trim_ascii_start().starts_with('{')
+impl Serialize for Extraction {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        struct Found<'f> {
+            calls: FoundCalls<'f>,
+            content: &'f str,
+            reasoning: &'f str,
+            notices: &'f [Notice<'static>],
+        }
+        let Self { content, reasoning, notices, .. } = self;
+        Found { calls: FoundCalls(self), content, reasoning, notices }.serialize(serializer)
+    }
+}
+
+struct FoundCalls<'f>(&'f Extraction);
+
+impl Serialize for FoundCalls<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        struct FoundCall<'f> {
+            name: &'f str,
+            arguments: &'f str,
+            #[serde(skip_serializing_if = "str::is_empty")]
+            id: &'f str,
+            #[serde(skip_serializing_if = "std::ops::Not::not")]
+            incomplete: bool,
+            #[serde(skip_serializing_if = "std::ops::Not::not")]
+            invalid: bool,
+            #[serde(skip_serializing_if = "std::ops::Not::not")]
+            after_damage: bool,
+        }
+        let Self(Extraction { calls, positions, .. }) = self;
+        let mut list = serializer.serialize_seq(Some(calls.len()))?;
+        for (call, position) in calls.iter().zip(positions) {
+            let incomplete = call.completion == BlockCompletion::Truncated;
+            list.serialize_element(&FoundCall {
+                name: &call.name,
+                arguments: &call.raw_arguments,
+                id: &call.id,
+                incomplete,
+                invalid: !incomplete && call.object().is_err(),
+                after_damage: position.is_after_damage,
+            })?;
+        }
+        list.end()
+    }
 }

@@ -101,9 +101,10 @@ impl BlockEmitter {
     }
 
     /// Emits calls that stand in reasoning with which the response ends.
-    pub(super) fn tell_meant(&mut self, calls: &[CollectedCall], sink: &mut EventSink<'_>) {
+    pub(super) fn emit_meant(&mut self, calls: &[CollectedCall], sink: &mut EventSink<'_>) {
         for call in calls {
-            let detail = format!("the answer ends in a thought; the call of {:?} in it is meant", call.name);
+            let detail =
+                format!("the response ends in reasoning; the call of {:?} in it is meant", call.name);
             self.notice(NoticeCode::Judged, detail, sink);
             self.call(&call.name, "", CallKind::Function, 0, sink);
             self.argument(&call.arguments, 0, sink);

@@ -105,7 +105,7 @@ const AT_OPENER: [EvidenceRule; 9] = [
     rule(Text, "it stands in a code block", |it| it.standing == MarkerPosition::Code),
     // A part of a JSON value that was no call itself.
     rule(Text, "it is part of a JSON value", |it| it.standing == MarkerPosition::Json && it.is_bare()),
-    rule(Text, "it stands in a code block of a thought", |it| {
+    rule(Text, "it stands in a code block of reasoning", |it| {
         it.standing == MarkerPosition::Indented && it.is_in_reasoning && !it.is_doubted
     }),
     // « {"name": … } »: JSON without a marker is data there.
@@ -116,7 +116,7 @@ const AT_OPENER: [EvidenceRule; 9] = [
         it.standing == MarkerPosition::Indented && !it.is_doubted
     }),
     // Reasoning may quote, or its closer may have been forgotten.
-    rule(Doubt, "it stands in a thought", |it| it.is_in_reasoning && !it.is_doubted),
+    rule(Doubt, "it stands in reasoning", |it| it.is_in_reasoning && !it.is_doubted),
     rule(Call, "nothing speaks against it", |_| true),
 ];
 

@@ -88,11 +88,11 @@ impl ExtractOptions {
     #[must_use]
     pub fn after_prompt(mut self, prompt: &str) -> Self {
         let last = |markers: fn(&ReasoningMarkers) -> &Vec<String>| {
-            let thoughts = self.dialects.iter().flat_map(|dialect| &dialect.thoughts);
-            let markers = thoughts.flat_map(markers).filter(|marker| !marker.is_empty());
+            let reasoning = self.dialects.iter().flat_map(|dialect| &dialect.reasoning);
+            let markers = reasoning.flat_map(markers).filter(|marker| !marker.is_empty());
             markers.filter_map(|marker| prompt.rfind(marker.as_str())).max()
         };
-        let is_open = last(|thought| &thought.open) > last(|thought| &thought.close);
+        let is_open = last(|pair| &pair.open) > last(|pair| &pair.close);
         self.starting_in = Some(if is_open { TextStart::Reasoning } else { TextStart::Text });
         self
     }

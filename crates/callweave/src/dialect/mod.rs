@@ -46,7 +46,7 @@ mod tools;
 
 pub use channel::ChannelGrammar;
 pub(crate) use channel::MessageNotation;
-pub use collect::{ExtractedCall, Extraction};
+pub use collect::Extraction;
 pub use extractor::{ExtractOptions, Extractor};
 pub use matcher::{CallMatcher, MatchedCall};
 pub use registry::DialectRegistry;

@@ -27,7 +27,7 @@ pub(super) struct DialectPlan {
 pub(super) struct LiveMarkers {
     pub(super) text: MarkerSet<MarkerMeaning>,
     /// For each pair of reasoning markers.
-    pub(super) thoughts: Vec<MarkerSet<MarkerMeaning>>,
+    pub(super) reasoning: Vec<MarkerSet<MarkerMeaning>>,
     /// Which of them the prompt may have opened.
     pub(super) given: usize,
     /// For the messages of a grammar of channels.
@@ -58,7 +58,7 @@ pub(super) struct MessageMarkers {
 pub(super) enum MarkerMeaning {
     /// A call may begin: which of [`LiveMarkers::openers`].
     Open(usize),
-    /// Reasoning begins: which of [`LiveMarkers::thoughts`].
+    /// Reasoning begins: which of [`LiveMarkers::reasoning`].
     Think(usize),
     /// Reasoning ends.
     Unthink,
@@ -113,7 +113,7 @@ impl DialectPlan {
             forms.extend(dialect.forms.iter().map(|form| CompiledForm::new(form.clone(), index)));
         }
         let live = build(&dialects, own, &forms);
-        let has_reasoning = dialects[..own].iter().any(|dialect| !dialect.thoughts.is_empty());
+        let has_reasoning = dialects[..own].iter().any(|dialect| !dialect.reasoning.is_empty());
         let waits_for_all = forms.iter().any(|compiled| compiled.whole_text_matcher().is_some());
         Self { dialects, own, forms, live, has_reasoning, waits_for_all }
     }
@@ -186,50 +186,50 @@ fn build(all: &[Dialect], own: usize, forms: &[CompiledForm]) -> LiveMarkers {
         text.add_all(tokens.filter(|token| !token.trim().is_empty()), MarkerMeaning::Drop { is_tag: false });
     }
     let drop = |token: &str| MarkerMeaning::Drop { is_tag: is_auto && !token.contains(['|', '｜']) };
-    let mut thoughts: Vec<(Vec<String>, MarkerSet<MarkerMeaning>)> = Vec::new();
+    let mut reasoning: Vec<(Vec<String>, MarkerSet<MarkerMeaning>)> = Vec::new();
     for dialect in dialects {
         dialect.markup.iter().for_each(|token| text.add(token, drop(token)));
-        for ReasoningMarkers { open, close } in &dialect.thoughts {
-            let known = thoughts.iter().position(|(opens, _)| opens == open);
-            let which = known.unwrap_or(thoughts.len());
+        for ReasoningMarkers { open, close } in &dialect.reasoning {
+            let known = reasoning.iter().position(|(opens, _)| opens == open);
+            let which = known.unwrap_or(reasoning.len());
             if known.is_none() {
-                thoughts.push((open.clone(), MarkerSet::new()));
+                reasoning.push((open.clone(), MarkerSet::new()));
             }
-            for markers in [&mut text, &mut thoughts[which].1] {
+            for markers in [&mut text, &mut reasoning[which].1] {
                 markers.add_all(open, MarkerMeaning::Think(which));
                 markers.add_all(close, MarkerMeaning::Unthink);
             }
         }
     }
     // The reasoning markers that the prompt opened are not known where there are several, or none.
-    let given = if thoughts.len() == 1 { 0 } else { thoughts.len() };
-    if given > 0 || thoughts.is_empty() {
-        let all = || dialects.iter().flat_map(|dialect| &dialect.thoughts);
+    let given = if reasoning.len() == 1 { 0 } else { reasoning.len() };
+    if given > 0 || reasoning.is_empty() {
+        let all = || dialects.iter().flat_map(|dialect| &dialect.reasoning);
         let markers = MarkerSet::new()
-            .with(all().flat_map(|thought| &thought.open), MarkerMeaning::Think(given))
-            .with(all().flat_map(|thought| &thought.close), MarkerMeaning::Unthink)
+            .with(all().flat_map(|pair| &pair.open), MarkerMeaning::Think(given))
+            .with(all().flat_map(|pair| &pair.close), MarkerMeaning::Unthink)
             .with([table::UNTHINK], MarkerMeaning::Unthink);
-        thoughts.push((Vec::new(), markers));
+        reasoning.push((Vec::new(), markers));
     }
-    let mut thoughts: Vec<_> = thoughts.into_iter().map(|(_, markers)| markers).collect();
+    let mut reasoning: Vec<_> = reasoning.into_iter().map(|(_, markers)| markers).collect();
     for (which, opener) in openers.iter().enumerate() {
         let dialect = &all[forms[opener.forms[0].form].dialect];
         if is_auto || all.len() > own || dialect.channels.is_none() {
             text.add(&opener.text, MarkerMeaning::Open(which));
         }
         let is_marked = matches!(opener.strength, MarkerStrength::Strong | MarkerStrength::Inner);
-        let ends = |dialect: &Dialect| dialect.calls_in_thoughts == CallsInReasoning::End;
+        let ends = |dialect: &Dialect| dialect.calls_in_reasoning == CallsInReasoning::End;
         if ends(dialect) && (is_auto || dialects.iter().all(ends)) && is_marked {
-            thoughts.iter_mut().for_each(|markers| markers.add(&opener.text, MarkerMeaning::Open(which)));
+            reasoning.iter_mut().for_each(|markers| markers.add(&opener.text, MarkerMeaning::Open(which)));
         }
     }
     text.add_all(table::FENCES, MarkerMeaning::Fence);
     text.add_all(table::ENDS, MarkerMeaning::Stop);
     let closers = forms.iter().flat_map(|compiled| &compiled.form.close);
     text.add_all(closers.filter(|close| close.starts_with("</")), MarkerMeaning::Close);
-    for dialect in dialects.iter().filter(|dialect| dialect.calls_in_thoughts == CallsInReasoning::End) {
+    for dialect in dialects.iter().filter(|dialect| dialect.calls_in_reasoning == CallsInReasoning::End) {
         for token in &dialect.markup {
-            thoughts.iter_mut().for_each(|markers| markers.add(token, drop(token)));
+            reasoning.iter_mut().for_each(|markers| markers.add(token, drop(token)));
         }
     }
     let closes = own_forms().flat_map(|(_, compiled)| &compiled.form.close);
@@ -257,7 +257,7 @@ fn build(all: &[Dialect], own: usize, forms: &[CompiledForm]) -> LiveMarkers {
             openers.push(CallOpener { text: String::new(), strength: MarkerStrength::Missing, forms });
         }
     }
-    LiveMarkers { text, thoughts, given, messages, openers, closers, nameless }
+    LiveMarkers { text, reasoning, given, messages, openers, closers, nameless }
 }
 
 /// The markers of the first grammar of channels.

@@ -5,7 +5,8 @@ use std::sync::{Arc, LazyLock, OnceLock};
 use super::extractor::ExtractOptions;
 use super::spec::Dialect;
 use super::table;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
+use crate::names;
 
 /// A set of dialects: the built-in ones, and those that a user adds.
 #[derive(Clone, Debug, Default)]
@@ -60,13 +61,19 @@ impl DialectRegistry {
         })
     }
 
+    /// The error for a name that no dialect has.
+    pub(crate) fn unknown(&self, name: &str) -> Error {
+        let known = self.dialects.iter().flat_map(|dialect| dialect.aliases.iter().chain([&dialect.name]));
+        names::unknown("dialect", name, known.map(String::as_str).chain(["auto"]))
+    }
+
     /// Options for reading the dialect of that name; `auto` lets the text decide among all of them. Naming one only
     /// adds: calls that other dialects mark beyond doubt are found as well.
     pub fn options(&self, name: &str) -> Result<ExtractOptions> {
         let (ready, dialects) = match self.position(name) {
             _ if name == "auto" => (&self.auto, &self.dialects[..]),
             Some(at) => (&self.each[at], &self.dialects[at..=at]),
-            None => return Err(Error::new(ErrorKind::Unknown, format!("no dialect is called {name:?}"))),
+            None => return Err(self.unknown(name)),
         };
         let all = if name == "auto" { Arc::default() } else { Arc::clone(&self.all) };
         Ok(ready.get_or_init(|| ExtractOptions::with_dialects(dialects.to_vec()).among(all)).clone())

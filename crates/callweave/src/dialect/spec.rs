@@ -19,7 +19,7 @@ use super::table::{
 /// use callweave::dialect::{Dialect, CallForm};
 ///
 /// let dialect = Dialect::new("tilde")
-///     .thoughts("<think>", "</think>")
+///     .reasoning("<think>", "</think>")
 ///     .form(CallForm::json().between("~~~call", "~~~"));
 /// # assert_eq!(dialect.name, "tilde");
 /// ```
@@ -33,9 +33,11 @@ pub struct Dialect {
     /// Parts of model names that speak it, in any case; the longest match of all dialects wins.
     pub models: Vec<String>,
     /// How reasoning begins and ends.
-    pub thoughts: Vec<ReasoningMarkers>,
+    #[serde(alias = "thoughts")]
+    pub reasoning: Vec<ReasoningMarkers>,
     /// How a call inside reasoning is read.
-    pub calls_in_thoughts: CallsInReasoning,
+    #[serde(alias = "calls_in_thoughts")]
+    pub calls_in_reasoning: CallsInReasoning,
     /// The kind of text that a response begins with, unless the caller says otherwise.
     pub starts_in: TextStart,
     /// How calls are written.
@@ -108,6 +110,7 @@ pub struct CallForm {
 /// How calls are written between a form's markers.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum CallBody {
     /// A JSON object per call, or a list of them: `{"name": …, "arguments": …}`.
     Json(JsonBody),
@@ -256,10 +259,10 @@ impl Dialect {
     /// Adds all parts of another dialect, besides its names.
     #[must_use]
     pub fn extending(mut self, base: Self) -> Self {
-        self.thoughts.extend(base.thoughts);
+        self.reasoning.extend(base.reasoning);
         self.forms.extend(base.forms);
         self.markup.extend(base.markup);
-        self.calls_in_thoughts = base.calls_in_thoughts;
+        self.calls_in_reasoning = base.calls_in_reasoning;
         self.channels = self.channels.or(base.channels);
         if self.example.is_empty() {
             self.example = base.example;
@@ -275,15 +278,15 @@ impl Dialect {
 
     /// Adds a pair of markers around reasoning.
     #[must_use]
-    pub fn thoughts(mut self, open: &str, close: &str) -> Self {
-        self.thoughts.push(ReasoningMarkers { open: vec![open.to_owned()], close: vec![close.to_owned()] });
+    pub fn reasoning(mut self, open: &str, close: &str) -> Self {
+        self.reasoning.push(ReasoningMarkers { open: vec![open.to_owned()], close: vec![close.to_owned()] });
         self
     }
 
     /// Says that calls written inside reasoning are quoted there.
     #[must_use]
-    pub fn quotes_calls_in_thoughts(mut self) -> Self {
-        self.calls_in_thoughts = CallsInReasoning::Quoted;
+    pub fn quotes_calls_in_reasoning(mut self) -> Self {
+        self.calls_in_reasoning = CallsInReasoning::Quoted;
         self
     }
 

@@ -10,7 +10,7 @@ use super::spec::TextStart;
 use crate::encode::objects::{self, INVALID_JSON};
 use crate::event::{
     BlockCompletion, BlockId, BlockKind, DeltaKind, Event, EventKind, EventScope, EventSink, FinishReason,
-    ItemId, Notice, NoticeCode, Sink,
+    ItemId, JsonText, Notice, NoticeCode, Sink,
 };
 use crate::json::compact_into;
 
@@ -65,7 +65,7 @@ struct ChoiceText {
     /// The dialect of the text that was read.
     dialect: Option<String>,
     /// Reads the protocol's own reasoning, and the calls in it.
-    thoughts: Option<(Extractor, CallCollector)>,
+    reasoning: Option<(Extractor, CallCollector)>,
 }
 
 /// The blocks and calls that the extractor found.
@@ -83,6 +83,10 @@ struct FoundEvents {
     has_spoken: bool,
     /// The item whose text is read.
     item: Option<ItemId>,
+    /// The wire's own type of the text block that is read.
+    wire_type: String,
+    /// The extra fields of its start, for the first text block made of it.
+    extra: Option<JsonText<'static>>,
     /// The beginning of an item of which nothing was emitted yet: if its text is all calls, there is none.
     begun: Option<(ItemId, Event<'static>)>,
     /// The end of the item, which ends with the blocks made of its text.
@@ -263,9 +267,11 @@ impl DialectStage {
         let choice = &mut self.choices[at];
         let next_block = &mut self.next_block;
         match &mut event.body {
-            EventKind::BlockStart { block, kind, item, .. } => {
+            EventKind::BlockStart { block, kind, item, wire_type, extra, .. } => {
                 if matches!(kind, BlockKind::Text) && choice.extractor.is_some() {
                     choice.found.item = *item;
+                    wire_type.as_ref().clone_into(&mut choice.found.wire_type);
+                    choice.found.extra = extra.take().map(JsonText::into_owned);
                     choice.blocks.insert(block.0, None);
                     choice.texts += 1;
                     return;
@@ -281,7 +287,7 @@ impl DialectStage {
                             let options = self.options.clone().starting_in(TextStart::Reasoning);
                             (options.extractor(choice.number), CallCollector::default())
                         };
-                        let (thinker, calls) = choice.thoughts.get_or_insert_with(begin);
+                        let (thinker, calls) = choice.reasoning.get_or_insert_with(begin);
                         thinker.push(text, calls);
                     }
                     *block = own;
@@ -361,18 +367,18 @@ fn end_text(
     sink: &mut EventSink<'_>,
 ) {
     if let Some(mut extractor) = choice.extractor.take() {
-        let ChoiceText { found, number, dialect, thoughts, .. } = choice;
+        let ChoiceText { found, number, dialect, reasoning, .. } = choice;
         let mut renumber = BlockRenumbering { found, choice: *number, next_block, sink };
         extractor.end(answer, &mut renumber);
         renumber.end_emptied();
         renumber.end_item();
         *dialect = extractor.dialect().map(str::to_owned);
         // They are meant where the response ends with them, nothing else said.
-        let Some((mut thinker, mut calls)) = thoughts.take().filter(|_| !found.has_spoken) else { return };
+        let Some((mut thinker, mut calls)) = reasoning.take().filter(|_| !found.has_spoken) else { return };
         thinker.end(answer, &mut calls);
         let mut emitter = BlockEmitter::new(*number);
         emitter.next_block = *next_block;
-        emitter.tell_meant(&calls.whole, sink);
+        emitter.emit_meant(&calls.whole, sink);
         *next_block = emitter.next_block;
     }
 }
@@ -420,7 +426,10 @@ impl ChoiceText {
     fn reopen(&mut self, block: BlockId, next_block: &mut u32, sink: &mut EventSink<'_>) -> BlockId {
         let own = number(next_block);
         self.blocks.insert(block.0, Some(own));
-        sink.put(Event::new(self.number, EventKind::block_start(own, BlockKind::Text)));
+        let (kind, wire_type) = (BlockKind::Text, self.found.wire_type.as_str().into());
+        let (item, index, extra) = (None, None, self.found.extra.take());
+        let body = EventKind::BlockStart { block: own, item, kind, wire_type, index, extra };
+        sink.put(Event::new(self.number, body));
         own
     }
 }
@@ -436,13 +445,15 @@ struct BlockRenumbering<'r, 's> {
 impl<'e> Sink<Event<'e>> for BlockRenumbering<'_, '_> {
     fn put(&mut self, mut event: Event<'e>) {
         match &mut event.body {
-            EventKind::BlockStart { block, kind, item, .. } => {
+            EventKind::BlockStart { block, kind, item, wire_type, extra, .. } => {
                 let is_text = matches!(kind, BlockKind::Text);
                 if is_text {
                     if let Some((_, begun)) = self.found.begun.take() {
                         self.sink.put(begun);
                     }
                     *item = self.found.item;
+                    *wire_type = self.found.wire_type.clone().into();
+                    *extra = self.found.extra.take();
                 }
                 self.found.has_spoken |= is_text || matches!(kind, BlockKind::ToolCall { .. });
                 let emptied = self.found.emptied.take_if(|_| is_text);

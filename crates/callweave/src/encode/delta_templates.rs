@@ -12,21 +12,21 @@ use crate::event::{BlockId, Event, EventKind};
 use crate::json::{JsonWriter, escape_bytes};
 
 /// The maximum number of times a text may be in one frame.
-const MAX_PLACES: usize = 3;
+const MAX_SPANS: usize = 3;
 /// The maximum number of blocks that may grow in parallel.
 const MAX_BLOCKS: usize = 8;
 
 /// The text of a delta, and the positions where it was written.
 pub(crate) struct WrittenDelta<'t> {
     pub(crate) text: &'t str,
-    places: [Range<usize>; MAX_PLACES],
+    spans: [Range<usize>; MAX_SPANS],
     /// The number of times it was written, which may exceed the number of positions kept.
     count: usize,
 }
 
 impl<'t> WrittenDelta<'t> {
     pub(crate) fn new(text: &'t str) -> Self {
-        Self { text, places: Default::default(), count: 0 }
+        Self { text, spans: Default::default(), count: 0 }
     }
 
     /// Writes it as a member.
@@ -34,16 +34,16 @@ impl<'t> WrittenDelta<'t> {
         writer.key(key);
         let start = writer.0.len() + 1;
         writer.string(self.text);
-        if let Some(place) = self.places.get_mut(self.count) {
-            *place = start..writer.0.len() - 1;
+        if let Some(span) = self.spans.get_mut(self.count) {
+            *span = start..writer.0.len() - 1;
         }
         self.count += 1;
     }
 
     /// Moves the positions by the length of the bytes before the object it was written into.
     pub(crate) fn stands_behind(&mut self, length: usize) {
-        for place in &mut self.places {
-            *place = place.start + length..place.end + length;
+        for span in &mut self.spans {
+            *span = span.start + length..span.end + length;
         }
     }
 }
@@ -52,7 +52,7 @@ impl<'t> WrittenDelta<'t> {
 #[derive(Default)]
 pub(crate) struct DeltaTemplates {
     /// Discarded frames are last, kept for their memory.
-    stamps: Vec<DeltaTemplate>,
+    templates: Vec<DeltaTemplate>,
     known: usize,
 }
 
@@ -83,10 +83,11 @@ impl DeltaTemplates {
     pub(crate) fn repeat_numbered(&mut self, event: &Event<'_>, number: u64, out: &mut Vec<u8>) -> bool {
         match &event.body {
             EventKind::Delta { block, text, .. } => {
-                let known = self.stamps[..self.known].iter().find(|stamp| stamp.block == Some(*block));
+                let known =
+                    self.templates[..self.known].iter().find(|template| template.block == Some(*block));
                 // Wires have their own forms of an empty delta.
-                let Some(stamp) = known.filter(|_| !text.is_empty()) else { return false };
-                stamp.fill(text, number, out);
+                let Some(template) = known.filter(|_| !text.is_empty()) else { return false };
+                template.fill(text, number, out);
                 true
             }
             EventKind::Usage { .. } => false,
@@ -116,22 +117,22 @@ impl DeltaTemplates {
         piece: &WrittenDelta<'_>,
         number: Option<Range<usize>>,
     ) {
-        let Some(places) = piece.places.get(..piece.count).filter(|_| !piece.text.is_empty()) else { return };
+        let Some(spans) = piece.spans.get(..piece.count).filter(|_| !piece.text.is_empty()) else { return };
         let at = if self.known < MAX_BLOCKS { self.known } else { block.0 as usize % MAX_BLOCKS };
-        if at == self.stamps.len() {
-            self.stamps.push(DeltaTemplate::default());
+        if at == self.templates.len() {
+            self.templates.push(DeltaTemplate::default());
         }
-        let DeltaTemplate { block: of, bytes, holes } = &mut self.stamps[at];
+        let DeltaTemplate { block: of, bytes, holes } = &mut self.templates[at];
         *of = Some(block);
         bytes.clear();
         holes.clear();
         let mut from = 0;
-        let numbers = number.into_iter().map(|place| (place, TemplateHole::Number));
+        let numbers = number.into_iter().map(|span| (span, TemplateHole::Number));
         // Numbers come before texts on all wires.
-        for (place, hole) in numbers.chain(places.iter().cloned().map(|place| (place, TemplateHole::Text))) {
-            bytes.extend_from_slice(&frame[from..place.start]);
+        for (span, hole) in numbers.chain(spans.iter().cloned().map(|span| (span, TemplateHole::Text))) {
+            bytes.extend_from_slice(&frame[from..span.start]);
             holes.push((bytes.len(), hole));
-            from = place.end;
+            from = span.end;
         }
         bytes.extend_from_slice(&frame[from..]);
         self.known = self.known.max(at + 1);

@@ -2,12 +2,22 @@
 
 use std::collections::HashSet;
 
+use super::EncodeContext;
+
 /// The ids of a response's calls. An id that several calls share is left to the first of them.
 #[derive(Default)]
 pub(crate) struct UniqueCallIds(HashSet<String>);
 
 impl UniqueCallIds {
-    /// The id under which the next call is written.
+    /// The id under which the next call is written: for clients a unique one, else the provider's own.
+    pub(crate) fn written(&mut self, context: &EncodeContext, id: &str, is_made: bool) -> Option<String> {
+        match context.is_normalized() {
+            true => Some(self.claim(id)),
+            false => Some(id.to_owned()).filter(|id| !is_made && !id.is_empty()),
+        }
+    }
+
+    /// The id of the next call for clients.
     pub(crate) fn claim(&mut self, id: &str) -> String {
         let mut own = id.to_owned();
         let mut ordinal = self.0.len();

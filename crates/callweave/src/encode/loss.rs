@@ -43,11 +43,11 @@ pub(crate) enum WireFeature {
     Total,
     Cached,
     CacheWrite,
-    ThoughtTokens,
+    ReasoningTokens,
     /// More cached tokens than input tokens.
     OddCached,
     /// More reasoning tokens than output tokens.
-    OddThoughtTokens,
+    OddReasoningTokens,
     /// The input ended before the response did.
     CutOff,
     /// Token counts of a response that has no end.
@@ -82,7 +82,7 @@ impl WireFeature {
             Self::Total => "total tokens",
             Self::Cached | Self::OddCached => "cached tokens",
             Self::CacheWrite => "cache write tokens",
-            Self::ThoughtTokens | Self::OddThoughtTokens => "reasoning tokens",
+            Self::ReasoningTokens | Self::OddReasoningTokens => "reasoning tokens",
             Self::CutOff => "cut of the answer",
             Self::CountsWithoutEnd => "token counts of an answer without end",
             Self::NamesOfFailure => "id or model of a failed answer",
@@ -104,47 +104,64 @@ const OF_ITS_OWN: &[WireFeature] = &[
     WireFeature::LateId,
 ];
 
+/// Features that no wire can express for responses of other protocols.
+const UNSUPPORTED_EVERYWHERE: &[WireFeature] = &[
+    WireFeature::Builtin,
+    WireFeature::Result,
+    WireFeature::Opaque,
+    WireFeature::Unnamed,
+    WireFeature::CutOff,
+    WireFeature::Correction,
+    WireFeature::LateId,
+];
+
 /// The capabilities of a wire for responses of other protocols.
 #[derive(Clone, Copy)]
 pub(crate) struct WireCapabilities {
     /// The wire types of its own responses, which it can express completely; empty where nothing is passed on to
     /// clients.
     pub(crate) own: &'static [&'static str],
-    /// The features it cannot express.
-    pub(crate) not: &'static [WireFeature],
+    /// The further features it cannot express.
+    pub(crate) unsupported: &'static [WireFeature],
     /// Whether it can express an attachment of reasoning of that form.
-    pub(crate) hangs: fn(ReasoningForm, AttachmentKind, &JsonText<'_>) -> bool,
+    pub(crate) writes_attachment: fn(ReasoningForm, AttachmentKind, &JsonText<'_>) -> bool,
     /// Whether its log probabilities have this form.
     pub(crate) logprobs: fn(&JsonText<'_>) -> bool,
-    /// The finish reasons that it distinguishes.
-    pub(crate) finish: &'static [FinishReason],
+    /// The finish reasons that it does not distinguish.
+    pub(crate) indistinct_finish: &'static [FinishReason],
     /// Its names for the classes of errors.
     pub(crate) errors: &'static [(&'static str, ErrorClass)],
+}
+
+impl WireCapabilities {
+    /// The capabilities that most wires share.
+    pub(crate) const BASE: Self = Self {
+        own: &[],
+        unsupported: &[],
+        writes_attachment: |_, _, _| false,
+        logprobs: |_| false,
+        indistinct_finish: &[FinishReason::Other],
+        errors: &[],
+    };
+
+    fn lacks(&self, feature: WireFeature) -> bool {
+        UNSUPPORTED_EVERYWHERE.contains(&feature) || self.unsupported.contains(&feature)
+    }
 }
 
 /// The row of the protocol that a response of that wire type and model is written in.
 pub(crate) type CapabilityRow = fn(&str, Option<&str>, &EncodeOptions) -> WireCapabilities;
 
-/// For wires that can express no attachment of reasoning.
-pub(crate) fn nothing_hangs(_: ReasoningForm, _: AttachmentKind, _: &JsonText<'_>) -> bool {
-    false
-}
-
-/// For wires with log probabilities of a form of their own.
-pub(crate) fn no_logprobs(_: &JsonText<'_>) -> bool {
-    false
-}
-
 /// The location of a loss.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-enum LossPlace {
+enum LossLocation {
     Answer,
     Choice(u32),
     /// The choice, and the ordinal of the block in it.
     Block(u32, u32),
 }
 
-impl fmt::Display for LossPlace {
+impl fmt::Display for LossLocation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Answer => Ok(()),
@@ -159,10 +176,10 @@ pub(crate) struct LossLedger {
     row: CapabilityRow,
     options: EncodeOptions,
     losses: Vec<Loss>,
-    told: HashSet<(LossPlace, WireFeature)>,
+    reported: HashSet<(LossLocation, WireFeature)>,
     extra: HashSet<String>,
     /// None in lossless mode.
-    says: Option<WireCapabilities>,
+    capabilities: Option<WireCapabilities>,
     /// Whether the response came in this protocol.
     is_own: bool,
     /// The first choice that was mentioned.
@@ -187,9 +204,9 @@ impl LossLedger {
             row,
             options: options.clone(),
             losses: Vec::new(),
-            told: HashSet::new(),
+            reported: HashSet::new(),
             extra: HashSet::new(),
-            says: None,
+            capabilities: None,
             is_own: false,
             choice: None,
             open: HashMap::new(),
@@ -206,7 +223,7 @@ impl LossLedger {
     pub(crate) fn of(row: CapabilityRow, message: &Message, options: &EncodeOptions) -> Vec<Loss> {
         let mut ledger = Self::new(row, options);
         ledger.start(&message.wire_type, message.id.as_deref(), message.model.as_deref());
-        ledger.belongings(LossPlace::Answer, None, &message.attachments, &message.extra);
+        ledger.belongings(LossLocation::Answer, None, &message.attachments, &message.extra);
         message.errors.iter().for_each(|error| ledger.error(error));
         message.notices.iter().for_each(|notice| ledger.notice(notice));
         if let Some(usage) = &message.usage {
@@ -214,7 +231,7 @@ impl LossLedger {
         }
         ledger.choice = message.first().map(|choice| choice.number);
         for choice in &message.choices {
-            if ledger.says.is_some() && ledger.is_told(choice.number) {
+            if ledger.capabilities.is_some() && ledger.is_written(choice.number) {
                 ledger.complete_choice(choice);
             }
         }
@@ -222,16 +239,16 @@ impl LossLedger {
     }
 
     fn complete_choice(&mut self, choice: &Choice) {
-        let place = LossPlace::Choice(choice.number);
-        self.belongings(place, None, &choice.attachments, &choice.extra);
+        let location = LossLocation::Choice(choice.number);
+        self.belongings(location, None, &choice.attachments, &choice.extra);
         for item in &choice.items {
-            self.belongings(place, None, &item.attachments, &item.extra);
+            self.belongings(location, None, &item.attachments, &item.extra);
         }
         for block in &choice.blocks {
             let Block { id, wire_type, attachments, extra, content, .. } = block;
-            self.block(choice.number, *id, &kind(content), wire_type);
-            let (on, place) = self.place(choice.number, *id);
-            self.belongings(place, on, attachments, extra);
+            self.block(choice.number, *id, &block_kind(content), wire_type);
+            let (on, location) = self.location(choice.number, *id);
+            self.belongings(location, on, attachments, extra);
             if let BlockContent::ToolCall(call) = content {
                 self.end(choice.number, *id, call.completion);
             }
@@ -243,12 +260,12 @@ impl LossLedger {
 
     fn belongings(
         &mut self,
-        place: LossPlace,
+        location: LossLocation,
         on: Option<ReasoningForm>,
-        hung: &[Attachment],
+        attachments: &[Attachment],
         extra: &ExtraFields,
     ) {
-        hung.iter().for_each(|own| self.hung(place, on, own.kind, &own.value));
+        attachments.iter().for_each(|own| self.attachment(location, on, own.kind, &own.value));
         extra.iter().for_each(|(path, _)| self.member(path));
     }
 
@@ -270,26 +287,26 @@ impl LossLedger {
                 self.notice(notice);
                 // The call was already emitted, and can no longer be marked.
                 if notice.code == NoticeCode::IncompleteArguments && notice.block.is_some() {
-                    self.put(LossPlace::Choice(event.choice), WireFeature::Correction);
+                    self.put(LossLocation::Choice(event.choice), WireFeature::Correction);
                 }
             }
-            _ if self.says.is_none() => {}
+            _ if self.capabilities.is_none() => {}
             EventKind::Usage { counters, .. } => self.usage(counters),
             EventKind::Error(error) => self.error(error),
             EventKind::End => {
                 if std::mem::take(&mut self.is_endless) && self.has_counts {
-                    self.put(LossPlace::Answer, WireFeature::CountsWithoutEnd);
+                    self.put(LossLocation::Answer, WireFeature::CountsWithoutEnd);
                 }
             }
             EventKind::Extra { path, .. } => self.member(path),
             EventKind::Identity { scope: EventScope::Response, .. } => {
-                self.put(LossPlace::Answer, WireFeature::LateId)
+                self.put(LossLocation::Answer, WireFeature::LateId)
             }
             EventKind::Attachment { scope: EventScope::Response, kind, value, .. } => {
-                self.hung(LossPlace::Answer, None, *kind, value);
+                self.attachment(LossLocation::Answer, None, *kind, value);
             }
             body => {
-                if self.is_told(event.choice) {
+                if self.is_written(event.choice) {
                     self.of_choice(event.choice, body);
                 }
             }
@@ -304,17 +321,17 @@ impl LossLedger {
                 each_member(members.as_ref(), |path, _| self.member(path));
             }
             EventKind::Attachment { scope: EventScope::Block(block), kind, value, .. } => {
-                let (on, place) = self.place(choice, *block);
-                self.hung(place, on, *kind, value);
+                let (on, location) = self.location(choice, *block);
+                self.attachment(location, on, *kind, value);
             }
             EventKind::Attachment { kind, value, .. } => {
-                self.hung(LossPlace::Choice(choice), None, *kind, value)
+                self.attachment(LossLocation::Choice(choice), None, *kind, value)
             }
             EventKind::Correction { block, .. } => {
-                self.put(self.place(choice, *block).1, WireFeature::Correction)
+                self.put(self.location(choice, *block).1, WireFeature::Correction)
             }
             EventKind::Identity { scope: EventScope::Block(block), id: Some(_), .. } => {
-                self.put(self.place(choice, *block).1, WireFeature::LateId);
+                self.put(self.location(choice, *block).1, WireFeature::LateId);
             }
             EventKind::BlockEnd { block, completion } => {
                 self.end(choice, *block, *completion);
@@ -325,46 +342,46 @@ impl LossLedger {
         }
     }
 
-    fn place(&self, choice: u32, block: BlockId) -> (Option<ReasoningForm>, LossPlace) {
+    fn location(&self, choice: u32, block: BlockId) -> (Option<ReasoningForm>, LossLocation) {
         match self.open.get(&block) {
-            Some((form, ordinal)) => (*form, LossPlace::Block(choice, *ordinal)),
-            None => (None, LossPlace::Choice(choice)),
+            Some((form, ordinal)) => (*form, LossLocation::Block(choice, *ordinal)),
+            None => (None, LossLocation::Choice(choice)),
         }
     }
 
-    fn put(&mut self, place: LossPlace, feature: WireFeature) {
-        let is_lost = self.says.is_some_and(|says| says.not.contains(&feature));
+    fn put(&mut self, location: LossLocation, feature: WireFeature) {
+        let is_lost = self.capabilities.is_some_and(|capabilities| capabilities.lacks(feature));
         if is_lost {
-            self.lose(place, feature);
+            self.lose(location, feature);
         }
     }
 
-    fn lose(&mut self, place: LossPlace, feature: WireFeature) {
+    fn lose(&mut self, location: LossLocation, feature: WireFeature) {
         let is_kept = self.is_own && !OF_ITS_OWN.contains(&feature);
-        if self.says.is_some() && !is_kept && self.told.insert((place, feature)) {
-            self.losses.push(loss(place, feature.name().to_owned()));
+        if self.capabilities.is_some() && !is_kept && self.reported.insert((location, feature)) {
+            self.losses.push(loss(location, feature.name().to_owned()));
         }
     }
 
     /// Reports an extra field of another protocol as lost.
     fn member(&mut self, path: &str) {
-        if self.says.is_some() && !self.is_own && !self.extra.contains(path) {
+        if self.capabilities.is_some() && !self.is_own && !self.extra.contains(path) {
             self.extra.insert(path.to_owned());
-            self.losses.push(loss(LossPlace::Answer, format!("member {path}")));
+            self.losses.push(loss(LossLocation::Answer, format!("member {path}")));
         }
     }
 
     fn start(&mut self, wire_type: &str, id: Option<&str>, model: Option<&str>) {
-        let says = (self.row)(wire_type, model, &self.options);
-        self.says = Some(says).filter(|_| self.options.is_normalized());
-        self.is_own = says.own.contains(&wire_type);
+        let capabilities = (self.row)(wire_type, model, &self.options);
+        self.capabilities = Some(capabilities).filter(|_| self.options.is_normalized());
+        self.is_own = capabilities.own.contains(&wire_type);
         self.is_named = id.is_some() || model.is_some();
         if self.is_endless {
-            self.put(LossPlace::Answer, WireFeature::CutOff);
+            self.put(LossLocation::Answer, WireFeature::CutOff);
         }
         for (name, feature) in [(id, WireFeature::Id), (model, WireFeature::Model)] {
             if name.is_some() {
-                self.put(LossPlace::Answer, feature);
+                self.put(LossLocation::Answer, feature);
             }
         }
     }
@@ -372,21 +389,22 @@ impl LossLedger {
     fn notice(&mut self, notice: &Notice<'_>) {
         if notice.code == NoticeCode::Truncated {
             self.is_endless = true;
-            self.put(LossPlace::Answer, WireFeature::CutOff);
+            self.put(LossLocation::Answer, WireFeature::CutOff);
         }
     }
 
     fn error(&mut self, error: &UpstreamError<'_>) {
         self.is_endless = true;
         if self.is_named {
-            self.put(LossPlace::Answer, WireFeature::NamesOfFailure);
+            self.put(LossLocation::Answer, WireFeature::NamesOfFailure);
         }
-        let Some(says) = self.says else { return };
-        let wire_type = error_word(error, says.errors);
-        let class = says.errors.iter().find(|(known, _)| Some(*known) == wire_type).map(|(_, class)| *class);
+        let Some(capabilities) = self.capabilities else { return };
+        let wire_type = error_word(error, capabilities.errors);
+        let class =
+            capabilities.errors.iter().find(|(known, _)| Some(*known) == wire_type).map(|(_, class)| *class);
         // A wire without error names of its own writes the class beside the message.
-        if !says.errors.is_empty() && class != Some(error.class) {
-            self.lose(LossPlace::Answer, WireFeature::ErrorClass);
+        if !capabilities.errors.is_empty() && class != Some(error.class) {
+            self.lose(LossLocation::Answer, WireFeature::ErrorClass);
         }
     }
 
@@ -401,56 +419,56 @@ impl LossLedger {
             (total_tokens.is_some_and(|total| total != sum), WireFeature::Total),
             (is_some(counters.cached_tokens), WireFeature::Cached),
             (is_some(counters.cache_write_tokens), WireFeature::CacheWrite),
-            (is_some(counters.reasoning_tokens), WireFeature::ThoughtTokens),
+            (is_some(counters.reasoning_tokens), WireFeature::ReasoningTokens),
             (is_odd(counters.cached_tokens, input_tokens), WireFeature::OddCached),
-            (is_odd(counters.reasoning_tokens, output_tokens), WireFeature::OddThoughtTokens),
+            (is_odd(counters.reasoning_tokens, output_tokens), WireFeature::OddReasoningTokens),
         ] {
             if is_there {
-                self.put(LossPlace::Answer, feature);
+                self.put(LossLocation::Answer, feature);
             }
         }
     }
 
     /// Whether the choice is written.
-    fn is_told(&mut self, choice: u32) -> bool {
+    fn is_written(&mut self, choice: u32) -> bool {
         let is_first = *self.choice.get_or_insert(choice) == choice;
-        let is_told =
-            is_first || !self.says.is_some_and(|says| says.not.contains(&WireFeature::OtherChoices));
-        if !is_told {
-            self.lose(LossPlace::Choice(choice), WireFeature::OtherChoices);
+        let is_written = is_first
+            || !self.capabilities.is_some_and(|capabilities| capabilities.lacks(WireFeature::OtherChoices));
+        if !is_written {
+            self.lose(LossLocation::Choice(choice), WireFeature::OtherChoices);
         }
-        is_told
+        is_written
     }
 
     fn block(&mut self, choice: u32, block: BlockId, kind: &BlockKind<'_>, wire_type: &str) {
-        let place = LossPlace::Block(choice, self.blocks);
+        let location = LossLocation::Block(choice, self.blocks);
         let mut form = None;
         match kind {
             BlockKind::Text => {}
-            BlockKind::Refusal => self.put(place, WireFeature::Refusal),
+            BlockKind::Refusal => self.put(location, WireFeature::Refusal),
             BlockKind::Reasoning(own) => {
                 form = Some(*own);
                 match own {
-                    ReasoningForm::Summary => self.put(place, WireFeature::Summary),
-                    ReasoningForm::Raw => self.put(place, WireFeature::RawReasoning),
+                    ReasoningForm::Summary => self.put(location, WireFeature::Summary),
+                    ReasoningForm::Raw => self.put(location, WireFeature::RawReasoning),
                     ReasoningForm::Redacted => {}
                 }
             }
-            BlockKind::ToolCall { call: CallKind::Builtin, .. } => self.put(place, WireFeature::Builtin),
+            BlockKind::ToolCall { call: CallKind::Builtin, .. } => self.put(location, WireFeature::Builtin),
             BlockKind::ToolCall { id, call, .. } => {
                 self.calls.extend(id.as_deref().map(str::to_owned));
                 if *call == CallKind::Custom {
-                    self.put(place, WireFeature::Custom);
+                    self.put(location, WireFeature::Custom);
                 }
             }
             BlockKind::ToolResult { call, .. } => {
-                self.put(place, WireFeature::Result);
+                self.put(location, WireFeature::Result);
                 // To the client, such a call seems to wait for its result.
                 self.is_misread |= call.as_deref().is_some_and(|call| self.calls.contains(call));
             }
             // No client of any protocol can read content without a wire type.
-            BlockKind::Opaque { .. } if wire_type.is_empty() => self.put(place, WireFeature::Unnamed),
-            BlockKind::Opaque { .. } => self.put(place, WireFeature::Opaque),
+            BlockKind::Opaque { .. } if wire_type.is_empty() => self.put(location, WireFeature::Unnamed),
+            BlockKind::Opaque { .. } => self.put(location, WireFeature::Opaque),
         }
         self.open.insert(block, (form, self.blocks));
         self.blocks += 1;
@@ -458,26 +476,26 @@ impl LossLedger {
 
     fn end(&mut self, choice: u32, block: BlockId, completion: BlockCompletion) {
         if completion != BlockCompletion::Complete {
-            self.put(self.place(choice, block).1, WireFeature::Cut);
+            self.put(self.location(choice, block).1, WireFeature::Cut);
             // A call that seems complete to the client seems to wait for its result, and one that seems truncated does
             // not.
             self.is_misread = true;
         }
     }
 
-    fn hung(
+    fn attachment(
         &mut self,
-        place: LossPlace,
+        location: LossLocation,
         on: Option<ReasoningForm>,
         kind: AttachmentKind,
         value: &JsonText<'_>,
     ) {
-        let Some(says) = self.says else { return };
-        let is_said = match (kind, on) {
-            (AttachmentKind::Logprobs, _) => (says.logprobs)(value),
+        let Some(capabilities) = self.capabilities else { return };
+        let is_expressed = match (kind, on) {
+            (AttachmentKind::Logprobs, _) => (capabilities.logprobs)(value),
             (AttachmentKind::Annotation, _) => false,
             (AttachmentKind::Signature | AttachmentKind::Encrypted, Some(form)) => {
-                (says.hangs)(form, kind, value)
+                (capabilities.writes_attachment)(form, kind, value)
             }
             (AttachmentKind::Signature | AttachmentKind::Encrypted, None) => false,
         };
@@ -488,25 +506,28 @@ impl LossLedger {
             (AttachmentKind::Signature, Some(_)) => WireFeature::Signature,
             (AttachmentKind::Signature, None) => WireFeature::OtherSignature,
         };
-        if !is_said {
-            self.lose(place, feature);
+        if !is_expressed {
+            self.lose(location, feature);
         }
     }
 
     fn finish(&mut self, choice: u32, reason: FinishReason) {
-        let is_said = self.is_own || self.says.is_some_and(|says| says.finish.contains(&reason));
-        if !is_said || std::mem::take(&mut self.is_misread) {
-            self.lose(LossPlace::Choice(choice), WireFeature::Finish);
+        let is_expressed = self.is_own
+            || self
+                .capabilities
+                .is_some_and(|capabilities| !capabilities.indistinct_finish.contains(&reason));
+        if !is_expressed || std::mem::take(&mut self.is_misread) {
+            self.lose(LossLocation::Choice(choice), WireFeature::Finish);
         }
     }
 }
 
-fn loss(place: LossPlace, what: String) -> Loss {
-    Loss { place: place.to_string(), what, is_malformed: false }
+fn loss(location: LossLocation, what: String) -> Loss {
+    Loss { path: location.to_string(), what, is_malformed: false }
 }
 
 /// The kind of a block, as in the event that starts it.
-fn kind(content: &BlockContent) -> BlockKind<'_> {
+pub(crate) fn block_kind(content: &BlockContent) -> BlockKind<'_> {
     match content {
         BlockContent::Text(_) => BlockKind::Text,
         BlockContent::Refusal(_) => BlockKind::Refusal,

@@ -11,15 +11,15 @@ pub(crate) struct ArgumentPieces {
     mode: EncodeMode,
     is_free: bool,
     is_begun: bool,
-    /// The length of the part of a `null` that is held back: clients get missing arguments in another form.
-    held: usize,
+    /// The length of the part of a `null` that is withheld: clients get missing arguments in another form.
+    withheld: usize,
 }
 
 const NONE: &str = "null";
 
 impl ArgumentPieces {
     pub(crate) fn new(kind: CallKind, mode: EncodeMode) -> Self {
-        Self { mode, is_free: kind == CallKind::Custom, is_begun: false, held: 0 }
+        Self { mode, is_free: kind == CallKind::Custom, is_begun: false, withheld: 0 }
     }
 
     /// Whether pieces are written as they come, from the first written one on.
@@ -27,16 +27,16 @@ impl ArgumentPieces {
         !self.is_free
     }
 
-    /// Returns the text to write for the next piece; none if that is held back.
+    /// Returns the text to write for the next piece; none if that is withheld.
     pub(crate) fn next<'t>(&mut self, text: &'t str, scratch: &'t mut String) -> Option<&'t str> {
         let may_be_none = self.mode == EncodeMode::Normalized && !self.is_free && !self.is_begun;
-        if may_be_none && NONE[self.held..].starts_with(text) {
-            self.held += text.len();
+        if may_be_none && NONE[self.withheld..].starts_with(text) {
+            self.withheld += text.len();
             return None;
         }
         let is_begun = std::mem::replace(&mut self.is_begun, true);
-        let held = std::mem::take(&mut self.held);
-        if !self.is_free && held == 0 {
+        let withheld = std::mem::take(&mut self.withheld);
+        if !self.is_free && withheld == 0 {
             return Some(text);
         }
         scratch.clear();
@@ -44,7 +44,7 @@ impl ArgumentPieces {
             scratch.push_str(if is_begun { "" } else { "{\"input\":\"" });
             escape_into(text, scratch);
         } else {
-            scratch.push_str(&NONE[..held]);
+            scratch.push_str(&NONE[..withheld]);
             scratch.push_str(text);
         }
         Some(scratch)
@@ -56,7 +56,7 @@ impl ArgumentPieces {
             (true, true) => Some("\"}"),
             (true, false) => Some("{\"input\":\"\"}"),
             (false, true) => None,
-            (false, false) if self.held < NONE.len() => Some(&NONE[..self.held]),
+            (false, false) if self.withheld < NONE.len() => Some(&NONE[..self.withheld]),
             (false, false) => Some(""),
         }
     }

@@ -3,7 +3,6 @@
 use std::borrow::Cow;
 use std::collections::{HashMap, VecDeque};
 
-use super::{EncodeOptions, StreamEncoder};
 use crate::event::{BlockId, BlockKind, DeltaKind, Event, EventKind, EventScope};
 
 /// The blocks that clients can read in parallel.
@@ -17,37 +16,11 @@ pub(crate) enum ClientReading {
     TextOfEach,
 }
 
-/// An encoder for clients that cannot read interleaved blocks; the same protocol gets its events in their original
-/// order.
-pub(crate) struct SerializingEncoder<W> {
-    turns: Option<BlockSerializer>,
-    wire: W,
-}
-
-impl<W: StreamEncoder + 'static> SerializingEncoder<W> {
-    pub(crate) fn boxed(options: &EncodeOptions, reading: ClientReading, wire: W) -> Box<dyn StreamEncoder> {
-        let turns = options.is_normalized().then(|| BlockSerializer { reading, lanes: Vec::new() });
-        Box::new(Self { turns, wire })
-    }
-}
-
-impl<W: StreamEncoder> StreamEncoder for SerializingEncoder<W> {
-    fn encode(&mut self, event: &Event<'_>, out: &mut Vec<u8>) {
-        let Self { turns, wire } = self;
-        match turns {
-            Some(turns) if !turns.continues(event) => {
-                turns.push(event, &mut |event| wire.encode(event, out));
-            }
-            _ => wire.encode(event, out),
-        }
-    }
-}
-
 /// Puts events in an order that clients can read.
 ///
 /// The first block is emitted as it comes. A block that begins beside it waits for its turn, and is then emitted at
 /// once as far as it has grown. Events that are not about a block are emitted as they come.
-struct BlockSerializer {
+pub(super) struct BlockSerializer {
     reading: ClientReading,
     /// The choices that were mentioned.
     lanes: Vec<(u32, ChoiceBlocks)>,
@@ -59,14 +32,18 @@ struct ChoiceBlocks {
     open: Option<BlockId>,
     waiting: VecDeque<Vec<Event<'static>>>,
     /// The position of each block that waits, or has waited, in the order of all such blocks.
-    places: HashMap<BlockId, usize>,
+    turns: HashMap<BlockId, usize>,
     /// The number of blocks that have had their turn.
     served: usize,
 }
 
 impl BlockSerializer {
+    pub(super) fn new(reading: ClientReading) -> Self {
+        Self { reading, lanes: Vec::new() }
+    }
+
     /// Whether the event continues the block being emitted, as nearly all events do.
-    fn continues(&self, event: &Event<'_>) -> bool {
+    pub(super) fn continues(&self, event: &Event<'_>) -> bool {
         match (&event.body, self.lanes.first()) {
             (EventKind::Delta { block, .. }, Some((choice, lane))) => {
                 (*choice, lane.open) == (event.choice, Some(*block))
@@ -76,7 +53,7 @@ impl BlockSerializer {
     }
 
     /// Takes the next event; `put` gets the events that can be emitted now.
-    fn push(&mut self, event: &Event<'_>, put: &mut dyn FnMut(&Event<'_>)) {
+    pub(super) fn push(&mut self, event: &Event<'_>, put: &mut dyn FnMut(&Event<'_>)) {
         if let EventKind::Start { .. } = event.body {
             self.lanes.clear();
         }
@@ -92,7 +69,7 @@ impl BlockSerializer {
             }
         };
         let lane = &mut self.lanes[at].1;
-        match block_of(&event.body) {
+        match event.body.block() {
             Some(block)
                 if self.reading != ClientReading::TextOfEach || lane.is_in_turn(block, &event.body) =>
             {
@@ -108,16 +85,14 @@ impl ChoiceBlocks {
     fn is_in_turn(&self, block: BlockId, body: &EventKind<'_>) -> bool {
         match body {
             EventKind::BlockStart { kind, .. } => !matches!(kind, BlockKind::ToolCall { .. }),
-            _ => {
-                self.open == Some(block) || self.places.get(&block).is_some_and(|place| *place >= self.served)
-            }
+            _ => self.open == Some(block) || self.turns.get(&block).is_some_and(|turn| *turn >= self.served),
         }
     }
 
     fn push(&mut self, block: BlockId, event: &Event<'_>, put: &mut dyn FnMut(&Event<'_>)) {
         match &event.body {
             EventKind::BlockStart { .. } if self.open.is_some() => {
-                self.places.insert(block, self.served + self.waiting.len());
+                self.turns.insert(block, self.served + self.waiting.len());
                 self.waiting.push_back(vec![event.clone().into_owned()]);
             }
             EventKind::BlockStart { .. } => {
@@ -136,9 +111,9 @@ impl ChoiceBlocks {
 
     /// Adds an event to the waiting events of a block.
     fn hold(&mut self, block: BlockId, event: &Event<'_>) {
-        let at = self.places.get(&block).and_then(|place| place.checked_sub(self.served));
-        let Some(held) = at.and_then(|at| self.waiting.get_mut(at)) else { return };
-        match (&event.body, held.last_mut()) {
+        let at = self.turns.get(&block).and_then(|turn| turn.checked_sub(self.served));
+        let Some(events) = at.and_then(|at| self.waiting.get_mut(at)) else { return };
+        match (&event.body, events.last_mut()) {
             (
                 EventKind::Delta { text, .. },
                 Some(Event { body: EventKind::Delta { text: Cow::Owned(all), .. }, .. }),
@@ -147,32 +122,32 @@ impl ChoiceBlocks {
             }
             // The client has seen neither the corrected text nor the missing id.
             (EventKind::Correction { text, .. }, _) => {
-                held.retain(|event| !matches!(event.body, EventKind::Delta { .. }));
-                if let Some(kind) = held.first().and_then(|event| delta_kind(&event.body)) {
+                events.retain(|event| !matches!(event.body, EventKind::Delta { .. }));
+                if let Some(kind) = events.first().and_then(|event| delta_kind(&event.body)) {
                     let text = text.to_string().into();
-                    held.push(Event::new(event.choice, EventKind::Delta { block, kind, text }));
+                    events.push(Event::new(event.choice, EventKind::Delta { block, kind, text }));
                 }
             }
             (EventKind::Identity { id: Some(new), .. }, _) => {
-                if let Some(Event { body: EventKind::BlockStart { kind, .. }, .. }) = held.first_mut()
+                if let Some(Event { body: EventKind::BlockStart { kind, .. }, .. }) = events.first_mut()
                     && let BlockKind::ToolCall { id, is_made, .. } = kind
                 {
                     (*id, *is_made) = (Some(new.to_string().into()), false);
                 }
             }
-            _ => held.push(event.clone().into_owned()),
+            _ => events.push(event.clone().into_owned()),
         }
     }
 
     /// Emits the waiting events, up to the first block that has not ended.
     fn serve(&mut self, put: &mut dyn FnMut(&Event<'_>)) {
         self.open = None;
-        while let Some(held) = self.waiting.pop_front() {
+        while let Some(events) = self.waiting.pop_front() {
             self.served += 1;
-            held.iter().for_each(&mut *put);
-            let is_over = matches!(held.last(), Some(Event { body: EventKind::BlockEnd { .. }, .. }));
+            events.iter().for_each(&mut *put);
+            let is_over = matches!(events.last(), Some(Event { body: EventKind::BlockEnd { .. }, .. }));
             if !is_over {
-                self.open = held.first().and_then(|event| block_of(&event.body));
+                self.open = events.first().and_then(|event| event.body.block());
                 return;
             }
         }
@@ -180,7 +155,7 @@ impl ChoiceBlocks {
 }
 
 /// Whether the event is about a choice, not about the response.
-fn is_of_choice(body: &EventKind<'_>) -> bool {
+pub(crate) fn is_of_choice(body: &EventKind<'_>) -> bool {
     match body {
         EventKind::Start { .. }
         | EventKind::Usage { .. }
@@ -200,24 +175,6 @@ fn is_of_choice(body: &EventKind<'_>) -> bool {
         | EventKind::BlockEnd { .. }
         | EventKind::Finish { .. }
         | EventKind::Markup { .. } => true,
-    }
-}
-
-/// The block that the event is about.
-fn block_of(body: &EventKind<'_>) -> Option<BlockId> {
-    match body {
-        EventKind::BlockStart { block, .. }
-        | EventKind::Delta { block, .. }
-        | EventKind::Correction { block, .. }
-        | EventKind::BlockEnd { block, .. } => Some(*block),
-        EventKind::Extra { scope, .. }
-        | EventKind::Identity { scope, .. }
-        | EventKind::Attachment { scope, .. }
-        | EventKind::Progress { scope, .. } => match scope {
-            EventScope::Block(block) => Some(*block),
-            EventScope::Response | EventScope::Choice | EventScope::Item(_) => None,
-        },
-        _ => None,
     }
 }
 

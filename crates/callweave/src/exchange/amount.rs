@@ -5,7 +5,7 @@ use std::ops::Add;
 use super::ExchangeResult;
 use crate::error::{Error, ErrorKind};
 use crate::json::schema::StepBudget;
-use crate::json::{JsonKind, Tape, TapeNode};
+use crate::json::{JsonKind, Tape, TapeNode, Value};
 use crate::request::RequestSize;
 use crate::upstream::{ErrorClass, UpstreamError};
 
@@ -28,6 +28,29 @@ pub struct RequestLimits {
 impl Default for RequestLimits {
     fn default() -> Self {
         Self { bytes: 64 << 20, values: 200_000, messages: 10_000, parts: 20_000, tools: 2_000 }
+    }
+}
+
+impl RequestLimits {
+    /// Fails if the body of a request is not JSON, or has more values than these limits allow.
+    ///
+    /// ```
+    /// use callweave::exchange::RequestLimits;
+    ///
+    /// let mut limits = RequestLimits::default();
+    /// assert!(limits.check(b"[1, 2]").is_ok() && limits.check(b"[1, 2").is_err());
+    /// limits.values = 2;
+    /// assert_eq!(limits.check(b"[1, 2]").unwrap_err().status, Some(413));
+    /// ```
+    pub fn check(&self, body: &[u8]) -> ExchangeResult<()> {
+        scan(&mut Tape::new(), body, self).map(drop)
+    }
+
+    /// Parses the body of a request, with no more values than these limits allow.
+    pub fn read(&self, body: &[u8]) -> ExchangeResult<Value> {
+        let mut tape = Tape::new();
+        let body = scan(&mut tape, body, self)?;
+        Value::try_from(body).map_err(|error| invalid(format!("the request is not JSON: {error}")))
     }
 }
 
@@ -123,7 +146,11 @@ pub fn too_large(max: usize, what: &str, key: &str) -> Box<UpstreamError<'static
 }
 
 /// Parses the body of a request, with no more values than the limits allow.
-pub fn scan<'t>(tape: &'t mut Tape, bytes: &'t [u8], limits: &RequestLimits) -> ExchangeResult<TapeNode<'t>> {
+pub(super) fn scan<'t>(
+    tape: &'t mut Tape,
+    bytes: &'t [u8],
+    limits: &RequestLimits,
+) -> ExchangeResult<TapeNode<'t>> {
     let text = std::str::from_utf8(bytes).map_err(|_| invalid("the request is not UTF-8"))?;
     tape.parse_within(text, limits.values).map_err(|error: Error| match error.kind() {
         ErrorKind::Limit => too_large(limits.values, "JSON values", "values"),

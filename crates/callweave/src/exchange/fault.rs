@@ -36,6 +36,16 @@ impl UpstreamFault {
         Self { class: ErrorClass::Other, ..Self::lost(what) }
     }
 
+    /// The upstream itself lacks the credentials that it needs.
+    pub fn unauthorized(what: impl Into<Cow<'static, str>>) -> Self {
+        Self { class: ErrorClass::Authentication, status: 401, what: what.into() }
+    }
+
+    /// There is no room for another request.
+    pub fn overloaded(what: impl Into<Cow<'static, str>>) -> Self {
+        Self { class: ErrorClass::Overloaded, status: 503, what: what.into() }
+    }
+
     /// The fault as an error whose message begins with the name of the upstream.
     pub fn error(&self, upstream: &str) -> UpstreamError<'static> {
         let mut error = UpstreamError::new(self.class, format!("{upstream} {}", self.what));

@@ -140,6 +140,12 @@ impl HttpWire {
         self.under(base, if is_streamed { self.streaming_path } else { self.complete_path })
     }
 
+    /// Whether a client takes no pieces of calls. Mistral's wants the name of a call beside all of its arguments, as
+    /// Mistral writes it.
+    pub(super) fn wants_complete_calls(&self, user_agent: &str) -> bool {
+        *self.protocol == protocol::OPENAI_CHAT && user_agent.contains("mistral")
+    }
+
     /// Whether URLs name the model.
     pub fn names_model(&self) -> bool {
         [self.complete_path, self.streaming_path].iter().any(|path| path.contains('{'))
@@ -195,6 +201,8 @@ impl ClientEndpoint {
             "/responses" => of(&protocol::OPENAI_RESPONSES),
             "/messages" => of(&protocol::ANTHROPIC_MESSAGES),
             "/api/chat" => of(&protocol::OLLAMA),
+            // Without its version it would be Ollama's.
+            "/v2/chat" => of(&protocol::COHERE_V2),
             _ => {
                 let (model, verb) = path.strip_prefix("/models/")?.rsplit_once(':')?;
                 let is_streamed = match verb {
@@ -288,19 +296,7 @@ fn walks(name: &str) -> bool {
 
 /// A part of a path without its escapes.
 pub fn unescaped(part: &str) -> String {
-    let mut bytes = Vec::with_capacity(part.len());
-    let mut rest = part.as_bytes();
-    while let [first, tail @ ..] = rest {
-        let escaped = match (first, tail) {
-            (b'%', [high, low, ..]) => {
-                std::str::from_utf8(&[*high, *low]).ok().and_then(|hex| u8::from_str_radix(hex, 16).ok())
-            }
-            _ => None,
-        };
-        bytes.push(escaped.unwrap_or(*first));
-        rest = if escaped.is_some() { &tail[2..] } else { tail };
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
+    percent_encoding::percent_decode_str(part).decode_utf8_lossy().into_owned()
 }
 
 #[cfg(test)]

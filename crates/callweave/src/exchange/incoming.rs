@@ -126,6 +126,8 @@ pub struct IncomingRequest {
     tools_key: u64,
     /// Whether the model may call anything.
     pub(super) has_tools: bool,
+    /// Whether the client takes no pieces of calls.
+    pub(super) wants_complete_calls: bool,
     /// Whether the client wants the usage of a stream, where it can say so.
     stream_usage: Option<bool>,
     /// Whether the client wants its response to be kept.
@@ -299,6 +301,8 @@ impl IncomingRequest {
             request.store,
         );
         let is_streamed = is_streamed.or(request.stream).unwrap_or(wire.streams_by_default);
+        let agent = headers.iter().find(|(name, _)| name.eq_ignore_ascii_case("user-agent"));
+        let wants_complete_calls = agent.is_some_and(|(_, agent)| wire.wants_complete_calls(agent));
         let request = (!is_relayed).then(|| Box::new(request));
         drop((tape, own_tape));
         let bytes = rewritten.unwrap_or(bytes);
@@ -308,6 +312,7 @@ impl IncomingRequest {
             headers: wire.forwarded_headers.iter().copied().flat_map(forwarded).collect(),
             is_streamed,
             has_tools,
+            wants_complete_calls,
             stream_usage,
             store,
             model,
@@ -479,9 +484,10 @@ impl IncomingRequest {
                         PreparedOutgoing::Request(self.posted(target, body.into_bytes().into())?)
                     }
                     None => {
+                        let (id, settings) = target.engine.new_session();
                         let (session, lost) =
-                            CodexSession::open(&self.id, &target.model, changed.body.take());
-                        let loss = |what| Loss { place: String::new(), what, is_malformed: false };
+                            CodexSession::open(&id, &target.model, changed.body.take(), settings);
+                        let loss = |what| Loss { path: String::new(), what, is_malformed: false };
                         changed.losses.extend(lost.into_iter().map(loss));
                         PreparedOutgoing::Session(session)
                     }

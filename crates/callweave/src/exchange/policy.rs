@@ -12,7 +12,7 @@ use super::{ExchangeResult, SharedState};
 use crate::dialect::{Dialect, DialectRegistry, ExtractOptions};
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::JsonText;
-use crate::protocol::{CODEX_APP_SERVER, OPENAI_CHAT, OPENAI_RESPONSES, Protocol};
+use crate::protocol::{CODEX_APP_SERVER, OPENAI_CHAT, OPENAI_RESPONSES, Protocol, SessionSettings};
 use crate::provider::{Provider, is_local};
 use crate::request::{ChoiceForm, ProviderLimits};
 pub use crate::stop::{StopMode, StopPolicy};
@@ -66,6 +66,8 @@ pub struct ExchangePolicy {
     pub max_reasks: u32,
     /// The policy for ending a response after calls.
     pub stop: StopPolicy,
+    /// Whether an agent behind the upstream (Codex) may run tools of its own, on the machine where it runs.
+    pub allows_agent_tools: bool,
     /// Whether an upstream that speaks the Responses API keeps its responses, so that it can be asked to follow one by
     /// `previous_response_id`; by default OpenAI and Azure do, and others do not.
     pub keeps_responses: Option<bool>,
@@ -93,6 +95,7 @@ impl Default for ExchangePolicy {
             invalid_calls: InvalidCalls::default(),
             max_reasks: 2,
             stop: StopPolicy::default(),
+            allows_agent_tools: false,
             keeps_responses: None,
             seals_in_ids: false,
             limits: ResponseLimits::default(),
@@ -154,6 +157,8 @@ pub struct ExchangeEngine {
     is_local: bool,
     /// The findings about each of its protocols.
     findings: Vec<(&'static Protocol, AtomicU64)>,
+    /// The number of sessions so far.
+    sessions: AtomicU64,
 }
 
 /// The finding about an upstream and a protocol that it may speak.
@@ -220,9 +225,7 @@ impl ExchangeEngine {
             return Err(Error::new(ErrorKind::Unknown, what));
         }
         if policy.protocol.is_some_and(|own| *own == CODEX_APP_SERVER) {
-            // Its turns go on only when a tool has answered, and no tool answers here.
-            let usual = StopPolicy { is_on: Some(true), suppress_tail: Some(true), ..StopPolicy::default() };
-            policy.stop = policy.stop.or(usual);
+            policy.stop = session_stop(policy.stop);
         }
         let wire = policy.protocol.and_then(HttpWire::of).filter(|wire| !wire.names_model());
         let urls = wire.map(|wire| [false, true].map(|is_streamed| wire.url(&policy.base_url, is_streamed)));
@@ -233,7 +236,27 @@ impl ExchangeEngine {
             }
         }
         let is_local = is_local(&policy.base_url);
-        Ok(Arc::new(Self { policy, shared, dialect, reasoning, urls, provider, is_local, findings }))
+        let sessions = AtomicU64::new(0);
+        Ok(Arc::new(Self {
+            policy,
+            shared,
+            dialect,
+            reasoning,
+            urls,
+            provider,
+            is_local,
+            findings,
+            sessions,
+        }))
+    }
+
+    /// The name of a new session, and the settings of all.
+    pub(super) fn new_session(&self) -> (String, SessionSettings) {
+        let settings = SessionSettings {
+            allows_own_tools: self.policy.allows_agent_tools,
+            stops_at_first_call: self.policy.stop.active_mode() == Some(StopMode::First),
+        };
+        (format!("s{}", self.sessions.fetch_add(1, Relaxed)), settings)
     }
 
     /// The protocol in which a client of this protocol has the upstream asked: the client's own, unless the upstream
@@ -388,6 +411,19 @@ impl ExchangeEngine {
     }
 }
 
+/// The policy for ending a turn of a session after calls. It always ends there: a turn goes on only when a tool has
+/// answered, and no tool answers here. A policy that would not end it, or wants parallel calls, gets all calls.
+fn session_stop(stop: StopPolicy) -> StopPolicy {
+    let wants_all = stop.is_on == Some(false) || stop.parallel == Some(true);
+    let mode = stop.mode.unwrap_or(if wants_all { StopMode::All } else { StopMode::First });
+    let usual = StopPolicy {
+        suppress_tail: Some(true),
+        parallel: (mode == StopMode::First).then_some(false),
+        ..StopPolicy::default()
+    };
+    StopPolicy { is_on: Some(true), mode: Some(mode), ..stop }.or(usual)
+}
+
 impl ExchangePolicy {
     /// Whether reasoning is taken out of text.
     pub fn splits_reasoning(&self) -> bool {
@@ -507,6 +543,6 @@ fn only_reasoning(options: &ExtractOptions) -> ExtractOptions {
 
 /// The dialects without their reasoning.
 fn without_reasoning(options: &ExtractOptions) -> ExtractOptions {
-    let only = |dialect: &Dialect| Dialect { thoughts: Vec::new(), ..dialect.clone() };
+    let only = |dialect: &Dialect| Dialect { reasoning: Vec::new(), ..dialect.clone() };
     ExtractOptions::with_dialects(options.dialects().iter().map(only).collect())
 }

@@ -5,6 +5,7 @@
 //! ```
 
 mod chain;
+mod complete_calls;
 mod ending;
 mod output;
 mod rewrite;

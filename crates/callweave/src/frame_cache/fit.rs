@@ -2,6 +2,7 @@
 
 use ascii::AsciiStr;
 
+use super::MAX_HOLES;
 use crate::json::{Str, ascii_end, blank_end, digits_alone_end, number_end, string_end};
 
 /// A range of a frame that its template leaves open.
@@ -39,7 +40,7 @@ impl FrameHole {
 }
 
 /// Some of the first eight holes of a template, by their numbers: see
-/// [`AppendPattern::ties`](super::cast::AppendPattern::ties).
+/// [`AppendPattern::pinned`](super::fragments::AppendPattern::pinned).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct PinnedHoles(u8);
 
@@ -80,6 +81,9 @@ pub(super) enum HoleKind {
     Blank,
 }
 
+/// The positions of the contents of a frame's holes.
+pub(crate) type HolePieces = [HoleSpan; MAX_HOLES];
+
 /// The range of the contents of a hole in a frame. They are UTF-8.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct HoleSpan {
@@ -92,10 +96,6 @@ impl HoleSpan {
     #[inline(always)]
     pub(super) fn str(self, frame: &[u8]) -> Str<'_> {
         str(frame, self.start, self.end, self.has_escapes)
-    }
-
-    pub(super) fn len(self) -> usize {
-        self.end - self.start
     }
 
     pub(super) fn bytes(self, frame: &[u8]) -> &[u8] {
@@ -211,22 +211,22 @@ pub(super) fn fit<const MAX: usize>(
     frame: &[u8],
     pieces: &mut [HoleSpan; MAX],
 ) -> Option<usize> {
-    fit_tied(text, from, holes, PinnedHoles::NONE, frame, pieces)
+    fit_pinned(text, from, holes, PinnedHoles::NONE, frame, pieces)
 }
 
 /// The same with some holes that must have the same contents as in `text`; their pieces are not set.
 #[inline(always)]
-pub(super) fn fit_tied<const MAX: usize>(
+pub(super) fn fit_pinned<const MAX: usize>(
     text: &[u8],
     from: usize,
     holes: &[FrameHole],
-    ties: PinnedHoles,
+    pinned: PinnedHoles,
     frame: &[u8],
     pieces: &mut [HoleSpan; MAX],
 ) -> Option<usize> {
     let (mut before, mut at) = (0, 0);
     for (number, hole) in holes.iter().enumerate() {
-        if ties.has(number) {
+        if pinned.has(number) {
             continue;
         }
         at = after(&text[before..from + hole.start()], frame, at)?;

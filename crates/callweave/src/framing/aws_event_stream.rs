@@ -287,6 +287,7 @@ impl<'a> MessageHeaders<'a> {
             data: &data,
             id: None,
             offset,
+            data_offset: None,
             kind,
             is_lossy,
         });

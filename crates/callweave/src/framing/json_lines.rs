@@ -9,7 +9,9 @@ use std::mem;
 use memchr::memchr;
 
 use super::sse::undoubled;
-use super::{BYTE_ORDER_MARK, Frame, FrameKind, FrameSink, StreamLimits, emit_text, without_cut_character};
+use super::{
+    BYTE_ORDER_MARK, Frame, FrameKind, FrameSink, StreamLimits, emit_text_at, without_cut_character,
+};
 use crate::Result;
 
 /// Splits a stream into lines. One frame is one line that is not blank.
@@ -77,7 +79,8 @@ impl JsonLines {
         }
         let Ok(data) = simdutf8::basic::from_utf8(line) else { return false };
         let (offset, kind) = (self.offset, FrameKind::Data);
-        sink.put(Frame { event: None, data, id: None, offset, kind, is_lossy: false });
+        let data_offset = Some(offset);
+        sink.put(Frame { event: None, data, id: None, offset, data_offset, kind, is_lossy: false });
         true
     }
 
@@ -130,7 +133,8 @@ impl JsonLines {
         let trimmed = trimmed.trim_ascii_end();
         if !trimmed.is_empty() {
             self.limits.check_frame(trimmed.len(), offset)?;
-            emit_text(undoubled(trimmed), offset, sink);
+            let data = undoubled(trimmed);
+            emit_text_at(data, offset, offset + (trimmed.len() - data.len()) as u64, sink);
         }
         Ok(())
     }

@@ -36,7 +36,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use crate::event::Sink;
-use crate::{Error, ErrorKind, Result};
+use crate::{Error, ErrorKind, Result, names};
 
 pub use aws_event_stream::AwsEventStream;
 pub(crate) use aws_event_stream::{CHECKSUM, seal, write_event, write_exception};
@@ -59,6 +59,9 @@ pub struct Frame<'a> {
     pub id: Option<&'a str>,
     /// The offset in the stream of the frame's first byte.
     pub offset: u64,
+    /// The offset in the stream of the first byte of `data`, if all of it stands there unchanged and the framing kept
+    /// track of it.
+    pub data_offset: Option<u64>,
     /// Whether the framing itself marks it as an error.
     pub kind: FrameKind,
     /// Whether bytes that are not UTF-8 were replaced by U+FFFD.
@@ -82,6 +85,7 @@ pub type FrameSink<'s> = dyn for<'f> Sink<Frame<'f>> + 's;
 
 /// The framings there are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Framing {
     /// Server-sent events.
     Sse,
@@ -121,7 +125,7 @@ impl FromStr for Framing {
         Self::ALL
             .into_iter()
             .find(|framing| framing.name() == name)
-            .ok_or_else(|| Error::new(ErrorKind::Unknown, format!("unknown framing {name:?}")))
+            .ok_or_else(|| names::unknown("framing", name, Self::ALL.map(Self::name)))
     }
 }
 
@@ -460,8 +464,14 @@ const LONGEST_CHARACTER: usize = 4;
 
 /// Emits a frame that is nothing but text.
 fn emit_text(bytes: &[u8], offset: u64, sink: &mut FrameSink<'_>) {
+    emit_text_at(bytes, offset, offset, sink);
+}
+
+/// Emits a frame with nothing in it but text, which begins at `data_offset`.
+fn emit_text_at(bytes: &[u8], offset: u64, data_offset: u64, sink: &mut FrameSink<'_>) {
     let (data, is_lossy) = decode(bytes);
-    sink.put(Frame { event: None, data: &data, id: None, offset, kind: FrameKind::Data, is_lossy });
+    let (kind, data_offset) = (FrameKind::Data, Some(data_offset).filter(|_| !is_lossy));
+    sink.put(Frame { event: None, data: &data, id: None, offset, data_offset, kind, is_lossy });
 }
 
 /// Collects frames for the tests of the framings.

@@ -91,6 +91,8 @@ struct KeptField {
 #[derive(Default)]
 struct BorrowedFields<'a> {
     data: Option<&'a [u8]>,
+    /// The offset of the data in the stream.
+    data_offset: u64,
     name: Option<&'a [u8]>,
     id: Option<&'a [u8]>,
     later_name: Option<&'a [u8]>,
@@ -246,8 +248,9 @@ impl SseFramer {
         };
         self.forget_stray();
         let (offset, kind) = (self.offset, FrameKind::Data);
+        let data_offset = Some(offset + (bytes.len() - value.len()) as u64);
         self.offset += taken as u64;
-        sink.put(Frame { event, data, id: None, offset, kind, is_lossy: false });
+        sink.put(Frame { event, data, id: None, offset, data_offset, kind, is_lossy: false });
         Some(taken)
     }
 
@@ -324,7 +327,7 @@ impl SseFramer {
         };
         let value = value.strip_prefix(b" ").unwrap_or(value);
         match name {
-            b"data" => self.add_data(undoubled(value), offset, fresh, sink)?,
+            b"data" => self.add_data(line, undoubled(value), offset, fresh, sink)?,
             b"event" | b"id" if fresh.data.is_some() || self.data.is_set => {
                 self.later_offset.get_or_insert(offset);
                 match name {
@@ -342,16 +345,18 @@ impl SseFramer {
                 fresh.id = Some(value);
             }
             b"error" => self.emit_error(value, offset, fresh, sink)?,
-            _ if line.starts_with(b"{") => self.add_data(line, offset, fresh, sink)?,
+            _ if line.starts_with(b"{") => self.add_data(line, line, offset, fresh, sink)?,
             _ if !is_field(line) => self.keep_stray(line, offset),
             _ => {}
         }
         Ok(())
     }
 
-    /// Adds a data line: the first one is borrowed; a second one makes a joined copy, or ends the event before.
+    /// Adds a data line, which ends with the value: the first one is borrowed; a second one makes a joined copy, or
+    /// ends the event before.
     fn add_data<'a>(
         &mut self,
+        line: &[u8],
         value: &'a [u8],
         offset: u64,
         fresh: &mut BorrowedFields<'a>,
@@ -373,6 +378,7 @@ impl SseFramer {
         let Some(joined) = self.data.get() else {
             self.limits.check_frame(value.len(), event_offset)?;
             fresh.data = Some(value);
+            fresh.data_offset = offset + (line.len() - value.len()) as u64;
             return Ok(());
         };
         self.limits.check_frame(joined.len() + 1 + value.len(), event_offset)?;
@@ -442,13 +448,15 @@ impl SseFramer {
         let is_given = |value: &&[u8]| !value.is_empty();
         let event = fresh.name.or(self.name.get()).filter(is_given).map(decode);
         let id = fresh.id.or(self.id.get()).filter(is_given).map(decode);
+        let is_lossy = is_data_lossy || [&event, &id].into_iter().flatten().any(|(_, is_lossy)| *is_lossy);
         sink.put(Frame {
             event: event.as_ref().map(|(event, _)| &**event),
             data: &data,
             id: id.as_ref().map(|(id, _)| &**id),
             offset: self.event_offset.unwrap_or(self.offset),
+            data_offset: fresh.data.filter(|_| !is_data_lossy).map(|_| fresh.data_offset),
             kind,
-            is_lossy: is_data_lossy || [&event, &id].into_iter().flatten().any(|(_, is_lossy)| *is_lossy),
+            is_lossy,
         });
     }
 

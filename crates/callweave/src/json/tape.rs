@@ -973,7 +973,7 @@ mod tests {
             let value: Value = text.parse().expect("valid");
             let (mut read, mut laid_out) = (Tape::new(), Tape::new());
             read.parse(text).expect("valid");
-            assert_eq!(laid_out.lay_out(&value).expect("short").pass_raw(), text);
+            assert_eq!(laid_out.lay_out(&value).expect("short").opaque_json().reveal_json(), text);
             let written = |tape: &Tape| format!("{:?}", &tape.notes[..tape.notes[0].next as usize]);
             assert_eq!(written(&laid_out), written(&read), "{text}");
         }

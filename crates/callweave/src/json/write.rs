@@ -29,6 +29,20 @@ impl JsonWriter<'_> {
         self.0.push(']');
     }
 
+    /// Writes an object as the next value.
+    pub(crate) fn in_object(&mut self, members: impl FnOnce(&mut Self)) {
+        self.object();
+        members(self);
+        self.end_object();
+    }
+
+    /// Writes a list as the next value.
+    pub(crate) fn in_list(&mut self, elements: impl FnOnce(&mut Self)) {
+        self.list();
+        elements(self);
+        self.end_list();
+    }
+
     /// Writes the key of the next value.
     pub(crate) fn key(&mut self, key: &str) {
         self.string(key);
@@ -68,6 +82,40 @@ impl JsonWriter<'_> {
         self.raw(json);
     }
 
+    /// Writes a member that is a string, if there is one.
+    pub(crate) fn optional_text_member(&mut self, key: &str, text: Option<&str>) {
+        if let Some(text) = text {
+            self.text_member(key, text);
+        }
+    }
+
+    /// Writes a member that is a number.
+    pub(crate) fn number_member(&mut self, key: &str, number: impl std::fmt::Display) {
+        self.key(key);
+        self.number(number);
+    }
+
+    /// Writes the members that are numbers, without those that are missing.
+    pub(crate) fn number_members<'k>(&mut self, numbers: impl IntoIterator<Item = (&'k str, Option<u64>)>) {
+        for (key, number) in numbers {
+            if let Some(number) = number {
+                self.number_member(key, number);
+            }
+        }
+    }
+
+    /// Writes a member that is an object.
+    pub(crate) fn object_member(&mut self, key: &str, members: impl FnOnce(&mut Self)) {
+        self.key(key);
+        self.in_object(members);
+    }
+
+    /// Writes a member that is a list.
+    pub(crate) fn list_member(&mut self, key: &str, elements: impl FnOnce(&mut Self)) {
+        self.key(key);
+        self.in_list(elements);
+    }
+
     /// Writes a comma if one is due: values end in these bytes, and nothing that awaits a value does.
     fn comma(&mut self) {
         if let Some(b'"' | b'}' | b']' | b'0'..=b'9' | b'e' | b'l') = self.0.as_bytes().last() {
@@ -86,6 +134,18 @@ pub(crate) struct MemberPaths {
 }
 
 impl MemberPaths {
+    /// The members of a start, which are kept by path in one object.
+    pub(crate) fn of(members: Option<&JsonText<'_>>) -> Self {
+        let mut paths = Self::default();
+        each_member(members, |path, value| paths.set(path, value));
+        paths
+    }
+
+    /// Sets the values at their paths.
+    pub(crate) fn set_all<'p>(&mut self, values: impl IntoIterator<Item = (&'p str, &'p str)>) {
+        values.into_iter().for_each(|(path, value)| self.set(path, value));
+    }
+
     /// Sets the value at a path.
     pub(crate) fn set(&mut self, path: &str, json: &str) {
         let value = self.value_mut(path);
@@ -152,6 +212,12 @@ impl MemberPaths {
         self.entries[..self.count].iter().map(|(path, value)| (path.as_str(), value.as_str()))
     }
 
+    /// Writes them as members of the object that is open, and removes them.
+    pub(crate) fn write_out(&mut self, writer: &mut JsonWriter<'_>) {
+        self.write(writer);
+        self.clear();
+    }
+
     /// Writes them as members of the object that is open.
     pub(crate) fn write(&self, writer: &mut JsonWriter<'_>) {
         // Most are plain keys, none of which is a prefix of another's path.
@@ -188,6 +254,24 @@ pub(crate) fn write_members(entries: &[(&str, &str)], writer: &mut JsonWriter<'_
         write_members(&inner, writer);
         writer.end_object();
     }
+}
+
+/// Values by path.
+type PathValues<'p> = Vec<(&'p str, &'p str)>;
+
+/// Splits values by path into those below the prefix, without it, and the others.
+pub(crate) fn split_below<'p>(
+    entries: impl IntoIterator<Item = (&'p str, &'p str)>,
+    prefix: &str,
+) -> (PathValues<'p>, PathValues<'p>) {
+    let (mut below, mut others) = (Vec::new(), Vec::new());
+    for (path, value) in entries {
+        match path.strip_prefix(prefix) {
+            Some(inner) => below.push((inner, value)),
+            None => others.push((path, value)),
+        }
+    }
+    (below, others)
 }
 
 /// Visits the members of a start, which are kept by path in one object.

@@ -9,7 +9,7 @@ mod request;
 
 use super::{
     DetectionEvidence, ErrorCoding, ExtraSubject, Protocol, ProtocolFrame, counts, error, extra,
-    finish_reason, is_kind, is_usual,
+    finish_reason, is_kind, is_usual, report_usage,
 };
 use crate::event::{AttachmentKind, CallKind, FinishReason, ReasoningForm, TokenCounts};
 use crate::fragment::{BlockKey, Fragment, FragmentArguments, FragmentKind, FragmentSink, TextChannel};
@@ -222,7 +222,7 @@ impl<'a> AnthropicEvent<'a> {
         }
         let place = body.marked(self.index).and_then(BlockKey::of);
         if let Some(counts) = body.marked(self.usage) {
-            usage(counts, sink);
+            report_usage(USAGE, counts, read_usage, sink);
         }
         let mut tell = |(key, value)| match key {
             "type" | "index" | "usage" | "error" => {}
@@ -260,8 +260,8 @@ fn message(message: Value<'_>, sink: &mut FragmentSink<'_>) {
     for (key, value) in message.members() {
         match key {
             "error" => failure = Some(value),
-            "id" => id = value.filled(),
-            "model" => model = value.filled(),
+            "id" => id = value.opaque_filled(),
+            "model" => model = value.opaque_filled(),
             "type" => {}
             "role" if is_usual(value, &["assistant"]) => {}
             "content" if is_kind(value, JsonKind::String) || value.kind() == JsonKind::Array => {
@@ -276,9 +276,9 @@ fn message(message: Value<'_>, sink: &mut FragmentSink<'_>) {
         put(None, FragmentKind::Start { id, model, wire_type: MESSAGE }, sink);
     }
     if let Some(counts) = counts {
-        usage(counts, sink);
+        report_usage(USAGE, counts, read_usage, sink);
     }
-    if let Some(text) = given.and_then(Value::filled) {
+    if let Some(text) = given.and_then(Value::opaque_filled) {
         put(None, FragmentKind::Text { channel: TextChannel::Text, wire_type: TEXT, text }, sink);
     }
     for (index, content) in given.iter().flat_map(|given| given.elements()).enumerate() {
@@ -291,7 +291,7 @@ fn message(message: Value<'_>, sink: &mut FragmentSink<'_>) {
     }
     if let Some(wire_type) = finish {
         let reason = finish_reason(wire_type, FINISH);
-        put(None, FragmentKind::Finish { reason, raw: Some(wire_type) }, sink);
+        put(None, FragmentKind::Finish { reason, raw: Some(wire_type.into()) }, sink);
     }
 }
 
@@ -319,15 +319,15 @@ fn block(place: Option<BlockKey>, block: Value<'_>, extent: BlockExtent, sink: &
             call(place, CallKind::Builtin, wire_type, block, extent, sink)
         }
         _ if wire_type.ends_with("tool_result") => {
-            let call = block.get("tool_use_id").and_then(Value::filled);
-            put(place, FragmentKind::ToolResult { call, wire_type, value: block.pass_raw() }, sink);
+            let call = block.get("tool_use_id").and_then(Value::opaque_filled);
+            put(place, FragmentKind::ToolResult { call, wire_type, value: block.opaque_json() }, sink);
         }
         _ => {
-            let model = block.get("to").and_then(|to| to.get("model")).and_then(Value::filled);
+            let model = block.get("to").and_then(|to| to.get("model")).and_then(Value::opaque_filled);
             if let Some(model) = model.filter(|_| wire_type == FALLBACK) {
                 put(None, FragmentKind::Rerouted { model }, sink);
             }
-            put(None, FragmentKind::Opaque { wire_type, value: block.pass_raw() }, sink);
+            put(None, FragmentKind::Opaque { wire_type, value: block.opaque_json() }, sink);
         }
     }
 }
@@ -423,7 +423,7 @@ fn content(
     sink: &mut FragmentSink<'_>,
 ) {
     let mut hang = |kind, wire_type: &str, value: Value<'_>| {
-        put(place, FragmentKind::hung(THINKING, kind, wire_type, value.pass_raw()), sink);
+        put(place, FragmentKind::hung(THINKING, kind, wire_type, value.opaque_json()), sink);
     };
     let hung = content.members().take_while(|_| members.has_hung);
     for (key, value) in hung.filter(|(key, value)| MemberRole::of(key, *value) == MemberRole::Hung) {
@@ -446,7 +446,7 @@ fn content(
 
 /// Reads a member that grows a block; others are ignored here.
 fn grow(place: Option<BlockKey>, key: &str, value: Value<'_>, sink: &mut FragmentSink<'_>) {
-    match (key, value.pass_filled()) {
+    match (key, value.opaque_filled()) {
         (TEXT, Some(text)) => {
             put(place, FragmentKind::Text { channel: TextChannel::Text, wire_type: TEXT, text }, sink)
         }
@@ -460,8 +460,8 @@ fn grow(place: Option<BlockKey>, key: &str, value: Value<'_>, sink: &mut Fragmen
         ("partial_json", _) => {
             let arguments = match value.kind() {
                 JsonKind::Null => None,
-                JsonKind::String => value.pass().map(FragmentArguments::Text),
-                _ => Some(FragmentArguments::Value(value.pass_raw())),
+                JsonKind::String => value.opaque().map(FragmentArguments::Text),
+                _ => Some(FragmentArguments::Value(value.opaque_json())),
             };
             let (kind, wire_type) = (CallKind::Function, TOOL_USE);
             put(place, FragmentKind::Call { id: None, name: None, kind, wire_type, arguments }, sink);
@@ -478,7 +478,11 @@ fn delta(place: Option<BlockKey>, delta: Value<'_>, sink: &mut FragmentSink<'_>)
         let value = members.fold(format!("{{\"type\":\"{COMPACTION}\""), |object, (key, value)| {
             format!("{object},\"{key}\":{}", value.raw())
         });
-        return put(None, FragmentKind::Opaque { wire_type: COMPACTION, value: &(value + "}") }, sink);
+        return put(
+            None,
+            FragmentKind::Opaque { wire_type: COMPACTION, value: (&*(value + "}")).into() },
+            sink,
+        );
     }
     let subject = place.map_or(ExtraSubject::choice(0), |place| ExtraSubject::block(0, place));
     let is_unknown = !wire_type.is_empty() && !is_delta(wire_type);
@@ -497,18 +501,18 @@ fn call(
     extent: BlockExtent,
     sink: &mut FragmentSink<'_>,
 ) {
-    let (mut id, mut name, mut arguments) = (None, None, FragmentArguments::Text(Str::Plain("")));
+    let (mut id, mut name, mut arguments) = (None, None, FragmentArguments::Text("".into()));
     for (key, value) in block.members() {
         match key {
             "type" => {}
-            "id" => id = value.filled(),
-            "name" => name = value.filled(),
+            "id" => id = value.opaque_filled(),
+            "name" => name = value.opaque_filled(),
             "input" => match value.kind() {
                 JsonKind::Null => {}
-                JsonKind::String => arguments = value.str().map_or(arguments, FragmentArguments::Text),
+                JsonKind::String => arguments = value.opaque().map_or(arguments, FragmentArguments::Text),
                 // Where deltas may follow, `{}` is only a placeholder.
                 JsonKind::Object if extent == BlockExtent::Beginning && value.members().next().is_none() => {}
-                _ => arguments = FragmentArguments::Value(value.raw()),
+                _ => arguments = FragmentArguments::Value(value.opaque_json()),
             },
             _ => extra(ExtraSubject::next(0), "", key, value, sink),
         }
@@ -516,16 +520,13 @@ fn call(
     put(place, FragmentKind::Call { id, name, kind, wire_type, arguments: Some(arguments) }, sink);
 }
 
-fn usage(usage: Value<'_>, sink: &mut FragmentSink<'_>) {
-    if usage.members().next().is_none() {
-        return;
-    }
+fn read_usage(usage: Value<'_>) -> TokenCounts {
     let [input_tokens, output_tokens, cached_tokens, cache_write_tokens] = counts(
         usage,
         ["input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens"],
     );
     let cache = cached_tokens.unwrap_or(0).saturating_add(cache_write_tokens.unwrap_or(0));
-    let counters = TokenCounts {
+    TokenCounts {
         // The wire counts cached tokens beside the input.
         input_tokens: input_tokens.map(|input| input.saturating_add(cache)),
         output_tokens,
@@ -536,8 +537,7 @@ fn usage(usage: Value<'_>, sink: &mut FragmentSink<'_>) {
             .get("output_tokens_details")
             .and_then(|details| details.get("thinking_tokens"))
             .and_then(Value::count),
-    };
-    put(None, FragmentKind::Usage { wire_type: USAGE, counters, raw: usage.pass_raw(), read: None }, sink);
+    }
 }
 
 #[cfg(test)]

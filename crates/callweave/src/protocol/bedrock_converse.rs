@@ -10,7 +10,7 @@ mod request;
 
 use super::{
     DetectionEvidence, ErrorContext, ExtraSubject, Protocol, ProtocolFrame, error, extra, finish_reason,
-    is_usual, report,
+    is_usual, report, report_usage,
 };
 use crate::event::{AttachmentKind, CallKind, FinishReason, ReasoningForm, TokenCounts};
 use crate::fragment::{BlockKey, Fragment, FragmentArguments, FragmentKind, FragmentSink, TextChannel};
@@ -209,7 +209,7 @@ fn answer(answer: Value<'_>, sink: &mut FragmentSink<'_>) {
         }
     }
     if let Some(counts) = counts {
-        usage(counts, sink);
+        report_usage(USAGE, counts, read_usage, sink);
     }
     for (key, value) in output.iter().flat_map(|output| output.members()) {
         match key {
@@ -222,7 +222,7 @@ fn answer(answer: Value<'_>, sink: &mut FragmentSink<'_>) {
     }
     if let Some(wire_type) = finish {
         let reason = finish_reason(wire_type, FINISH);
-        put(None, FragmentKind::Finish { reason, raw: Some(wire_type) }, sink);
+        put(None, FragmentKind::Finish { reason, raw: Some(wire_type.into()) }, sink);
     }
 }
 
@@ -256,7 +256,7 @@ fn content(place: Option<BlockKey>, content: Value<'_>, sink: &mut FragmentSink<
             CITATIONS => citations(place, value, sink),
             // Images and future content.
             _ if value.kind() == JsonKind::Object => {
-                put(place, FragmentKind::Opaque { wire_type: key, value: value.pass_raw() }, sink);
+                put(place, FragmentKind::Opaque { wire_type: key, value: value.opaque_json() }, sink);
             }
             _ => extra(about(place), "", key, value, sink),
         }
@@ -287,7 +287,7 @@ fn text(
     value: Value<'_>,
     sink: &mut FragmentSink<'_>,
 ) {
-    if let Some(text) = value.pass_filled() {
+    if let Some(text) = value.opaque_filled() {
         put(place, FragmentKind::Text { channel, wire_type, text }, sink);
     }
 }
@@ -297,7 +297,7 @@ fn annotation(place: Option<BlockKey>, citation: Value<'_>, sink: &mut FragmentS
     put(place, FragmentKind::Open { channel: TextChannel::Text, wire_type: TEXT }, sink);
     put(
         place,
-        FragmentKind::hung(REASONING, AttachmentKind::Annotation, "citations", citation.pass_raw()),
+        FragmentKind::hung(REASONING, AttachmentKind::Annotation, "citations", citation.opaque_json()),
         sink,
     );
 }
@@ -326,7 +326,7 @@ fn thought<'a>(place: Option<BlockKey>, key: &'a str, value: Value<'a>, sink: &m
     if value.is_filled() {
         // Reasoning may have no visible text, and then nothing has opened its block.
         put(place, FragmentKind::Open { channel: TextChannel::Reasoning(form), wire_type: REASONING }, sink);
-        put(place, FragmentKind::hung(REASONING, kind, key, value.pass_raw()), sink);
+        put(place, FragmentKind::hung(REASONING, kind, key, value.opaque_json()), sink);
     }
 }
 
@@ -334,23 +334,23 @@ fn call(place: Option<BlockKey>, tool: Value<'_>, sink: &mut FragmentSink<'_>) {
     let (mut id, mut name, mut kind, mut arguments) = (None, None, CallKind::Function, None);
     for (key, value) in tool.members() {
         match key {
-            "toolUseId" => id = value.filled(),
-            "name" => name = value.filled(),
+            "toolUseId" => id = value.opaque_filled(),
+            "name" => name = value.opaque_filled(),
             "type" if value.str().is_some_and(|wire_type| wire_type.is(SERVER_TOOL_USE)) => {
                 kind = CallKind::Builtin
             }
             "input" => {
                 arguments = match value.kind() {
                     JsonKind::Null => None,
-                    JsonKind::String => value.pass().map(FragmentArguments::Text),
-                    _ => Some(FragmentArguments::Value(value.pass_raw())),
+                    JsonKind::String => value.opaque().map(FragmentArguments::Text),
+                    _ => Some(FragmentArguments::Value(value.opaque_json())),
                 };
             }
             _ => extra(ExtraSubject::next(0), "toolUse.", key, value, sink),
         }
     }
     // A name is always complete.
-    let arguments = arguments.or(name.map(|_| FragmentArguments::Text(Str::Plain(""))));
+    let arguments = arguments.or(name.map(|_| FragmentArguments::Text("".into())));
     put(place, FragmentKind::Call { id, name, kind, wire_type: TOOL_USE, arguments }, sink);
 }
 
@@ -360,7 +360,7 @@ fn result(place: Option<BlockKey>, result: Value<'_>, sink: &mut FragmentSink<'_
     if result.kind() == JsonKind::Array {
         return put(
             place,
-            FragmentKind::ToolResult { call: None, wire_type, value: result.pass_raw() },
+            FragmentKind::ToolResult { call: None, wire_type, value: result.opaque_json() },
             sink,
         );
     }
@@ -369,24 +369,21 @@ fn result(place: Option<BlockKey>, result: Value<'_>, sink: &mut FragmentSink<'_
             extra(ExtraSubject::next(0), "toolResult.", key, value, sink);
         }
     }
-    let call = result.get("toolUseId").and_then(Value::filled);
+    let call = result.get("toolUseId").and_then(Value::opaque_filled);
     if let Some(call) = call {
         put(place, FragmentKind::ResultOf { call }, sink);
     }
     if let Some(content) = result.get(CONTENT).filter(|content| !content.is_null()) {
-        put(place, FragmentKind::ToolResult { call, wire_type, value: content.pass_raw() }, sink);
+        put(place, FragmentKind::ToolResult { call, wire_type, value: content.opaque_json() }, sink);
     }
 }
 
-fn usage(usage: Value<'_>, sink: &mut FragmentSink<'_>) {
-    if usage.members().next().is_none() {
-        return;
-    }
+fn read_usage(usage: Value<'_>) -> TokenCounts {
     let count = |key: &str| usage.get(key).and_then(Value::count);
     let cached_tokens = count("cacheReadInputTokens").or_else(|| count("cacheReadInputTokenCount"));
     let cache_write_tokens = count("cacheWriteInputTokens").or_else(|| count("cacheWriteInputTokenCount"));
     let cache = cached_tokens.unwrap_or(0).saturating_add(cache_write_tokens.unwrap_or(0));
-    let counters = TokenCounts {
+    TokenCounts {
         // The wire counts cached tokens beside the input.
         input_tokens: count("inputTokens").map(|input| input.saturating_add(cache)),
         output_tokens: count("outputTokens"),
@@ -394,6 +391,5 @@ fn usage(usage: Value<'_>, sink: &mut FragmentSink<'_>) {
         cached_tokens,
         cache_write_tokens,
         reasoning_tokens: None,
-    };
-    put(None, FragmentKind::Usage { wire_type: USAGE, counters, raw: usage.pass_raw(), read: None }, sink);
+    }
 }

@@ -11,7 +11,7 @@ use base64::engine::general_purpose::STANDARD;
 
 use super::{DetectionEvidence, ExtraSubject, Protocol, ProtocolFrame, extra, finish_reason};
 use crate::event::{CallKind, FinishReason, NoticeCode, TokenCounts};
-use crate::fragment::{Fragment, FragmentArguments, FragmentKind, FragmentSink, TextChannel};
+use crate::fragment::{Fragment, FragmentArguments, FragmentKind, FragmentSink, TextChannel, UsageReport};
 use crate::json::{JsonKind, Str, Tape, TapeNode as Value};
 use crate::upstream::ErrorClass;
 
@@ -115,28 +115,27 @@ fn vendor(input: &ProtocolFrame<'_>, sink: &mut FragmentSink<'_>) {
         sink.put(Fragment::new(FragmentKind::Finish { reason: FinishReason::Other, raw: None }));
         sink.put(Fragment::new(FragmentKind::Opaque {
             wire_type: input.event.unwrap_or_default(),
-            value: body.pass_raw(),
+            value: body.opaque_json(),
         }));
     }
     if let Some(metrics) = body.get(METRICS) {
-        let count = |key: &str| metrics.get(key).and_then(Value::count);
-        let (cached_tokens, cache_write_tokens) =
-            (count("cacheReadInputTokenCount"), count("cacheWriteInputTokenCount"));
-        let cache = cached_tokens.unwrap_or(0).saturating_add(cache_write_tokens.unwrap_or(0));
-        let counters = TokenCounts {
-            input_tokens: count("inputTokenCount").map(|input| input.saturating_add(cache)),
-            output_tokens: count("outputTokenCount"),
-            cached_tokens,
-            cache_write_tokens,
-            ..TokenCounts::default()
-        };
-        sink.put(Fragment::new(FragmentKind::Usage {
-            wire_type: METRICS,
-            counters,
-            raw: metrics.pass_raw(),
-            read: None,
-        }));
+        let usage = UsageReport::of(metrics, read_metrics);
+        sink.put(Fragment::new(FragmentKind::Usage { wire_type: METRICS, usage }));
         sink.put(Fragment::new(FragmentKind::Done));
+    }
+}
+
+fn read_metrics(metrics: Value<'_>) -> TokenCounts {
+    let count = |key: &str| metrics.get(key).and_then(Value::count);
+    let (cached_tokens, cache_write_tokens) =
+        (count("cacheReadInputTokenCount"), count("cacheWriteInputTokenCount"));
+    let cache = cached_tokens.unwrap_or(0).saturating_add(cache_write_tokens.unwrap_or(0));
+    TokenCounts {
+        input_tokens: count("inputTokenCount").map(|input| input.saturating_add(cache)),
+        output_tokens: count("outputTokenCount"),
+        cached_tokens,
+        cache_write_tokens,
+        ..TokenCounts::default()
     }
 }
 
@@ -303,7 +302,7 @@ fn jurassic(body: Value<'_>, sink: &mut FragmentSink<'_>) {
         for (key, value) in data.into_iter().flat_map(Value::members).filter(|(key, _)| *key != "text") {
             extra(ExtraSubject::choice(choice), "data.", key, value, sink);
         }
-        if let Some(text) = data.and_then(|data| data.get("text")).and_then(Value::pass_filled) {
+        if let Some(text) = data.and_then(|data| data.get("text")).and_then(Value::opaque_filled) {
             let (channel, wire_type) = (TextChannel::Text, JURASSIC);
             sink.put(Fragment::new(FragmentKind::Text { channel, wire_type, text }).in_choice(choice));
         }
@@ -313,7 +312,9 @@ fn jurassic(body: Value<'_>, sink: &mut FragmentSink<'_>) {
         }
         if let Some(wire_type) = finish.and_then(|finish| finish.get("reason")).and_then(Value::filled) {
             let reason = finish_reason(wire_type, FINISH);
-            sink.put(Fragment::new(FragmentKind::Finish { reason, raw: Some(wire_type) }).in_choice(choice));
+            sink.put(
+                Fragment::new(FragmentKind::Finish { reason, raw: Some(wire_type.into()) }).in_choice(choice),
+            );
         }
     }
     sink.put(Fragment::new(FragmentKind::Done));
@@ -345,7 +346,7 @@ fn plain(choice: u32, body: Value<'_>, depth: ListDepth, sink: &mut FragmentSink
             "type" | "index" => {}
             key if key.starts_with(OWN) => {}
             key if PLAIN.iter().any(|words| words.text == key) && value.kind() == JsonKind::String => {
-                told = value.pass_filled();
+                told = value.opaque_filled();
             }
             key if is_list(key) && depth == ListDepth::Body => {}
             "stop_reason" | "completionReason" | "finish_reason" => finish = value.filled(),
@@ -358,7 +359,10 @@ fn plain(choice: u32, body: Value<'_>, depth: ListDepth, sink: &mut FragmentSink
     if counters != TokenCounts::default() {
         // The counts are among the other members, so an object with the counts alone is made here.
         let raw = format!("{{{}}}", counts.join(","));
-        sink.put(Fragment::new(FragmentKind::Usage { wire_type: "", counters, raw: &raw, read: None }));
+        sink.put(Fragment::new(FragmentKind::Usage {
+            wire_type: "",
+            usage: UsageReport::new(counters, &*raw),
+        }));
     }
     if let Some(text) = told {
         let (channel, wire_type) = (TextChannel::Text, wire_type);
@@ -366,8 +370,8 @@ fn plain(choice: u32, body: Value<'_>, depth: ListDepth, sink: &mut FragmentSink
     }
     // Command R's calls.
     for call in calls.into_iter().flat_map(Value::elements) {
-        let name = call.get("name").and_then(Value::filled);
-        let arguments = call.get("parameters").map(|value| FragmentArguments::Value(value.pass_raw()));
+        let name = call.get("name").and_then(Value::opaque_filled);
+        let arguments = call.get("parameters").map(|value| FragmentArguments::Value(value.opaque_json()));
         let part = FragmentKind::Call {
             id: None,
             name,
@@ -384,7 +388,9 @@ fn plain(choice: u32, body: Value<'_>, depth: ListDepth, sink: &mut FragmentSink
     }
     if let Some(wire_type) = finish {
         let reason = finish_reason(wire_type, FINISH);
-        sink.put(Fragment::new(FragmentKind::Finish { reason, raw: Some(wire_type) }).in_choice(choice));
+        sink.put(
+            Fragment::new(FragmentKind::Finish { reason, raw: Some(wire_type.into()) }).in_choice(choice),
+        );
         sink.put(Fragment::new(FragmentKind::Done));
     }
 }

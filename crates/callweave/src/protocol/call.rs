@@ -137,9 +137,11 @@ impl<'t> CallObject<'t> {
 pub(super) fn arguments(value: TapeNode<'_>, portion: CallPortion) -> Option<FragmentArguments<'_>> {
     match value.kind() {
         JsonKind::Null => None,
-        JsonKind::String if portion == CallPortion::Complete => value.pass().map(FragmentArguments::Complete),
-        JsonKind::String => value.pass_filled().map(FragmentArguments::Text),
-        _ => Some(FragmentArguments::Value(value.pass_raw())),
+        JsonKind::String if portion == CallPortion::Complete => {
+            value.opaque().map(FragmentArguments::Complete)
+        }
+        JsonKind::String => value.opaque_filled().map(FragmentArguments::Text),
+        _ => Some(FragmentArguments::Value(value.opaque_json())),
     }
 }
 

@@ -6,17 +6,22 @@
 //! arguments never stream. Everything about the session, the account and the machine is passed on as it is.
 
 #[cfg(feature = "exchange")]
+mod connection;
+#[cfg(feature = "exchange")]
 mod session;
 
 #[cfg(feature = "exchange")]
-pub(crate) use session::{CodexSession, ServerMessage};
+pub use connection::{AppServerConnection, AppServerLine};
+#[cfg(feature = "exchange")]
+pub(crate) use session::{CodexSession, ServerMessage, SessionSettings};
 
 use super::{
     DetectionEvidence, ErrorContext, ExtraSubject, Protocol, ProtocolFrame, extra, finish_reason, report,
+    report_text,
 };
 use crate::event::{CallKind, FinishReason, NoticeCode, ReasoningForm, TokenCounts};
 use crate::fragment::{BlockKey, Fragment, FragmentArguments, FragmentKind, FragmentSink, TextChannel};
-use crate::json::{JsonKind, Str, TapeNode as Value};
+use crate::json::{JsonKind, Opaque, Str, TapeNode as Value};
 use crate::upstream::ErrorClass;
 
 /// Codex app-server v2.
@@ -49,12 +54,22 @@ const VOLATILE: &[&str] = &[
     "itemsView",
 ];
 
-const FINISH: &[(&str, FinishReason)] = &[("completed", FinishReason::Stop), ("failed", FinishReason::Error)];
+const FINISH: &[(&str, FinishReason)] = &[
+    ("completed", FinishReason::Stop),
+    ("failed", FinishReason::Error),
+    // Sessions put the reason of a limit there, which the agent takes for an error.
+    ("max_output_tokens", FinishReason::Length),
+    ("content_filter", FinishReason::ContentFilter),
+];
 
 /// The errors of a turn, and the JSON-RPC numbers of failed requests.
 const ERRORS: &[(&str, ErrorClass)] = &[
     ("unauthorized", ErrorClass::Authentication),
     ("usageLimitExceeded", ErrorClass::Permission),
+    ("rateLimitExceeded", ErrorClass::RateLimit),
+    ("modelNotFound", ErrorClass::NotFound),
+    ("flexUnavailable", ErrorClass::Overloaded),
+    ("policyCapacityUnavailable", ErrorClass::Overloaded),
     ("serverOverloaded", ErrorClass::Overloaded),
     ("-32001", ErrorClass::Overloaded),
     ("badRequest", ErrorClass::InvalidRequest),
@@ -122,7 +137,7 @@ fn decode_reply(body: Value<'_>, sink: &mut FragmentSink<'_>) {
         decode_failure(failure, sink);
     }
     let Some(result) = body.get("result") else { return };
-    if let Some(model) = result.get("model").and_then(Value::filled) {
+    if let Some(model) = result.get("model").and_then(Value::opaque_filled) {
         sink.put(Fragment::new(FragmentKind::Start { id: None, model: Some(model), wire_type: TURN }));
     }
     for (key, value) in result.members() {
@@ -151,7 +166,7 @@ fn decode_message(method: &str, body: Value<'_>, params: Value<'_>, sink: &mut F
     };
     if let Some((channel, wire_type, place)) = grown {
         rest(params, &["delta", "summaryIndex", "contentIndex"], sink);
-        if let Some(text) = params.get("delta").and_then(Value::pass_filled) {
+        if let Some(text) = params.get("delta").and_then(Value::opaque_filled) {
             sink.put(Fragment::new(FragmentKind::Text { channel, wire_type, text }).at(place));
         }
         return;
@@ -176,7 +191,8 @@ fn decode_message(method: &str, body: Value<'_>, params: Value<'_>, sink: &mut F
         }
         "thread/started" => {
             let thread = params.get("thread");
-            if let Some(model) = thread.and_then(|thread| thread.get("model")).and_then(Value::filled) {
+            if let Some(model) = thread.and_then(|thread| thread.get("model")).and_then(Value::opaque_filled)
+            {
                 sink.put(Fragment::new(FragmentKind::Start {
                     id: None,
                     model: Some(model),
@@ -187,7 +203,7 @@ fn decode_message(method: &str, body: Value<'_>, params: Value<'_>, sink: &mut F
         }
         "thread/tokenUsage/updated" => {
             if let Some(usage) = params.get("tokenUsage") {
-                let turn = params.get("turnId").and_then(Value::filled).unwrap_or(Str::Plain(""));
+                let turn = params.get("turnId").and_then(Value::opaque_filled).unwrap_or("".into());
                 decode_usage(turn, usage, sink);
             }
             rest(params, &["tokenUsage"], sink);
@@ -197,7 +213,7 @@ fn decode_message(method: &str, body: Value<'_>, params: Value<'_>, sink: &mut F
         "item/reasoning/summaryPartAdded" => rest(params, &["summaryIndex"], sink),
         _ => {
             if method == "model/rerouted"
-                && let Some(model) = params.get("toModel").and_then(Value::filled)
+                && let Some(model) = params.get("toModel").and_then(Value::opaque_filled)
             {
                 sink.put(Fragment::new(FragmentKind::Rerouted { model }));
             }
@@ -205,7 +221,7 @@ fn decode_message(method: &str, body: Value<'_>, params: Value<'_>, sink: &mut F
             let value = if body.get("id").is_some() { body } else { params };
             match item {
                 Some(place) => {
-                    let part = FragmentKind::Progress { wire_type: method, value: Some(value.raw()) };
+                    let part = FragmentKind::Progress { wire_type: method, value: Some(value.opaque_json()) };
                     sink.put(Fragment::new(part).at(place));
                 }
                 None => extra(ExtraSubject::ANSWER, "", method, value, sink),
@@ -231,7 +247,7 @@ fn rest(params: Value<'_>, read: &[&str], sink: &mut FragmentSink<'_>) {
 /// Reads a turn: as it begins, as it ends (with its last items restated), or complete.
 fn decode_turn(turn: Value<'_>, sink: &mut FragmentSink<'_>) {
     let (mut status, mut failure, mut items) = (None, None, None);
-    if let Some(id) = turn.get("id").and_then(Value::filled) {
+    if let Some(id) = turn.get("id").and_then(Value::opaque_filled) {
         sink.put(Fragment::new(FragmentKind::Start { id: Some(id), model: None, wire_type: TURN }));
     }
     for (key, value) in turn.members() {
@@ -252,7 +268,7 @@ fn decode_turn(turn: Value<'_>, sink: &mut FragmentSink<'_>) {
     }
     if let Some(wire_type) = status.filter(|wire_type| !wire_type.is("inProgress")) {
         let reason = finish_reason(wire_type, FINISH);
-        sink.put(Fragment::new(FragmentKind::Finish { reason, raw: Some(wire_type) }));
+        sink.put(Fragment::new(FragmentKind::Finish { reason, raw: Some(wire_type.into()) }));
         sink.put(Fragment::new(FragmentKind::Done));
     }
 }
@@ -280,7 +296,16 @@ fn decode_failure(failure: Value<'_>, sink: &mut FragmentSink<'_>) {
     let code = info.and_then(Value::filled).or(named.map(|(name, _)| Str::Plain(name)));
     let status = named.and_then(|(_, got)| got.get("httpStatusCode")).and_then(Value::count);
     let status = status.and_then(|status| u16::try_from(status).ok());
-    report(failure, ErrorContext { words: ERRORS, code, status, ..ErrorContext::default() }, sink);
+    let message = failure.get("message").and_then(Value::filled).map(Str::to_cow);
+    // Statuses without a name of their own are in the text: `unexpected status 404 Not Found: …`.
+    let told = || message.as_deref()?.strip_prefix("unexpected status ")?.get(..3)?.parse().ok();
+    let status = status.or_else(told);
+    let context = ErrorContext { words: ERRORS, code, status, ..ErrorContext::default() };
+    // The body of its own upstream's refusal may stand in place of a message.
+    match &message {
+        Some(body) if body.starts_with('{') => report_text(body, context, sink),
+        _ => drop(report(failure, context, sink)),
+    }
 }
 
 /// Reads the request to the client to run one of its tools; the call's item repeats it.
@@ -298,8 +323,8 @@ fn decode_request(body: Value<'_>, params: Value<'_>, sink: &mut FragmentSink<'_
     }
     let place = place_of(id);
     let part = FragmentKind::Call {
-        id: Some(id),
-        name: params.get("tool").and_then(Value::filled),
+        id: Some(id.into()),
+        name: params.get("tool").and_then(Value::opaque_filled),
         kind: CallKind::Function,
         wire_type: "arguments",
         arguments: params.get("arguments").map(arguments),
@@ -310,9 +335,9 @@ fn decode_request(body: Value<'_>, params: Value<'_>, sink: &mut FragmentSink<'_
 
 fn arguments(value: Value<'_>) -> FragmentArguments<'_> {
     match value.str() {
-        Some(text) => FragmentArguments::Complete(text),
-        None if value.is_null() => FragmentArguments::Text(Str::Plain("")),
-        None => FragmentArguments::Value(value.raw()),
+        Some(text) => FragmentArguments::Complete(text.into()),
+        None if value.is_null() => FragmentArguments::Text("".into()),
+        None => FragmentArguments::Value(value.opaque_json()),
     }
 }
 
@@ -323,7 +348,7 @@ fn decode_item(item: Value<'_>, telling: ItemPhase, sink: &mut FragmentSink<'_>)
     match kind {
         "agentMessage" | "plan" => {
             emit_item(kind, place, item, |key| key == "text", sink);
-            if let Some(text) = item.get("text").and_then(Value::filled) {
+            if let Some(text) = item.get("text").and_then(Value::opaque_filled) {
                 let part = FragmentKind::Restate {
                     channel: TextChannel::Text,
                     wire_type: kind,
@@ -367,7 +392,7 @@ fn emit_item(
             extra(ExtraSubject::next(0), "", key, value, sink);
         }
     }
-    let id = item.get("id").and_then(Value::filled);
+    let id = item.get("id").and_then(Value::opaque_filled);
     sink.put(Fragment::new(FragmentKind::Item { id, wire_type: kind }).at(place));
 }
 
@@ -382,7 +407,7 @@ fn decode_reasoning_list(
 ) {
     for (number, text) in (0..).zip(item.get(wire_type).iter().flat_map(|texts| texts.elements())) {
         let place = place.part(group, number);
-        if let Some(text) = text.filled() {
+        if let Some(text) = text.opaque_filled() {
             sink.put(
                 Fragment::new(FragmentKind::Restate { channel, wire_type, text, is_recap: true }).at(place),
             );
@@ -406,7 +431,7 @@ fn decode_output(
     telling: ItemPhase,
     sink: &mut FragmentSink<'_>,
 ) {
-    let call = ["callId", "call_id"].iter().find_map(|key| item.get(key)).and_then(Value::filled);
+    let call = ["callId", "call_id"].iter().find_map(|key| item.get(key)).and_then(Value::opaque_filled);
     let given = OUTPUTS.iter().find_map(|&key| Some((key, item.get(key).filter(|value| !value.is_null())?)));
     let is_read = |key: &str| {
         matches!(key, "callId" | "call_id") && call.is_some()
@@ -415,7 +440,7 @@ fn decode_output(
     emit_item(kind, place, item, is_read, sink);
     if let Some((wire_type, value)) = given.filter(|_| telling == ItemPhase::End) {
         sink.put(
-            Fragment::new(FragmentKind::ToolResult { call, wire_type, value: value.pass_raw() }).at(place),
+            Fragment::new(FragmentKind::ToolResult { call, wire_type, value: value.opaque_json() }).at(place),
         );
     }
 }
@@ -428,26 +453,31 @@ fn decode_call(
     telling: ItemPhase,
     sink: &mut FragmentSink<'_>,
 ) {
-    let id = item.get("id").and_then(Value::filled);
-    let tool = item.get("tool").and_then(Value::filled);
+    let id = item.get("id").and_then(Value::opaque_filled);
+    let tool = item.get("tool").and_then(Value::opaque_filled);
     let given = ARGUMENTS.iter().find_map(|&key| {
         let value = item.get(key).filter(|value| !value.is_null())?;
         Some((key, value))
     });
+    // A call whose turn was interrupted has failed without any content: nobody has answered it.
+    let is_abandoned = item.get("status").and_then(Value::str).is_some_and(|status| status.is("failed"))
+        && kind == "dynamicToolCall"
+        && item.get("contentItems").is_some_and(|items| items.elements().next().is_none());
+    let results = if is_abandoned { &[][..] } else { RESULTS };
     let is_read =
-        |key: &str| key == "tool" || given.is_some_and(|(member, _)| member == key) || RESULTS.contains(&key);
+        |key: &str| key == "tool" || given.is_some_and(|(member, _)| member == key) || results.contains(&key);
     emit_item(kind, place, item, is_read, sink);
     // A search begins before its query is known; arguments and commands are complete from the start.
     let is_settled = telling == ItemPhase::End || matches!(given, Some(("arguments" | "command", _)));
     let part = FragmentKind::Call {
         id,
-        name: tool.or(Some(Str::Plain(kind))),
+        name: tool.or(Some(kind.into())),
         kind: if kind == "dynamicToolCall" { CallKind::Function } else { CallKind::Builtin },
         wire_type: given.map_or("arguments", |(member, _)| member),
         arguments: Some(
             given
                 .filter(|_| is_settled)
-                .map_or(FragmentArguments::Text(Str::Plain("")), |(_, value)| arguments(value)),
+                .map_or(FragmentArguments::Text("".into()), |(_, value)| arguments(value)),
         ),
     };
     sink.put(Fragment::new(part).at(place));
@@ -455,10 +485,10 @@ fn decode_call(
         return;
     }
     sink.put(Fragment::new(FragmentKind::End).at(place));
-    for &wire_type in RESULTS {
+    for &wire_type in results {
         if let Some(value) = item.get(wire_type).filter(|value| !value.is_null()) {
             sink.put(
-                Fragment::new(FragmentKind::ToolResult { call: id, wire_type, value: value.pass_raw() })
+                Fragment::new(FragmentKind::ToolResult { call: id, wire_type, value: value.opaque_json() })
                     .at(place),
             );
         }
@@ -466,16 +496,19 @@ fn decode_call(
 }
 
 /// Reads token counts. A turn may call the model several times: `last` counts one of them, `total` all of the thread.
-fn decode_usage(turn: Str<'_>, usage: Value<'_>, sink: &mut FragmentSink<'_>) {
-    let last = usage.get("last").unwrap_or(usage);
-    let count = |key: &str| last.get(key).and_then(Value::count);
-    let counters = TokenCounts {
+fn decode_usage(turn: Opaque<'_>, usage: Value<'_>, sink: &mut FragmentSink<'_>) {
+    let counters = token_counts(usage.get("last").unwrap_or(usage));
+    sink.put(Fragment::new(FragmentKind::Step { turn, counters, raw: usage.opaque_json() }));
+}
+
+fn token_counts(counts: Value<'_>) -> TokenCounts {
+    let count = |key: &str| counts.get(key).and_then(Value::count);
+    TokenCounts {
         input_tokens: count("inputTokens"),
         output_tokens: count("outputTokens"),
         total_tokens: count("totalTokens"),
         cached_tokens: count("cachedInputTokens"),
         cache_write_tokens: count("cacheWriteInputTokens"),
         reasoning_tokens: count("reasoningOutputTokens"),
-    };
-    sink.put(Fragment::new(FragmentKind::Step { turn, counters, raw: usage.pass_raw() }));
+    }
 }

@@ -11,7 +11,7 @@ use super::call::{CallObject, CallPortion, CallWords};
 use super::error::write_message;
 use super::{
     DetectionEvidence, ErrorCoding, ErrorContext, ExtraSubject, Protocol, ProtocolFrame, extra,
-    finish_reason, is_usual, report,
+    finish_reason, is_usual, report, report_usage,
 };
 use crate::event::{AttachmentKind, FinishReason, TokenCounts};
 use crate::fragment::{
@@ -121,7 +121,7 @@ fn decode_event(name: &str, frame: Value<'_>, sink: &mut FragmentSink<'_>) {
             "type" => {}
             "index" => place = BlockKey::of(value),
             "delta" => delta = Some(value),
-            "id" => id = value.filled(),
+            "id" => id = value.opaque_filled(),
             "logprobs" => entries = Some(value),
             _ => extra(ExtraSubject::ANSWER, "", key, value, sink),
         }
@@ -169,14 +169,14 @@ fn decode_end(
     sink: &mut FragmentSink<'_>,
 ) {
     if let Some(usage) = usage {
-        decode_usage(usage, sink);
+        report_usage("usage", usage, read_usage, sink);
     }
     if let Some((failure, code)) = failure {
         report(failure, ErrorContext { words: ERRORS, code, ..ErrorContext::default() }, sink);
     }
     if let Some(wire_type) = finish {
         let reason = finish_reason(wire_type, FINISH);
-        sink.put(Fragment::new(FragmentKind::Finish { reason, raw: Some(wire_type) }));
+        sink.put(Fragment::new(FragmentKind::Finish { reason, raw: Some(wire_type.into()) }));
     }
 }
 
@@ -185,8 +185,8 @@ fn decode_body(body: Value<'_>, sink: &mut FragmentSink<'_>) {
     let (mut entries, mut finish, mut usage, mut failure) = (None, None, None, None);
     for (key, value) in body.members() {
         match key {
-            "id" => id = value.filled(),
-            "model" => model = value.filled(),
+            "id" => id = value.opaque_filled(),
+            "model" => model = value.opaque_filled(),
             "message" => message = Some(value),
             "finish_reason" => finish = value.str(),
             "usage" => usage = Some(value),
@@ -223,13 +223,13 @@ fn decode_message(place: Option<BlockKey>, message: Value<'_>, sink: &mut Fragme
         match key {
             "role" if is_usual(value, &["assistant"]) => {}
             "content" => content = Some(value),
-            "tool_plan" => plan = value.pass_filled(),
+            "tool_plan" => plan = value.opaque_filled(),
             "tool_calls" => calls = Some(value),
             "citations" => citations = Some(value),
             _ => extra(ExtraSubject::choice(0), "message.", key, value, sink),
         }
     }
-    if let Some(text) = content.and_then(Value::pass_filled) {
+    if let Some(text) = content.and_then(Value::opaque_filled) {
         let place = place.unwrap_or(BlockKey::at(0)).in_space(CONTENT_SPACE);
         sink.put(
             Fragment::new(FragmentKind::Text { channel: TextChannel::Text, wire_type: words::TEXT, text })
@@ -245,7 +245,7 @@ fn decode_message(place: Option<BlockKey>, message: Value<'_>, sink: &mut Fragme
             on: "",
             kind,
             wire_type,
-            value: citation.pass_raw(),
+            value: citation.opaque_json(),
         }));
     });
     if let Some(text) = plan {
@@ -281,7 +281,8 @@ fn decode_content(place: BlockKey, content: Value<'_>, portion: CallPortion, sin
     let kind = content.get("type").and_then(Value::str);
     if kind.is_some_and(|kind| !kind.is(words::TEXT) && !kind.is(words::THINKING)) {
         sink.put(
-            Fragment::new(FragmentKind::Opaque { wire_type: "content", value: content.pass_raw() }).at(place),
+            Fragment::new(FragmentKind::Opaque { wire_type: "content", value: content.opaque_json() })
+                .at(place),
         );
         return;
     }
@@ -295,7 +296,7 @@ fn decode_content(place: BlockKey, content: Value<'_>, portion: CallPortion, sin
                 continue;
             }
         };
-        let Some(text) = value.pass() else { continue };
+        let Some(text) = value.opaque() else { continue };
         if kind.is_some() {
             sink.put(Fragment::new(FragmentKind::Open { channel, wire_type }).at(place));
         }
@@ -316,9 +317,16 @@ fn decode_call(place: BlockKey, call: Value<'_>, portion: CallPortion, sink: &mu
     let pass_on = |path, key, value| extra(ExtraSubject::next(0), path, key, value, sink);
     let CallObject { id, name, kind, arguments, .. } = CallObject::read(call, &CALL, pass_on);
     // Even an empty text makes the name final.
-    let arguments = arguments.and_then(Value::pass).map(FragmentArguments::Text);
+    let arguments = arguments.and_then(Value::opaque).map(FragmentArguments::Text);
     sink.put(
-        Fragment::new(FragmentKind::Call { id, name, kind, wire_type: "tool_calls", arguments }).at(place),
+        Fragment::new(FragmentKind::Call {
+            id: id.map(Into::into),
+            name: name.map(Into::into),
+            kind,
+            wire_type: "tool_calls",
+            arguments,
+        })
+        .at(place),
     );
     if portion == CallPortion::Complete {
         sink.put(Fragment::new(FragmentKind::End).at(place));
@@ -333,32 +341,23 @@ fn logprobs(entries: Option<Value<'_>>, sink: &mut FragmentSink<'_>) {
             on: "",
             kind,
             wire_type,
-            value: entries.pass_raw(),
+            value: entries.opaque_json(),
         }));
     }
 }
 
-fn decode_usage(usage: Value<'_>, sink: &mut FragmentSink<'_>) {
-    if usage.members().next().is_none() {
-        return;
-    }
+fn read_usage(usage: Value<'_>) -> TokenCounts {
     // Billed units leave Cohere's own prompt out; they are the second choice.
     let count = |key: &str| {
         let of = |group: &str| usage.get(group).and_then(|group| group.get(key)).and_then(Value::count);
         of("tokens").or_else(|| of("billed_units"))
     };
-    let counters = TokenCounts {
+    TokenCounts {
         input_tokens: count("input_tokens"),
         output_tokens: count("output_tokens"),
         total_tokens: None,
         cached_tokens: usage.get("cached_tokens").and_then(Value::count),
         cache_write_tokens: None,
         reasoning_tokens: count("reasoning_tokens"),
-    };
-    sink.put(Fragment::new(FragmentKind::Usage {
-        wire_type: "usage",
-        counters,
-        raw: usage.pass_raw(),
-        read: None,
-    }));
+    }
 }

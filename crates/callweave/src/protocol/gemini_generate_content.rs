@@ -12,11 +12,11 @@ use std::fmt::Write;
 
 use super::{
     DetectionEvidence, ErrorCoding, ExtraSubject, Protocol, ProtocolFrame, choice_number, error, extra,
-    finish_reason, is_kind, is_usual,
+    finish_reason, is_kind, is_usual, report_usage,
 };
 use crate::event::{AttachmentKind, CallKind, FinishReason, TokenCounts};
 use crate::fragment::{
-    BlockKey, ExtraScope, Fragment, FragmentArguments, FragmentKind, FragmentSink, TextChannel, UsageReader,
+    BlockKey, ExtraScope, Fragment, FragmentArguments, FragmentKind, FragmentSink, TextChannel,
 };
 use crate::json::{JsonKind, NodeMark, Str, TapeNode as Value};
 use crate::upstream::ErrorClass;
@@ -195,18 +195,18 @@ fn decode_outermost<'a>(chunk: Value<'a>, sink: &mut FragmentSink<'_>) -> Option
             _ => extra(ExtraSubject::ANSWER, "", key, value, sink),
         }
     }
-    let named = |mark| chunk.marked(mark).and_then(Value::filled);
+    let named = |mark| chunk.marked(mark).and_then(Value::opaque_filled);
     let (id, model) = (named(id.or(dumped_id)), named(model.or(dumped_model)));
     let is_response = candidates.is_set() || usage.is_set() || feedback.is_set();
     if id.is_some() || model.is_some() || is_response {
         sink.put(Fragment::new(FragmentKind::Start { id, model, wire_type: RESPONSE }));
     }
     if let Some(usage) = chunk.marked(usage) {
-        decode_usage(usage, sink);
+        report_usage(words::USAGE, usage, read_usage, sink);
     }
     // A blocked prompt has no candidate that could have a finish reason.
     if let Some(feedback) = chunk.marked(feedback)
-        && let Some(raw) = either(feedback, "blockReason", "block_reason").and_then(Value::filled)
+        && let Some(raw) = either(feedback, "blockReason", "block_reason").and_then(Value::opaque_filled)
     {
         sink.put(Fragment::new(FragmentKind::Finish { reason: FinishReason::ContentFilter, raw: Some(raw) }));
     }
@@ -254,7 +254,9 @@ fn decode_candidate(candidate: Value<'_>, position: usize, sink: &mut FragmentSi
     let finish = candidate.marked(finish);
     if let Some(wire_type) = finish.and_then(Value::filled) {
         let reason = finish_reason(wire_type, FINISH);
-        sink.put(Fragment::new(FragmentKind::Finish { reason, raw: Some(wire_type) }).in_choice(choice));
+        sink.put(
+            Fragment::new(FragmentKind::Finish { reason, raw: Some(wire_type.into()) }).in_choice(choice),
+        );
     } else if let Some(number) = finish.filter(|finish| finish.kind() == JsonKind::Number) {
         let wire_type = number.index().and_then(|number| FINISH_NUMBERS.get(usize::try_from(number).ok()?));
         let reason =
@@ -262,7 +264,9 @@ fn decode_candidate(candidate: Value<'_>, position: usize, sink: &mut FragmentSi
         let raw = Some(Str::Plain(number.raw()));
         // Zero means unspecified.
         if number.raw() != "0" {
-            sink.put(Fragment::new(FragmentKind::Finish { reason, raw }).in_choice(choice));
+            sink.put(
+                Fragment::new(FragmentKind::Finish { reason, raw: raw.map(Into::into) }).in_choice(choice),
+            );
         }
     }
 }
@@ -287,7 +291,7 @@ fn decode_beside(choice: u32, candidate: Value<'_>, sink: &mut FragmentSink<'_>)
 
 fn annotation(choice: u32, wire_type: &str, value: Value<'_>, sink: &mut FragmentSink<'_>) {
     let (level, kind) = (ExtraScope::Choice, AttachmentKind::Annotation);
-    let part = FragmentKind::Attach { level, on: "", kind, wire_type, value: value.pass_raw() };
+    let part = FragmentKind::Attach { level, on: "", kind, wire_type, value: value.opaque_json() };
     sink.put(Fragment::new(part).in_choice(choice));
 }
 
@@ -336,7 +340,7 @@ fn decode_logprobs(choice: u32, result: Value<'_>, sink: &mut FragmentSink<'_>) 
     if !entries.is_empty() {
         entries.push(']');
         let (level, kind, wire_type) = (ExtraScope::Choice, AttachmentKind::Logprobs, words::LOGPROBS);
-        let part = FragmentKind::Attach { level, on: "", kind, wire_type, value: &entries };
+        let part = FragmentKind::Attach { level, on: "", kind, wire_type, value: (&*entries).into() };
         sink.put(Fragment::new(part).in_choice(choice));
     }
 }
@@ -371,7 +375,7 @@ fn decode_part(choice: u32, part: Value<'_>, sink: &mut FragmentSink<'_>) {
     }
     let mut put = |part| sink.put(Fragment::new(part).in_choice(choice));
     if is_odd {
-        return put(FragmentKind::Opaque { wire_type: words::PARTS, value: part.pass_raw() });
+        return put(FragmentKind::Opaque { wire_type: words::PARTS, value: part.opaque_json() });
     }
     let is_reasoning = part.marked(thought).and_then(Value::bool) == Some(true);
     let (channel, wire_type) = if is_reasoning {
@@ -379,7 +383,7 @@ fn decode_part(choice: u32, part: Value<'_>, sink: &mut FragmentSink<'_>) {
     } else {
         (TextChannel::Text, words::TEXT)
     };
-    let text = part.marked(text).and_then(Value::pass_filled);
+    let text = part.marked(text).and_then(Value::opaque_filled);
     let signature = part.marked(own.or(dumped)).filter(|signature| signature.kind() == JsonKind::String);
     if has_content {
         if let Some(text) = text {
@@ -421,7 +425,7 @@ fn end_last(choice: u32, sink: &mut FragmentSink<'_>) {
 /// Attaches a signature to the block that was mentioned last, or to the next.
 fn sign(choice: u32, signature: Value<'_>, level: ExtraScope, sink: &mut FragmentSink<'_>) {
     let (kind, wire_type) = (AttachmentKind::Signature, words::SIGNATURE);
-    let part = FragmentKind::Attach { level, on: "", kind, wire_type, value: signature.pass_raw() };
+    let part = FragmentKind::Attach { level, on: "", kind, wire_type, value: signature.opaque_json() };
     sink.put(Fragment::new(part).in_choice(choice).at(BlockKey::LAST));
 }
 
@@ -442,17 +446,24 @@ fn decode_part_content(
     match wire_type {
         words::FUNCTION_CALL => continues = decode_call(choice, content, sink),
         words::EXECUTABLE_CODE => {
-            let id = content.get("id").and_then(Value::filled);
-            let (name, arguments) = (Some(CODE_EXECUTION), Some(FragmentArguments::Value(content.raw())));
-            put(FragmentKind::Call { id, name, kind: CallKind::Builtin, wire_type, arguments });
+            let id = content.get("id").and_then(Value::opaque_filled);
+            let (name, arguments) =
+                (Some(CODE_EXECUTION), Some(FragmentArguments::Value(content.opaque_json())));
+            put(FragmentKind::Call {
+                id,
+                name: name.map(Into::into),
+                kind: CallKind::Builtin,
+                wire_type,
+                arguments,
+            });
         }
         words::TOOL_CALL => decode_tool_call(choice, wire_type, content, sink),
         words::INLINE_DATA | words::FILE_DATA => {
-            return put(FragmentKind::Opaque { wire_type, value: content.pass_raw() });
+            return put(FragmentKind::Opaque { wire_type, value: content.opaque_json() });
         }
         _ => {
-            let call = content.get("id").and_then(Value::filled);
-            return put(FragmentKind::ToolResult { call, wire_type, value: content.pass_raw() });
+            let call = content.get("id").and_then(Value::opaque_filled);
+            return put(FragmentKind::ToolResult { call, wire_type, value: content.opaque_json() });
         }
     }
     if let Some(signature) = signature {
@@ -496,8 +507,8 @@ fn decode_call(choice: u32, call: Value<'_>, sink: &mut FragmentSink<'_>) -> boo
     let mut continues = false;
     for (key, value) in call.members() {
         match key {
-            "id" => id = value.filled(),
-            "name" => name = value.filled(),
+            "id" => id = value.opaque_filled(),
+            "name" => name = value.opaque_filled(),
             "args" => given = Some(value).filter(|value| !value.is_null()),
             "partialArgs" | "partial_args" => pieces = Some(value).filter(|value| !value.is_null()),
             "willContinue" | "will_continue" => continues = value.bool() == Some(true),
@@ -522,11 +533,14 @@ fn decode_call(choice: u32, call: Value<'_>, sink: &mut FragmentSink<'_>) -> boo
             put(
                 id,
                 name,
-                Some(args.str().map_or(FragmentArguments::Value(args.raw()), FragmentArguments::Complete)),
+                Some(
+                    args.opaque()
+                        .map_or(FragmentArguments::Value(args.opaque_json()), FragmentArguments::Complete),
+                ),
                 sink,
             );
         }
-        _ if name.is_some() => put(id, name, Some(FragmentArguments::Value("{}")), sink),
+        _ if name.is_some() => put(id, name, Some(FragmentArguments::Value("{}".into())), sink),
         _ => {}
     }
     for piece in pieces.iter().flat_map(|pieces| pieces.elements()) {
@@ -544,7 +558,7 @@ fn decode_call(choice: u32, call: Value<'_>, sink: &mut FragmentSink<'_>) -> boo
         }
     }
     if !continues && (is_streamed || given.is_none()) {
-        put(id, None, Some(FragmentArguments::Text(Str::Plain(""))), sink);
+        put(id, None, Some(FragmentArguments::Text("".into())), sink);
     }
     continues
 }
@@ -562,33 +576,22 @@ fn leaf(piece: Value<'_>) -> Option<FragmentArguments<'_>> {
             _ => value = Some(member.raw()),
         }
     }
-    Some(FragmentArguments::Leaf { path: path?, value: value?, continues })
+    Some(FragmentArguments::Leaf { path: path?.into(), value: value?.into(), continues })
 }
 
 /// Reads the call of a tool that Google runs, named by its type.
 fn decode_tool_call(choice: u32, wire_type: &str, call: Value<'_>, sink: &mut FragmentSink<'_>) {
-    let id = call.get("id").and_then(Value::filled);
-    let name = either(call, "toolType", "tool_type").and_then(Value::filled);
+    let id = call.get("id").and_then(Value::opaque_filled);
+    let name = either(call, "toolType", "tool_type").and_then(Value::opaque_filled);
     let args = call.get("args").filter(|args| !args.is_null());
     for (key, value) in call.members() {
         if !matches!(key, "id" | "toolType" | "tool_type" | "args") {
             extra(ExtraSubject::next(choice), "toolCall.", key, value, sink);
         }
     }
-    let arguments = Some(FragmentArguments::Value(args.map_or("{}", Value::raw)));
+    let arguments = Some(FragmentArguments::Value(args.map_or("{}".into(), Value::opaque_json)));
     let part = FragmentKind::Call { id, name, kind: CallKind::Builtin, wire_type, arguments };
     sink.put(Fragment::new(part).in_choice(choice));
-}
-
-fn decode_usage(usage: Value<'_>, sink: &mut FragmentSink<'_>) {
-    if usage.members().next().is_none() {
-        return;
-    }
-    // Nothing else in it is read.
-    let (counters, raw) = (read_usage(usage), usage.pass_raw());
-    let part =
-        FragmentKind::Usage { wire_type: words::USAGE, counters, raw, read: Some(UsageReader(read_usage)) };
-    sink.put(Fragment::new(part));
 }
 
 fn read_usage(usage: Value<'_>) -> TokenCounts {
@@ -612,7 +615,7 @@ fn read_usage(usage: Value<'_>) -> TokenCounts {
         };
         *count = value.mark();
     }
-    let count = |at: usize| usage.marked(own[at].or(dumped[at])).and_then(Value::pass_count);
+    let count = |at: usize| usage.marked(own[at].or(dumped[at])).and_then(Value::count);
     let thoughts = count(3);
     TokenCounts {
         input_tokens: sum(count(0), count(5)),

@@ -6,10 +6,11 @@
 
 use super::{
     DetectionEvidence, ExtraSubject, Protocol, ProtocolFrame, error, extra, finish_reason, is_usual,
+    report_usage,
 };
 use crate::event::{AttachmentKind, CallKind, FinishReason, TokenCounts};
 use crate::fragment::{BlockKey, Fragment, FragmentArguments, FragmentKind, FragmentSink, TextChannel};
-use crate::json::{JsonKind, Str, TapeNode as Value};
+use crate::json::{JsonKind, Opaque, Str, TapeNode as Value};
 use crate::upstream::ErrorClass;
 
 /// Gemini Interactions.
@@ -111,7 +112,7 @@ fn decode_envelope(frame: Value<'_>, sink: &mut FragmentSink<'_>) {
         match key {
             "event_type" | "index" | "step" | "content" | "delta" | "interaction" | "status" => {}
             "interaction_id" => {
-                if let id @ Some(_) = value.filled() {
+                if let id @ Some(_) = value.opaque_filled() {
                     sink.put(Fragment::new(FragmentKind::Start { id, model: None, wire_type: WORD }));
                 }
             }
@@ -136,7 +137,7 @@ enum ContentPortion {
 }
 
 fn decode_interaction(interaction: Value<'_>, telling: ContentPortion, sink: &mut FragmentSink<'_>) {
-    let [id, model] = ["id", "model"].map(|key| interaction.get(key).and_then(Value::filled));
+    let [id, model] = ["id", "model"].map(|key| interaction.get(key).and_then(Value::opaque_filled));
     sink.put(Fragment::new(FragmentKind::Start { id, model, wire_type: WORD }));
     let (mut status, mut steps, mut usage, mut failure) = (None, None, None, None);
     for (key, value) in interaction.members() {
@@ -153,7 +154,7 @@ fn decode_interaction(interaction: Value<'_>, telling: ContentPortion, sink: &mu
         }
     }
     if let Some(usage) = usage {
-        decode_usage(usage, sink);
+        report_usage("usage", usage, read_usage, sink);
     }
     for (index, step) in (0..).zip(steps.iter().flat_map(|steps| steps.elements())) {
         let place = BlockKey::at(index);
@@ -176,7 +177,7 @@ fn decode_interaction(interaction: Value<'_>, telling: ContentPortion, sink: &mu
 fn decode_status(status: Str<'_>, sink: &mut FragmentSink<'_>) {
     if !GOING_ON.iter().any(|wire_type| status.is(wire_type)) {
         let reason = finish_reason(status, STATUS);
-        sink.put(Fragment::new(FragmentKind::Finish { reason, raw: Some(status) }));
+        sink.put(Fragment::new(FragmentKind::Finish { reason, raw: Some(status.into()) }));
     }
 }
 
@@ -194,14 +195,14 @@ fn decode_step(place: BlockKey, step: Value<'_>, telling: ContentPortion, sink: 
         _ => {
             if let Some(tool) = kind.strip_suffix("_call") {
                 let name = Some(Str::Plain(tool));
-                decode_call(place, name, CallKind::Builtin, step, telling, sink);
+                decode_call(place, name.map(Into::into), CallKind::Builtin, step, telling, sink);
             } else if kind.ends_with("_result") {
                 decode_result(place, step, telling, sink);
             } else if kind.is_empty() {
                 extra(ExtraSubject::block(0, place), "", "steps", step, sink);
             } else {
                 // Images, speech and future content.
-                sink.put(Fragment::new(FragmentKind::Opaque { wire_type: kind, value: step.pass_raw() }));
+                sink.put(Fragment::new(FragmentKind::Opaque { wire_type: kind, value: step.opaque_json() }));
             }
         }
     }
@@ -258,7 +259,7 @@ fn decode_output(place: BlockKey, output: Value<'_>, sink: &mut FragmentSink<'_>
                         Some(_) => decode_text(place, content, |_| false, sink),
                         None => sink.put(Fragment::new(FragmentKind::Opaque {
                             wire_type: key,
-                            value: content.pass_raw(),
+                            value: content.opaque_json(),
                         })),
                     }
                 }
@@ -302,13 +303,13 @@ fn attach(
     value: Value<'_>,
     sink: &mut FragmentSink<'_>,
 ) {
-    let part = FragmentKind::hung("", kind, wire_type, value.pass_raw());
+    let part = FragmentKind::hung("", kind, wire_type, value.opaque_json());
     sink.put(Fragment::new(part).at(place));
 }
 
 fn decode_call(
     place: BlockKey,
-    tool: Option<Str<'_>>,
+    tool: Option<Opaque<'_>>,
     kind: CallKind,
     call: Value<'_>,
     telling: ContentPortion,
@@ -318,15 +319,15 @@ fn decode_call(
     let (mut id, mut name, mut arguments) = (None, tool.filter(|_| telling != ContentPortion::Delta), None);
     for (key, value) in call.members() {
         match key {
-            "id" => id = value.filled(),
-            "name" => name = value.filled().or(name),
+            "id" => id = value.opaque_filled(),
+            "name" => name = value.opaque_filled().or(name),
             "arguments" => arguments = decode_arguments(value, telling),
             _ => {}
         }
     }
     if telling == ContentPortion::Start {
         // The name is always complete.
-        arguments = arguments.or(Some(FragmentArguments::Text(Str::Plain(""))));
+        arguments = arguments.or(Some(FragmentArguments::Text("".into())));
     }
     for (key, value) in call.members() {
         if !matches!(key, "id" | "name" | "arguments" | "type") && !is_blank(value) {
@@ -341,19 +342,20 @@ fn decode_call(
 fn decode_arguments(value: Value<'_>, telling: ContentPortion) -> Option<FragmentArguments<'_>> {
     match value.kind() {
         JsonKind::Null => None,
-        JsonKind::String => value.pass().map(FragmentArguments::Text),
+        JsonKind::String => value.opaque().map(FragmentArguments::Text),
         JsonKind::Object if telling == ContentPortion::Start && value.members().next().is_none() => None,
-        _ => Some(FragmentArguments::Value(value.raw())),
+        _ => Some(FragmentArguments::Value(value.opaque_json())),
     }
 }
 
 /// Reads the result of a tool that Google ran. The beginning of the step only has the id of the call.
 fn decode_result(place: BlockKey, result: Value<'_>, telling: ContentPortion, sink: &mut FragmentSink<'_>) {
-    let call = result.get("call_id").and_then(Value::filled);
+    let call = result.get("call_id").and_then(Value::opaque_filled);
     if telling != ContentPortion::Start || result.get("result").is_some() {
         let wire_type = result.get("type").and_then(Value::str).map_or("", Str::written);
         sink.put(
-            Fragment::new(FragmentKind::ToolResult { call, wire_type, value: result.pass_raw() }).at(place),
+            Fragment::new(FragmentKind::ToolResult { call, wire_type, value: result.opaque_json() })
+                .at(place),
         );
         return;
     }
@@ -378,7 +380,7 @@ fn text(
     value: Value<'_>,
     sink: &mut FragmentSink<'_>,
 ) {
-    if let Some(text) = value.pass_filled() {
+    if let Some(text) = value.opaque_filled() {
         sink.put(Fragment::new(FragmentKind::Text { channel, wire_type, text }).at(place));
     }
 }
@@ -389,27 +391,18 @@ fn signature(place: BlockKey, value: Value<'_>, sink: &mut FragmentSink<'_>) {
     }
 }
 
-fn decode_usage(usage: Value<'_>, sink: &mut FragmentSink<'_>) {
-    if usage.members().next().is_none() {
-        return;
-    }
+fn read_usage(usage: Value<'_>) -> TokenCounts {
     let count = |key: &str| usage.get(key).and_then(Value::count);
     let sum = |one: &str, other: &str| match (count(one), count(other)) {
         (Some(one), Some(other)) => Some(one.saturating_add(other)),
         (one, other) => one.or(other),
     };
-    let counters = TokenCounts {
+    TokenCounts {
         input_tokens: sum("total_input_tokens", "total_tool_use_tokens"),
         output_tokens: sum("total_output_tokens", "total_thought_tokens"),
         total_tokens: count("total_tokens"),
         cached_tokens: count("total_cached_tokens"),
         cache_write_tokens: None,
         reasoning_tokens: count("total_thought_tokens"),
-    };
-    sink.put(Fragment::new(FragmentKind::Usage {
-        wire_type: "usage",
-        counters,
-        raw: usage.pass_raw(),
-        read: None,
-    }));
+    }
 }

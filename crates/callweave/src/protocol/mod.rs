@@ -9,8 +9,8 @@
 
 use crate::encode::ProtocolEncoding;
 use crate::event::FinishReason;
-use crate::fragment::{BlockKey, ExtraScope, Fragment, FragmentKind, FragmentSink};
-use crate::json::{JsonKind, Str, TapeNode as Value};
+use crate::fragment::{BlockKey, ExtraScope, Fragment, FragmentKind, FragmentSink, ReadUsage, UsageReport};
+use crate::json::{JsonKind, Opaque, Str, TapeNode as Value};
 use crate::request::RequestCoding;
 use crate::upstream::{ErrorClass, UpstreamError};
 
@@ -34,11 +34,13 @@ pub use bedrock_invoke::PROTOCOL as BEDROCK_INVOKE;
 pub use call::{CallObject, CallPortion, CallWords};
 pub use codex_app_server::PROTOCOL as CODEX_APP_SERVER;
 #[cfg(feature = "exchange")]
-pub(crate) use codex_app_server::{CodexSession, ServerMessage};
+pub use codex_app_server::{AppServerConnection, AppServerLine};
+#[cfg(feature = "exchange")]
+pub(crate) use codex_app_server::{CodexSession, ServerMessage, SessionSettings};
 pub use cohere_v2::PROTOCOL as COHERE_V2;
 use error::ErrorClassNames;
 pub(crate) use error::{ErrorCoding, ErrorContext, report, report_body, report_text};
-pub use error::{WrittenError, read_error};
+pub use error::{NO_HEADERS, WrittenError, read_error};
 pub use gemini_generate_content::PROTOCOL as GEMINI_GENERATE_CONTENT;
 pub use gemini_interactions::PROTOCOL as GEMINI_INTERACTIONS;
 pub use ollama::PROTOCOL as OLLAMA;
@@ -236,7 +238,7 @@ fn extra<'a>(
     sink: &mut FragmentSink<'_>,
 ) {
     if !value.is_null() {
-        put_extra(subject, path, key, value.pass_raw(), sink);
+        put_extra(subject, path, key, value.opaque_json(), sink);
     }
 }
 
@@ -246,7 +248,7 @@ fn put_extra<'a>(
     subject: ExtraSubject,
     path: &'static str,
     key: &'a str,
-    value: &'a str,
+    value: Opaque<'a>,
     sink: &mut FragmentSink<'_>,
 ) {
     let ExtraSubject { choice, place, level } = subject;
@@ -275,6 +277,14 @@ fn is_usual<const COUNT: usize>(value: Value<'_>, words: &[&str; COUNT]) -> bool
         Some(Str::Plain(own)) => own.is_empty() || words.contains(&own),
         Some(own) => own.is_empty() || words.iter().any(|wire_type| own.is(wire_type)),
         None => false,
+    }
+}
+
+/// Reports token counts, if there are any: `read` finds them in that object, and nothing else of the frame depends on it.
+fn report_usage<'a>(wire_type: &'a str, usage: Value<'a>, read: ReadUsage, sink: &mut FragmentSink<'_>) {
+    if usage.members().next().is_some() {
+        let usage = UsageReport::of(usage, read);
+        sink.put(Fragment::new(FragmentKind::Usage { wire_type, usage }));
     }
 }
 

@@ -15,7 +15,9 @@ use super::{
     finish_reason, is_usual, report,
 };
 use crate::event::{AttachmentKind, FinishReason, TokenCounts};
-use crate::fragment::{ExtraScope, Fragment, FragmentArguments, FragmentKind, FragmentSink, TextChannel};
+use crate::fragment::{
+    ExtraScope, Fragment, FragmentArguments, FragmentKind, FragmentSink, TextChannel, UsageReport,
+};
 use crate::json::{JsonKind, TapeNode as Value};
 
 /// Ollama /api/chat and /api/generate.
@@ -96,7 +98,7 @@ fn decode(input: &ProtocolFrame<'_>, sink: &mut FragmentSink<'_>) {
             _ => extra(ExtraSubject::ANSWER, "", key, value, sink),
         }
     }
-    if let model @ Some(_) = model.and_then(Value::filled) {
+    if let model @ Some(_) = model.and_then(Value::opaque_filled) {
         let wire_type = if response.is_some() { GENERATE } else { CHAT };
         sink.put(Fragment::new(FragmentKind::Start { id: None, model, wire_type }));
     }
@@ -108,7 +110,7 @@ fn decode(input: &ProtocolFrame<'_>, sink: &mut FragmentSink<'_>) {
             on: "",
             kind,
             wire_type,
-            value: entries.pass_raw(),
+            value: entries.opaque_json(),
         }));
     }
     text(TextChannel::REASONING, "thinking", thinking, sink);
@@ -121,13 +123,13 @@ fn decode(input: &ProtocolFrame<'_>, sink: &mut FragmentSink<'_>) {
     }
     if is_done {
         let mapped = reason.map_or(FinishReason::Stop, |wire_type| finish_reason(wire_type, FINISH));
-        sink.put(Fragment::new(FragmentKind::Finish { reason: mapped, raw: reason }));
+        sink.put(Fragment::new(FragmentKind::Finish { reason: mapped, raw: reason.map(Into::into) }));
         sink.put(Fragment::new(FragmentKind::Done));
     }
 }
 
 fn text(channel: TextChannel, wire_type: &str, value: Option<Value<'_>>, sink: &mut FragmentSink<'_>) {
-    if let Some(text) = value.and_then(Value::pass_filled) {
+    if let Some(text) = value.and_then(Value::opaque_filled) {
         sink.put(Fragment::new(FragmentKind::Text { channel, wire_type, text }));
     }
 }
@@ -154,7 +156,7 @@ fn decode_message(message: Value<'_>, sink: &mut FragmentSink<'_>) {
     text(TextChannel::REASONING, "thinking", thinking, sink);
     text(TextChannel::Text, "content", content, sink);
     for image in images.iter().flat_map(|images| images.elements()) {
-        sink.put(Fragment::new(FragmentKind::Opaque { wire_type: "images", value: image.pass_raw() }));
+        sink.put(Fragment::new(FragmentKind::Opaque { wire_type: "images", value: image.opaque_json() }));
     }
     for call in calls.iter().flat_map(|calls| calls.elements()) {
         decode_call(call, sink);
@@ -175,9 +177,15 @@ fn decode_call(call: Value<'_>, sink: &mut FragmentSink<'_>) {
             extra(ExtraSubject::next(0), path, key, value, sink);
         }
     });
-    let arguments = Some(call.told(CallPortion::Complete).unwrap_or(FragmentArguments::Value("{}")));
+    let arguments = Some(call.told(CallPortion::Complete).unwrap_or(FragmentArguments::Value("{}".into())));
     let CallObject { id, name, kind, .. } = call;
-    sink.put(Fragment::new(FragmentKind::Call { id, name, kind, wire_type: "tool_calls", arguments }));
+    sink.put(Fragment::new(FragmentKind::Call {
+        id: id.map(Into::into),
+        name: name.map(Into::into),
+        kind,
+        wire_type: "tool_calls",
+        arguments,
+    }));
     sink.put(Fragment::new(FragmentKind::End));
 }
 
@@ -192,5 +200,5 @@ fn decode_usage([input, output]: [Option<u64>; 2], sink: &mut FragmentSink<'_>) 
             format!("{{\"prompt_eval_count\":{input},\"eval_count\":{output}}}")
         }
     };
-    sink.put(Fragment::new(FragmentKind::Usage { wire_type: "", counters, raw: &raw, read: None }));
+    sink.put(Fragment::new(FragmentKind::Usage { wire_type: "", usage: UsageReport::new(counters, &*raw) }));
 }

@@ -7,11 +7,11 @@ use super::call::{CallObject, CallPortion, CallWords, arguments, is_blank};
 use super::error::{typed_code, write_typed};
 use super::{
     DetectionEvidence, ErrorCoding, ErrorContext, ExtraSubject, Protocol, ProtocolFrame, choice_number,
-    counts, error, extra, finish_reason, is_kind, is_usual, report,
+    counts, error, extra, finish_reason, is_kind, is_usual, report, report_usage,
 };
 use crate::event::{AttachmentKind, CallKind, FinishReason, ReasoningForm, TokenCounts};
 use crate::fragment::{
-    BlockKey, ExtraScope, Fragment, FragmentArguments, FragmentKind, FragmentSink, TextChannel, UsageReader,
+    BlockKey, ExtraScope, Fragment, FragmentArguments, FragmentKind, FragmentSink, TextChannel,
 };
 use crate::json::{JsonKind, Str, TapeNode as Value};
 use crate::upstream::ErrorClass;
@@ -223,8 +223,8 @@ fn decode(input: &ProtocolFrame<'_>, sink: &mut FragmentSink<'_>) {
     let (mut failure, mut refusal, mut citations) = (None, None, None);
     for (key, value) in body.members() {
         match key {
-            "id" => id = value.pass_filled(),
-            "model" => model = value.pass_filled(),
+            "id" => id = value.opaque_filled(),
+            "model" => model = value.opaque_filled(),
             // Names the shape: chunk, complete body or error.
             "object" => {
                 object = value.str();
@@ -275,10 +275,10 @@ fn decode(input: &ProtocolFrame<'_>, sink: &mut FragmentSink<'_>) {
         }
     }
     if let Some(usage) = groq {
-        decode_usage(words::GROQ_USAGE, usage, sink);
+        report_usage(words::GROQ_USAGE, usage, read_usage, sink);
     }
     if let Some(usage) = usage {
-        decode_usage(words::USAGE, usage, sink);
+        report_usage(words::USAGE, usage, read_usage, sink);
     }
     let is_complete = object.is_some_and(|object| object.is(CHAT));
     let (mut count, mut told_whole) = (0, 0);
@@ -320,7 +320,7 @@ fn attach(
     value: Value<'_>,
     sink: &mut FragmentSink<'_>,
 ) {
-    let part = FragmentKind::Attach { level, on: "", kind, wire_type, value: value.pass_raw() };
+    let part = FragmentKind::Attach { level, on: "", kind, wire_type, value: value.opaque_json() };
     sink.put(Fragment::new(part).in_choice(choice));
 }
 
@@ -357,7 +357,9 @@ fn decode_choice(
             "error" => failure = Some(value),
             "text" if is_kind(value, JsonKind::String) => spoken = Some(value),
             "logprobs" => logprobs(number, value, sink),
-            "usage" if is_kind(value, JsonKind::Object) => decode_usage(words::CHOICE_USAGE, value, sink),
+            "usage" if is_kind(value, JsonKind::Object) => {
+                report_usage(words::CHOICE_USAGE, value, read_usage, sink)
+            }
             key if VOLATILE.contains(&key) => {}
             _ => extra(ExtraSubject::choice(number), "", key, value, sink),
         }
@@ -379,7 +381,9 @@ fn decode_choice(
     }
     if let Some(wire_type) = finish {
         let reason = finish_reason(wire_type, FINISH);
-        sink.put(Fragment::new(FragmentKind::Finish { reason, raw: Some(wire_type) }).in_choice(number));
+        sink.put(
+            Fragment::new(FragmentKind::Finish { reason, raw: Some(wire_type.into()) }).in_choice(number),
+        );
     }
     if let Some(failure) = failure {
         error(failure, ERRORS, sink);
@@ -400,7 +404,7 @@ fn text(
     portion: CallPortion,
     sink: &mut FragmentSink<'_>,
 ) {
-    if let Some(text) = value.pass_filled() {
+    if let Some(text) = value.opaque_filled() {
         let part = match portion {
             CallPortion::Piece => FragmentKind::Text { channel, wire_type, text },
             CallPortion::Complete => FragmentKind::Restate { channel, wire_type, text, is_recap: true },
@@ -452,7 +456,7 @@ fn decode_message(choice: u32, message: Value<'_>, portion: CallPortion, sink: &
                 }
             }
             "thought_signature" if is_kind(value, JsonKind::String) => {
-                signature = Some(value).filter(|value| value.filled().is_some());
+                signature = Some(value).filter(|value| value.is_filled());
             }
             key if words::OPAQUE.contains(&key) => has_opaque = true,
             key if VOLATILE.contains(&key) => {}
@@ -469,7 +473,7 @@ fn decode_message(choice: u32, message: Value<'_>, portion: CallPortion, sink: &
             on: "reasoning",
             kind,
             wire_type: words::THOUGHT_SIGNATURE,
-            value: value.pass_raw(),
+            value: value.opaque_json(),
         };
         sink.put(Fragment::new(part).in_choice(choice));
     }
@@ -503,7 +507,8 @@ fn decode_opaque(choice: u32, message: Value<'_>, sink: &mut FragmentSink<'_>) {
         let alone = Some(value).filter(|value| !matches!(value.kind(), JsonKind::Array | JsonKind::Null));
         for value in value.elements().chain(alone) {
             sink.put(
-                Fragment::new(FragmentKind::Opaque { wire_type, value: value.pass_raw() }).in_choice(choice),
+                Fragment::new(FragmentKind::Opaque { wire_type, value: value.opaque_json() })
+                    .in_choice(choice),
             );
         }
     }
@@ -511,9 +516,12 @@ fn decode_opaque(choice: u32, message: Value<'_>, sink: &mut FragmentSink<'_>) {
 
 /// Reads the single call of the form from before there were several.
 fn decode_legacy(choice: u32, function: Value<'_>, portion: CallPortion, sink: &mut FragmentSink<'_>) {
-    let name = function.get("name").and_then(Value::filled);
+    let name = function.get("name").and_then(Value::opaque_filled);
     let arguments = function.get("arguments").and_then(|value| arguments(value, portion));
-    let is_empty = matches!(arguments, None | Some(FragmentArguments::Complete(Str::Plain(""))));
+    let is_empty = match arguments {
+        Some(FragmentArguments::Complete(text)) => text.is_empty(),
+        arguments => arguments.is_none(),
+    };
     let is_call = name.is_some() || !is_empty;
     for (key, value) in function.members() {
         if key != "arguments" && !(key == "name" && is_kind(value, JsonKind::String)) {
@@ -540,8 +548,7 @@ fn decode_content(choice: u32, content: Value<'_>, portion: CallPortion, sink: &
     let alone = match content.kind() {
         // Some templates write a number where a text belongs.
         JsonKind::Number | JsonKind::Bool => {
-            let (channel, wire_type, text) =
-                (TextChannel::Text, words::CONTENT, Str::Plain(content.pass_raw()));
+            let (channel, wire_type, text) = (TextChannel::Text, words::CONTENT, content.opaque_json());
             return sink
                 .put(Fragment::new(FragmentKind::Text { channel, wire_type, text }).in_choice(choice));
         }
@@ -564,7 +571,7 @@ fn decode_content(choice: u32, content: Value<'_>, portion: CallPortion, sink: &
                 continue;
             }
             _ => {
-                let part = FragmentKind::Opaque { wire_type: words::CONTENT_PART, value: part.pass_raw() };
+                let part = FragmentKind::Opaque { wire_type: words::CONTENT_PART, value: part.opaque_json() };
                 sink.put(Fragment::new(part).in_choice(choice));
                 continue;
             }
@@ -579,7 +586,7 @@ fn decode_content_part(choice: u32, part: Value<'_>, told: &str, sink: &mut Frag
     for (key, value) in part.members() {
         if key != "type" && (key != told || spoken.is_none()) {
             let has_text =
-                spoken.is_some_and(|spoken| spoken.filled().is_some() || spoken.elements().next().is_some());
+                spoken.is_some_and(|spoken| spoken.is_filled() || spoken.elements().next().is_some());
             let subject = if has_text { ExtraSubject::next(choice) } else { ExtraSubject::choice(choice) };
             extra(subject, "", key, value, sink);
         }
@@ -615,7 +622,7 @@ fn decode_thinking(choice: u32, thoughts: Value<'_>, sink: &mut FragmentSink<'_>
             None => {
                 let part = FragmentKind::Opaque {
                     wire_type: words::CONTENT_THINKING_LIST,
-                    value: thought.pass_raw(),
+                    value: thought.opaque_json(),
                 };
                 sink.put(Fragment::new(part).in_choice(choice));
             }
@@ -660,7 +667,7 @@ fn decode_reasoning_list(
         decode_detail(choice, detail, kind, wire_type(kind).unwrap_or(kind), sink);
     }
     if told.count() == 0
-        && let (Some(text), Some(wire_type)) = (best.and_then(Value::pass), wire_type(""))
+        && let (Some(text), Some(wire_type)) = (best.and_then(Value::opaque), wire_type(""))
     {
         let part = match portion {
             CallPortion::Piece => FragmentKind::Text { channel: TextChannel::REASONING, wire_type, text },
@@ -715,7 +722,7 @@ fn decode_detail(choice: u32, detail: Value<'_>, kind: &str, wire_type: &str, si
         _ => ReasoningForm::Raw,
     };
     let channel = TextChannel::Reasoning(form);
-    if let Some(text) = thought.and_then(Value::pass) {
+    if let Some(text) = thought.and_then(Value::opaque) {
         sink.put(Fragment::new(FragmentKind::Text { channel, wire_type, text }).in_choice(choice).at(place));
     }
     if kind == words::DETAIL_ENCRYPTED && !is_empty {
@@ -723,7 +730,7 @@ fn decode_detail(choice: u32, detail: Value<'_>, kind: &str, wire_type: &str, si
     }
     for (wire_type, attachment, value) in attachments {
         if let Some(value) = value {
-            let value = value.pass_raw();
+            let value = value.opaque_json();
             let part = FragmentKind::hung(kind, attachment, wire_type, value);
             sink.put(Fragment::new(part).in_choice(choice).at(place));
         }
@@ -734,7 +741,7 @@ fn decode_detail(choice: u32, detail: Value<'_>, kind: &str, wire_type: &str, si
 fn decode_executed(choice: u32, tool: Value<'_>, sink: &mut FragmentSink<'_>) {
     let place = BlockKey::at(tool.get("index").and_then(Value::index).unwrap_or(0)).in_space(EXECUTED_SPACE);
     let wire_type = words::EXECUTED_TOOLS;
-    let name = tool.get("type").and_then(Value::filled);
+    let name = tool.get("type").and_then(Value::opaque_filled);
     let arguments = tool.get("arguments").and_then(|value| arguments(value, CallPortion::Complete));
     let is_over = tool.get("output").is_some_and(|output| !output.is_null());
     for (key, value) in tool.members() {
@@ -745,7 +752,7 @@ fn decode_executed(choice: u32, tool: Value<'_>, sink: &mut FragmentSink<'_>) {
     let part = FragmentKind::Call { id: None, name, kind: CallKind::Builtin, wire_type, arguments };
     sink.put(Fragment::new(part).in_choice(choice).at(place));
     if is_over {
-        let part = FragmentKind::ToolResult { call: None, wire_type, value: tool.pass_raw() };
+        let part = FragmentKind::ToolResult { call: None, wire_type, value: tool.opaque_json() };
         sink.put(Fragment::new(part).in_choice(choice).at(place));
     }
 }
@@ -756,21 +763,14 @@ fn decode_call(choice: u32, call: Value<'_>, portion: CallPortion, sink: &mut Fr
     let arguments = call.told(portion);
     let CallObject { id, name, kind, index, .. } = call;
     let place = index.and_then(BlockKey::of);
-    let part = FragmentKind::Call { id, name, kind, wire_type: words::TOOL_CALLS, arguments };
+    let part = FragmentKind::Call {
+        id: id.map(Into::into),
+        name: name.map(Into::into),
+        kind,
+        wire_type: words::TOOL_CALLS,
+        arguments,
+    };
     sink.put(Fragment { choice, key: place, part });
-}
-
-fn decode_usage(wire_type: &str, usage: Value<'_>, sink: &mut FragmentSink<'_>) {
-    if usage.members().next().is_none() {
-        return;
-    }
-    let (read, raw) = (UsageReader(read_usage), usage.pass_raw());
-    sink.put(Fragment::new(FragmentKind::Usage {
-        wire_type,
-        counters: read.of(usage),
-        raw,
-        read: Some(read),
-    }));
 }
 
 fn read_usage(usage: Value<'_>) -> TokenCounts {

@@ -17,13 +17,13 @@ mod request;
 use super::error::{typed_code, write_typed};
 use super::{
     DetectionEvidence, ErrorCoding, ErrorContext, ExtraSubject, Protocol, ProtocolFrame, counts, error,
-    extra, finish_reason, is_usual, report,
+    extra, finish_reason, is_usual, report, report_usage,
 };
 use crate::event::{AttachmentKind, CallKind, FinishReason, ReasoningForm, TokenCounts};
 use crate::fragment::{
     BlockKey, ExtraScope, Fragment, FragmentArguments, FragmentKind, FragmentSink, TextChannel,
 };
-use crate::json::{JsonKind, NodeMark, Str, TapeNode as Value};
+use crate::json::{JsonKind, NodeMark, Opaque, Str, TapeNode as Value};
 use crate::upstream::ErrorClass;
 
 /// OpenAI Responses and compatible servers.
@@ -272,7 +272,7 @@ struct ResponsesEvent<'a> {
     summary: u64,
     /// The piece of a delta, or the complete value that a `done` restates.
     payload: NodeMark,
-    name: Option<Str<'a>>,
+    name: Option<Opaque<'a>>,
     logprobs: NodeMark,
     /// `item`, `part`, `annotation` or `response`.
     subject: NodeMark,
@@ -306,7 +306,7 @@ fn read_event(body: Value<'_>) -> ResponsesEvent<'_> {
         content: number(content),
         summary: number(summary),
         payload,
-        name: body.marked(name).and_then(Value::filled),
+        name: body.marked(name).and_then(Value::opaque_filled),
         logprobs,
         subject,
         has_more,
@@ -417,10 +417,10 @@ fn decode_event(name: &str, body: Value<'_>, sink: &mut FragmentSink<'_>) {
         _ => {
             for (key, value) in body.members() {
                 if key != "type" && !VOLATILE.contains(&key) {
-                    sink.put(Fragment::new(FragmentKind::Detail { key, value: value.pass_raw() }));
+                    sink.put(Fragment::new(FragmentKind::Detail { key, value: value.opaque_json() }));
                 }
             }
-            let part = FragmentKind::Progress { wire_type: name, value: Some("{}") };
+            let part = FragmentKind::Progress { wire_type: name, value: Some("{}".into()) };
             sink.put(Fragment::new(part).at(event.item_place()));
         }
     }
@@ -453,7 +453,7 @@ fn attach(
     value: Value<'_>,
     sink: &mut FragmentSink<'_>,
 ) {
-    let part = FragmentKind::hung("", kind, wire_type, value.pass_raw());
+    let part = FragmentKind::hung("", kind, wire_type, value.opaque_json());
     sink.put(Fragment::new(part).at(place));
 }
 
@@ -481,7 +481,7 @@ fn grow(
             match payload {
                 Some(text) if !is_delta => restate(channel, wire_type, place, text, ItemCertainty::End, sink),
                 Some(text) => {
-                    if let Some(text) = text.pass_filled() {
+                    if let Some(text) = text.opaque_filled() {
                         sink.put(Fragment::new(FragmentKind::Text { channel, wire_type, text }).at(place));
                     }
                 }
@@ -491,7 +491,7 @@ fn grow(
         GrowingPart::Call(kind, wire_type) => {
             let arguments = match payload {
                 Some(value) if is_delta && value.kind() == JsonKind::String => {
-                    value.pass().map(FragmentArguments::Text)
+                    value.opaque().map(FragmentArguments::Text)
                 }
                 Some(value) => complete_arguments(value),
                 None => None,
@@ -506,8 +506,8 @@ fn grow(
 fn complete_arguments(value: Value<'_>) -> Option<FragmentArguments<'_>> {
     match value.kind() {
         JsonKind::Null => None,
-        JsonKind::String => value.filled().map(FragmentArguments::Complete),
-        _ => Some(FragmentArguments::Value(value.raw())),
+        JsonKind::String => value.opaque_filled().map(FragmentArguments::Complete),
+        _ => Some(FragmentArguments::Value(value.opaque_json())),
     }
 }
 
@@ -525,7 +525,7 @@ fn decode_response(response: Value<'_>, event: Option<&str>, sink: &mut Fragment
         Some(_) => ItemCertainty::Recap,
     };
     let [id, model] =
-        response.find_all(["id", "model"]).map(|mark| response.marked(mark).and_then(Value::filled));
+        response.find_all(["id", "model"]).map(|mark| response.marked(mark).and_then(Value::opaque_filled));
     sink.put(Fragment::new(FragmentKind::Start { id, model, wire_type: RESPONSE }));
     let (mut status, mut incomplete) = (None, None);
     let (mut output, mut usage, mut failure, mut thoughts) = (None, None, None, None);
@@ -567,7 +567,7 @@ fn decode_response(response: Value<'_>, event: Option<&str>, sink: &mut Fragment
         decode_item(place, item, telling, sink);
     }
     if let Some(usage) = usage {
-        decode_usage(usage, sink);
+        report_usage(words::USAGE, usage, read_usage, sink);
     }
     if let Some(failure) = failure {
         error(failure, ERRORS, sink);
@@ -578,7 +578,7 @@ fn decode_response(response: Value<'_>, event: Option<&str>, sink: &mut Fragment
     let status = status.map(Str::written).or(event);
     if let Some(wire_type) = incomplete.or(status.map(Str::Plain)) {
         let reason = finish_reason(wire_type, FINISH);
-        sink.put(Fragment::new(FragmentKind::Finish { reason, raw: Some(wire_type) }));
+        sink.put(Fragment::new(FragmentKind::Finish { reason, raw: Some(wire_type.into()) }));
     }
     // A background response that was fetched early has not ended yet.
     if !matches!(status, Some("queued" | "in_progress")) {
@@ -605,7 +605,7 @@ fn is_told(kind: &str, telling: ItemCertainty, key: &str, value: Value<'_>) -> b
 struct ResponsesItem<'a> {
     value: Value<'a>,
     kind: &'a str,
-    id: Option<Str<'a>>,
+    id: Option<Opaque<'a>>,
     /// Whether it is the model's own.
     is_own: bool,
     content: Option<Value<'a>>,
@@ -627,7 +627,7 @@ impl<'a> ResponsesItem<'a> {
         for (key, value) in value.members() {
             match key {
                 "type" => item.kind = value.filled().map_or("message", Str::written),
-                "id" => item.id = value.filled(),
+                "id" => item.id = value.opaque_filled(),
                 "role" => item.is_own = value.filled().is_none_or(|role| role.is("assistant")),
                 "content" => item.content = Some(value),
                 "summary" => item.summary = Some(value),
@@ -639,8 +639,8 @@ impl<'a> ResponsesItem<'a> {
     }
 
     /// The name for the item's block key.
-    fn name(&self) -> Str<'a> {
-        self.id.unwrap_or(Str::Plain(""))
+    fn name(&self) -> Opaque<'a> {
+        self.id.unwrap_or("".into())
     }
 }
 
@@ -660,9 +660,15 @@ fn decode_item(
         "reasoning" => {
             let is_read = |key: &str| matches!(key, "content" | "summary" | words::ENCRYPTED);
             emit_item(item, telling, place, is_read, sink);
-            if let Some(data) = item.encrypted.filter(|data| data.filled().is_some()) {
+            if let Some(data) = item.encrypted.filter(|data| data.is_filled()) {
                 let (kind, wire_type, value) = (AttachmentKind::Encrypted, words::ENCRYPTED, data.raw());
-                let part = FragmentKind::Attach { level: ExtraScope::Item, on: "", kind, wire_type, value };
+                let part = FragmentKind::Attach {
+                    level: ExtraScope::Item,
+                    on: "",
+                    kind,
+                    wire_type,
+                    value: value.into(),
+                };
                 sink.put(Fragment::new(part).at(place));
             }
             for (number, part) in parts(item.summary) {
@@ -720,7 +726,7 @@ fn decode_part(
         words::REASONING_TEXT => return decode_reasoning(place, number, part, telling, sink),
         _ if telling == ItemCertainty::Begin => return,
         _ => {
-            let part = FragmentKind::Opaque { wire_type: kind, value: part.pass_raw() };
+            let part = FragmentKind::Opaque { wire_type: kind, value: part.opaque_json() };
             sink.put(Fragment::new(part).at(place.part(CONTENT, number)));
             return;
         }
@@ -776,7 +782,7 @@ fn emit_part(
         }
     }
     // An empty text says nothing about the text streamed before.
-    let text = text.filled().filter(|_| telling != ItemCertainty::Begin);
+    let text = text.opaque_filled().filter(|_| telling != ItemCertainty::Begin);
     match text {
         Some(text) => {
             let is_recap = telling == ItemCertainty::Recap;
@@ -806,7 +812,7 @@ fn restate(
     telling: ItemCertainty,
     sink: &mut FragmentSink<'_>,
 ) {
-    if let Some(text) = text.filled() {
+    if let Some(text) = text.opaque_filled() {
         let is_recap = telling == ItemCertainty::Recap;
         sink.put(Fragment::new(FragmentKind::Restate { channel, wire_type, text, is_recap }).at(place));
     }
@@ -829,8 +835,8 @@ fn decode_call(
     let (mut call_id, mut name, mut status, mut given) = (None, None, None, None);
     for (key, value) in members.members() {
         match key {
-            "call_id" => call_id = value.filled(),
-            "name" => name = value.filled(),
+            "call_id" => call_id = value.opaque_filled(),
+            "name" => name = value.opaque_filled(),
             "status" => status = Some(value),
             key if is_arguments(key, value) => given = Some((key, value)),
             _ => {}
@@ -849,11 +855,11 @@ fn decode_call(
         .filter(|value| telling != ItemCertainty::Begin || value.kind() == JsonKind::String)
         .and_then(complete_arguments)
         // The name is complete, independently of the arguments.
-        .unwrap_or(FragmentArguments::Text(Str::Plain("")));
+        .unwrap_or(FragmentArguments::Text("".into()));
     let part = FragmentKind::Call {
         // The call of a tool that the provider runs has no id but that of its item.
         id: call_id.or(id.filter(|_| call == CallKind::Builtin)),
-        name: name.or((!is_named(kind)).then(|| Str::Plain(tool_name(kind)))),
+        name: name.or((!is_named(kind)).then(|| tool_name(kind).into())),
         kind: call,
         wire_type: given.map_or(arguments_word(kind), |(member, _)| member),
         arguments: Some(arguments),
@@ -867,7 +873,8 @@ fn decode_call(
     sink.put(Fragment::new(if is_truncated { FragmentKind::Truncated } else { FragmentKind::End }).at(place));
     for (wire_type, value) in members.members().filter(|(key, _)| is_result(key)) {
         if !is_empty(value) {
-            let part = FragmentKind::ToolResult { call: call_id.or(id), wire_type, value: value.pass_raw() };
+            let part =
+                FragmentKind::ToolResult { call: call_id.or(id), wire_type, value: value.opaque_json() };
             sink.put(Fragment::new(part).at(place));
         }
     }
@@ -886,7 +893,7 @@ fn is_arguments(key: &str, value: Value<'_>) -> bool {
 fn is_empty(value: Value<'_>) -> bool {
     match value.kind() {
         JsonKind::Null => true,
-        JsonKind::String => value.filled().is_none(),
+        JsonKind::String => !value.is_filled(),
         JsonKind::Array => value.elements().next().is_none(),
         JsonKind::Object | JsonKind::Bool | JsonKind::Number => false,
     }
@@ -934,7 +941,7 @@ fn decode_output(
     telling: ItemCertainty,
     sink: &mut FragmentSink<'_>,
 ) {
-    let call = item.value.get("call_id").and_then(Value::filled);
+    let call = item.value.get("call_id").and_then(Value::opaque_filled);
     emit_item(item, telling, place, |key| RESULTS.contains(&key), sink);
     if telling == ItemCertainty::Begin {
         return;
@@ -943,15 +950,12 @@ fn decode_output(
         item.value.members().filter(|(key, value)| RESULTS.contains(key) && !is_empty(*value))
     {
         sink.put(
-            Fragment::new(FragmentKind::ToolResult { call, wire_type, value: value.pass_raw() }).at(place),
+            Fragment::new(FragmentKind::ToolResult { call, wire_type, value: value.opaque_json() }).at(place),
         );
     }
 }
 
-fn decode_usage(usage: Value<'_>, sink: &mut FragmentSink<'_>) {
-    if usage.members().next().is_none() {
-        return;
-    }
+fn read_usage(usage: Value<'_>) -> TokenCounts {
     let mut counters = TokenCounts::default();
     for (key, value) in usage.members() {
         match key {
@@ -968,10 +972,5 @@ fn decode_usage(usage: Value<'_>, sink: &mut FragmentSink<'_>) {
             _ => {}
         }
     }
-    sink.put(Fragment::new(FragmentKind::Usage {
-        wire_type: words::USAGE,
-        counters,
-        raw: usage.pass_raw(),
-        read: None,
-    }));
+    counters
 }

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::seals::{self, unmarked};
 use super::{CallKind, RequestTool, RetainedFields, parse_data_url};
 use crate::json::{Object, Value};
+use crate::message::ToolCall;
 
 /// Parts in order, and the form in which the wire wrote them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -51,6 +52,7 @@ pub struct RequestMessage {
 /// The role of a message's author.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum Role {
     /// The operator.
     System,
@@ -62,6 +64,17 @@ pub enum Role {
     Assistant,
     /// The tools.
     Tool,
+}
+
+impl Role {
+    /// The name of the speaker on wires where results are the user's.
+    pub(crate) fn speaker(self) -> &'static str {
+        match self {
+            Self::Assistant => "assistant",
+            Self::System | Self::Developer => "system",
+            Self::User | Self::Tool => "user",
+        }
+    }
 }
 
 /// A piece of content.
@@ -289,8 +302,60 @@ impl From<Media> for PartKind {
 }
 
 impl From<RequestReasoning> for PartKind {
-    fn from(thought: RequestReasoning) -> Self {
-        Self::Reasoning(Box::new(thought))
+    fn from(reasoning: RequestReasoning) -> Self {
+        Self::Reasoning(Box::new(reasoning))
+    }
+}
+
+/// The call as it goes back to its model in the history of the next request.
+impl From<&ToolCall> for RequestCall {
+    fn from(call: &ToolCall) -> Self {
+        Self {
+            id: Some(call.id.clone()).filter(|id| !id.is_empty()),
+            name: call.name.clone(),
+            namespace: None,
+            arguments: CallArguments::Text(call.arguments().to_owned()),
+            kind: call.kind,
+        }
+    }
+}
+
+/// The call with its arguments as text, to be parsed or checked.
+impl From<RequestCall> for ToolCall {
+    fn from(call: RequestCall) -> Self {
+        let RequestCall { id, name, arguments, kind, .. } = call;
+        Self { kind, ..Self::new(id.unwrap_or_default(), name, arguments.into_text()) }
+    }
+}
+
+impl CallResult {
+    /// The result of a call, to be sent to the model that made it.
+    ///
+    /// ```
+    /// use callweave::protocol::OPENAI_CHAT;
+    /// use callweave::request::{CallResult, ContentPart, MessageContent, Request, RequestCall, RequestMessage, Role};
+    /// use callweave::{ToolCall, Value};
+    ///
+    /// let call = ToolCall::new("call_1", "look", r#"{"at": "sky"}"#);
+    /// let part = ContentPart::new(RequestCall::from(&call));
+    /// let result = ContentPart::new(CallResult::new(&call, "blue"));
+    /// let mut request = Request::default();
+    /// request.messages.push(RequestMessage::new(Role::Assistant, MessageContent::list(vec![part])));
+    /// request.messages.push(RequestMessage::new(Role::Tool, MessageContent::list(vec![result])));
+    /// let body = OPENAI_CHAT.write_request(&request, &Default::default())?.body;
+    /// let expected: Value = r#"{"role": "tool", "tool_call_id": "call_1", "content": "blue"}"#.parse()?;
+    /// assert_eq!(body["messages"][1], expected);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn new(call: &ToolCall, text: impl Into<String>) -> Self {
+        Self {
+            id: Some(call.id.clone()).filter(|id| !id.is_empty()),
+            name: Some(call.name.clone()).filter(|name| !name.is_empty()),
+            content: MessageContent::text(text),
+            value: None,
+            is_error: None,
+            kind: call.kind,
+        }
     }
 }
 

@@ -14,7 +14,7 @@ use super::{
 use crate::json::Number;
 use pairing::pair_results;
 pub(crate) use parts::emit_value;
-use parts::mend_parts;
+use parts::normalize_parts;
 
 /// The user's message where the model speaks first, and may not.
 const FIRST_WORD: &str = "(the conversation begins)";
@@ -48,7 +48,7 @@ pub(crate) fn fit(
     }
     place_system(request, protocol, limits, losses);
     pair_results(request, protocol, limits, losses);
-    mend_parts(request, protocol, limits, losses);
+    normalize_parts(request, protocol, limits, losses);
     let begins = request.messages.first().is_some_and(|first| first.role == Role::Assistant);
     if is_silent(request, protocol, limits) || limits.user_first && begins {
         losses.at(format_args!(""));
@@ -79,7 +79,7 @@ pub(crate) fn fit(
     }
     losses.at(format_args!(""));
     if let Some(OutputFormat::Schema { schema, strict, .. }) = &mut request.format {
-        schema::fit_answer(schema, limits.schemas, losses);
+        schema::fit_response(schema, limits.schemas, losses);
         if *strict == Some(true) && schema::is_refused(schema, limits.schemas) {
             *strict = Some(false);
             losses.put("strict format");
@@ -164,8 +164,8 @@ fn settle(request: &mut Request, limits: &ProviderLimits, losses: &mut LossList)
             losses.put(format!("{what} below 0"));
         }
     };
-    cap(&mut request.sampling.temperature, limits.max_heat, "temperature");
-    cap(&mut request.sampling.top_p, limits.most_likely, "top_p");
+    cap(&mut request.sampling.temperature, limits.max_temperature, "temperature");
+    cap(&mut request.sampling.top_p, limits.max_top_p, "top_p");
     if request.user.as_ref().is_some_and(|user| user.len() > limits.longest_user) {
         let names = NameRule { others: "_-.:@", length: (1, limits.longest_user), is_lettered: false };
         request.user = request.user.take().map(|user| names.fitted(&user, |_| false));

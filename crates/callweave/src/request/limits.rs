@@ -38,7 +38,7 @@ pub(crate) struct ProviderLimits {
     /// Whether all messages of the model between two turns of others are one message.
     pub(crate) joins_turns: bool,
     /// The reasoning that may be replayed.
-    pub(crate) thoughts: ReplayedReasoning,
+    pub(crate) replayed_reasoning: ReplayedReasoning,
     /// The issuer whose signatures of reasoning go back beside the text, through any gateway before the model.
     pub(crate) replays: Option<&'static str>,
     /// The issuer that signs calls, and not the reasoning before them.
@@ -111,9 +111,9 @@ pub(crate) struct ProviderLimits {
     /// The modalities other than text in which a model may respond.
     pub(crate) modalities: &'static [&'static str],
     /// The maximum temperature.
-    pub(crate) max_heat: f64,
+    pub(crate) max_temperature: f64,
     /// The maximum `top_p`.
-    pub(crate) most_likely: f64,
+    pub(crate) max_top_p: f64,
     /// The rules for schemas.
     pub(crate) schemas: &'static SchemaRules,
 }
@@ -151,7 +151,7 @@ pub(crate) enum MediaRoles {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum ReplayedReasoning {
     /// Any reasoning that has a text.
-    Told,
+    Plain,
     /// None.
     Never,
     /// Reasoning that this issuer signed or encrypted.
@@ -296,7 +296,7 @@ pub(super) const USUAL: ProviderLimits = ProviderLimits {
     takes_object_results: false,
     alternates: false,
     joins_turns: true,
-    thoughts: ReplayedReasoning::Told,
+    replayed_reasoning: ReplayedReasoning::Plain,
     replays: None,
     signs_calls: None,
     unsigned: None,
@@ -332,8 +332,8 @@ pub(super) const USUAL: ProviderLimits = ProviderLimits {
     takes_effort: true,
     tiers: None,
     modalities: &[],
-    max_heat: f64::MAX,
-    most_likely: f64::MAX,
+    max_temperature: f64::MAX,
+    max_top_p: f64::MAX,
     schemas: &SchemaRules::OBJECT,
 };
 
@@ -411,7 +411,7 @@ impl ProviderLimits {
         knows_developers: true,
         system: SystemPlacement::Anywhere,
         call_ids: NameRule { others: "_-.:|", length: (1, 40), is_lettered: false },
-        thoughts: ReplayedReasoning::Never,
+        replayed_reasoning: ReplayedReasoning::Never,
         max_stops: 4,
         tiers: Some(&["auto", "default", "flex", "scale", "priority"]),
         modalities: &["audio"],
@@ -437,7 +437,7 @@ impl ProviderLimits {
         takes_rich_results: true,
         media: MediaRoles::Operator,
         joins_turns: false,
-        thoughts: ReplayedReasoning::Encrypted("openai"),
+        replayed_reasoning: ReplayedReasoning::Encrypted("openai"),
         takes_groups: true,
         names_speakers: false,
         least_tokens: 16,
@@ -458,12 +458,12 @@ impl ProviderLimits {
         provider: "anthropic",
         takes_documents: true,
         takes_blank_stops: false,
-        max_heat: 1.0,
+        max_temperature: 1.0,
         system: SystemPlacement::Above,
         results: ResultRole::User,
         takes_rich_results: true,
         alternates: true,
-        thoughts: ReplayedReasoning::Signed("anthropic"),
+        replayed_reasoning: ReplayedReasoning::Signed("anthropic"),
         takes_blank_text: false,
         demands_tools: true,
         user_first: true,
@@ -523,14 +523,14 @@ impl ProviderLimits {
         provider: "bedrock",
         bucket: Some("s3://"),
         speaks_first: true,
-        max_heat: 1.0,
+        max_temperature: 1.0,
         takes_documents: true,
         system: SystemPlacement::Above,
         results: ResultRole::User,
         takes_rich_results: true,
         takes_object_results: true,
         alternates: true,
-        thoughts: ReplayedReasoning::Signed("anthropic"),
+        replayed_reasoning: ReplayedReasoning::Signed("anthropic"),
         takes_blank_text: false,
         demands_tools: true,
         user_first: true,
@@ -556,14 +556,14 @@ impl ProviderLimits {
         provider: "cohere",
         takes_blank_text: false,
         max_stops: 5,
-        most_likely: 0.99,
+        max_top_p: 0.99,
         schemas: &SchemaRules::DEMANDED,
         ..USUAL
     };
 
     pub(crate) const MISTRAL: Self = Self {
         provider: "mistral",
-        max_heat: 1.5,
+        max_temperature: 1.5,
         is_particular: true,
         models: Some((
             ANY_CHAT,
@@ -572,7 +572,7 @@ impl ProviderLimits {
         alternates: true,
         bridges_results: true,
         marks_prefix: true,
-        thoughts: ReplayedReasoning::Never,
+        replayed_reasoning: ReplayedReasoning::Never,
         call_ids: NameRule { others: "", length: (9, 9), is_lettered: false },
         words: &[
             ("max_completion_tokens", Some("max_tokens")),
@@ -616,7 +616,7 @@ impl ProviderLimits {
     pub(crate) const GROQ: Self = Self {
         provider: "groq",
         is_particular: true,
-        thoughts: ReplayedReasoning::Never,
+        replayed_reasoning: ReplayedReasoning::Never,
         words: NEWER_MAX_TOKENS,
         ..USUAL
     };
@@ -624,7 +624,7 @@ impl ProviderLimits {
     pub(crate) const CEREBRAS: Self = Self {
         provider: "cerebras",
         is_particular: true,
-        thoughts: ReplayedReasoning::Never,
+        replayed_reasoning: ReplayedReasoning::Never,
         words: NEWER_MAX_TOKENS,
         ..USUAL
     };
@@ -655,9 +655,9 @@ impl ProviderLimits {
 
     /// The issuer of the signatures and encrypted reasoning in its responses.
     pub(super) fn issuer(&self) -> Option<&'static str> {
-        match self.thoughts {
+        match self.replayed_reasoning {
             ReplayedReasoning::Signed(issuer) | ReplayedReasoning::Encrypted(issuer) => Some(issuer),
-            ReplayedReasoning::Told | ReplayedReasoning::Never => self.replays.or(self.signs_calls),
+            ReplayedReasoning::Plain | ReplayedReasoning::Never => self.replays.or(self.signs_calls),
         }
     }
 

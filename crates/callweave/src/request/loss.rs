@@ -14,8 +14,8 @@ use super::{
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Loss {
-    /// The place in the neutral request, such as `messages[3].parts[0]`; empty for the request as a whole.
-    pub place: String,
+    /// The path in the neutral request, such as `messages[3].parts[0]`; empty for the request as a whole.
+    pub path: String,
     /// The lost part, in a few fixed words.
     pub what: String,
     /// Whether the part violated the protocol that it came in: a server would refuse such a request.
@@ -24,9 +24,9 @@ pub struct Loss {
 
 impl fmt::Display for Loss {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.place.is_empty() {
+        match self.path.is_empty() {
             true => f.write_str(&self.what),
-            false => write!(f, "{}: {}", self.place, self.what),
+            false => write!(f, "{}: {}", self.path, self.what),
         }
     }
 }
@@ -41,19 +41,19 @@ pub(crate) struct LossList {
     /// The number of further losses, and whether something malformed is among them.
     unnamed: usize,
     is_unnamed_malformed: bool,
-    /// The place of the next loss.
-    place: String,
+    /// The path of the next loss.
+    path: String,
 }
 
 impl LossList {
-    /// Sets the place of the next losses.
-    pub(crate) fn at(&mut self, place: fmt::Arguments<'_>) {
+    /// Sets the path of the next losses.
+    pub(crate) fn at(&mut self, path: fmt::Arguments<'_>) {
         use fmt::Write;
-        self.place.clear();
-        let _ = self.place.write_fmt(place);
+        self.path.clear();
+        let _ = self.path.write_fmt(path);
     }
 
-    /// Names a loss, once for each place.
+    /// Names a loss, once for each path.
     pub(crate) fn put(&mut self, what: impl Into<String>) {
         self.add(what.into(), false);
     }
@@ -71,7 +71,7 @@ impl LossList {
     pub(crate) fn into_all(mut self) -> Vec<Loss> {
         if self.unnamed > 0 {
             let what = format!("{} more losses", self.unnamed);
-            self.all.push(Loss { place: String::new(), what, is_malformed: self.is_unnamed_malformed });
+            self.all.push(Loss { path: String::new(), what, is_malformed: self.is_unnamed_malformed });
         }
         self.all
     }
@@ -82,9 +82,9 @@ impl LossList {
             self.is_unnamed_malformed |= is_malformed;
             return;
         }
-        let loss = Loss { place: self.place.clone(), what, is_malformed };
-        // Losses at one place are reported in a row.
-        let mut same = self.all.iter().rev().take_while(|other| other.place == loss.place);
+        let loss = Loss { path: self.path.clone(), what, is_malformed };
+        // Losses at one path are reported in a row.
+        let mut same = self.all.iter().rev().take_while(|other| other.path == loss.path);
         if !same.any(|other| *other == loss) {
             self.all.push(loss);
         }
@@ -172,7 +172,7 @@ impl LossList {
 
     /// Names the rest of a request after its body was written.
     pub(super) fn leftovers(&mut self, protocol: &str, request: &Request) {
-        self.place.clear();
+        self.path.clear();
         let Request {
             protocol: _,
             model: _,

@@ -84,17 +84,31 @@ impl ReverseMappingStage {
     /// Takes the next event.
     pub fn push(&mut self, event: Event<'_>, sink: &mut EventSink<'_>) {
         match &mut self.carry {
-            None => Self::undo(&self.names, &self.namespaces, &self.wrapped, &mut self.open, event, sink),
+            None => Self::reverse_mapping(
+                &self.names,
+                &self.namespaces,
+                &self.wrapped,
+                &mut self.open,
+                event,
+                sink,
+            ),
             Some(carry) => {
-                let mut undo = |event: Event<'_>| {
-                    Self::undo(&self.names, &self.namespaces, &self.wrapped, &mut self.open, event, sink);
+                let mut reverse_mapping = |event: Event<'_>| {
+                    Self::reverse_mapping(
+                        &self.names,
+                        &self.namespaces,
+                        &self.wrapped,
+                        &mut self.open,
+                        event,
+                        sink,
+                    );
                 };
-                carry.push(event, &mut undo);
+                carry.push(event, &mut reverse_mapping);
             }
         }
     }
 
-    fn undo(
+    fn reverse_mapping(
         names: &HashMap<String, String>,
         namespaces: &HashMap<String, String>,
         wrapped: &HashSet<String>,

@@ -194,7 +194,7 @@ fn demands_all(node: &Object) -> bool {
 
 /// Makes the schema of a response one that the provider accepts. The model can still read the parts that it refuses to
 /// check.
-pub(super) fn fit_answer(schema: &mut Value, rules: &SchemaRules, losses: &mut LossList) {
+pub(super) fn fit_response(schema: &mut Value, rules: &SchemaRules, losses: &mut LossList) {
     fit(schema, rules, losses);
     if rules.strict_refuses.is_empty() {
         return;

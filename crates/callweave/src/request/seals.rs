@@ -55,7 +55,7 @@ pub(super) enum SealedKind {
     /// The call itself.
     Call,
     /// Reasoning before it, of which the client has the text.
-    Thought(SealFingerprint),
+    Reasoning(SealFingerprint),
     /// Reasoning that is the seal itself, with the id of its item.
     Encrypted(String),
 }
@@ -92,7 +92,7 @@ impl SealsInId {
             .map(|CarriedSeal { issuer, what, data }| {
                 let (word, about) = match what {
                     SealedKind::Call => ("call", String::new()),
-                    SealedKind::Thought(SealFingerprint(hash)) => ("thought", format!("{hash:x}")),
+                    SealedKind::Reasoning(SealFingerprint(hash)) => ("thought", format!("{hash:x}")),
                     SealedKind::Encrypted(id) => ("encrypted", id),
                 };
                 Value::from_iter([word.to_owned(), issuer, about, data])
@@ -111,7 +111,7 @@ impl SealsInId {
             let (about, issuer, data) = (member(2)?, member(1)?, member(3)?);
             let what = match member(0)?.as_str() {
                 "call" => SealedKind::Call,
-                "thought" => SealedKind::Thought(SealFingerprint(u64::from_str_radix(&about, 16).ok()?)),
+                "thought" => SealedKind::Reasoning(SealFingerprint(u64::from_str_radix(&about, 16).ok()?)),
                 "encrypted" => SealedKind::Encrypted(about),
                 _ => return None,
             };
@@ -175,7 +175,7 @@ pub(super) fn unload(
             .iter()
             .any(|part| matches!(&part.body, PartKind::Call(call) if is_loaded(call)))
         {
-            join_thoughts(&mut message.content.parts);
+            join_reasoning(&mut message.content.parts);
         }
         let mut number = 0;
         while let Some(part) = message.content.parts.get_mut(number) {
@@ -199,12 +199,12 @@ pub(super) fn unload(
                         message.content.parts.insert(number, encrypted(seal, id, protocol));
                         number += 1;
                     }
-                    SealedKind::Thought(fingerprint) => {
+                    SealedKind::Reasoning(fingerprint) => {
                         let turn = before.iter_mut().rev().take_while(|other| other.role == Role::Assistant);
                         let earlier = turn.flat_map(|message| message.content.parts.iter_mut().rev());
                         let mut parts = message.content.parts.iter_mut().rev().chain(earlier);
                         match parts.find(|part| is_reasoning(part, fingerprint)) {
-                            Some(thought) => thought.signature = Some(seal),
+                            Some(reasoning) => reasoning.signature = Some(seal),
                             // With another text, or none, the signature is worth nothing.
                             None => losses.put(format!("signature of {own}")),
                         }
@@ -219,10 +219,10 @@ pub(super) fn unload(
 /// Drops seals that came back under a mark and are not this provider's, and reasoning that it would refuse without.
 fn drop_unresolved(request: &mut Request, limits: &ProviderLimits, losses: &mut LossList) {
     let wants_seals =
-        matches!(limits.thoughts, ReplayedReasoning::Signed(_) | ReplayedReasoning::Encrypted(_));
+        matches!(limits.replayed_reasoning, ReplayedReasoning::Signed(_) | ReplayedReasoning::Encrypted(_));
     let is_due = |part: &ContentPart| {
         let encrypted = match &part.body {
-            PartKind::Reasoning(thought) => thought.encrypted.as_deref(),
+            PartKind::Reasoning(reasoning) => reasoning.encrypted.as_deref(),
             _ => None,
         };
         [part.signature.as_deref(), encrypted].into_iter().flatten().any(mark::is_unresolved)
@@ -237,13 +237,13 @@ fn drop_unresolved(request: &mut Request, limits: &ProviderLimits, losses: &mut 
         let count = message.content.parts.len();
         message.content.parts.retain_mut(|part| {
             let mut lost = part.signature.take_if(|seal| mark::is_unresolved(seal));
-            if let PartKind::Reasoning(thought) = &mut part.body {
-                lost = lost.or(thought.encrypted.take_if(|seal| mark::is_unresolved(seal)));
+            if let PartKind::Reasoning(reasoning) = &mut part.body {
+                lost = lost.or(reasoning.encrypted.take_if(|seal| mark::is_unresolved(seal)));
             }
             let Some(seal) = lost else { return true };
             losses.put(format!("signature of {}", issuer_name(&seal.issuer)));
-            let PartKind::Reasoning(thought) = &part.body else { return true };
-            let is_empty = thought.text.is_none() && thought.summary.as_ref().is_none_or(Vec::is_empty);
+            let PartKind::Reasoning(reasoning) = &part.body else { return true };
+            let is_empty = reasoning.text.is_none() && reasoning.summary.as_ref().is_none_or(Vec::is_empty);
             !wants_seals && !is_empty
         });
         count == 0 || !message.content.parts.is_empty()
@@ -255,15 +255,15 @@ fn is_loaded(call: &RequestCall) -> bool {
 }
 
 /// Joins the pieces of reasoning that a client keeps as they came.
-fn join_thoughts(parts: &mut Vec<ContentPart>) {
+fn join_reasoning(parts: &mut Vec<ContentPart>) {
     let mut joined: Vec<ContentPart> = Vec::with_capacity(parts.len());
     for part in parts.drain(..) {
-        if let PartKind::Reasoning(thought) = &part.body
-            && let RequestReasoning { text: Some(text), summary: None, encrypted: None } = &**thought
+        if let PartKind::Reasoning(reasoning) = &part.body
+            && let RequestReasoning { text: Some(text), summary: None, encrypted: None } = &**reasoning
             && part.is_plain()
             && let Some(last) = joined.last_mut().filter(|last| last.is_plain())
-            && let PartKind::Reasoning(thought) = &mut last.body
-            && let RequestReasoning { text: Some(before), summary: None, encrypted: None } = &mut **thought
+            && let PartKind::Reasoning(reasoning) = &mut last.body
+            && let RequestReasoning { text: Some(before), summary: None, encrypted: None } = &mut **reasoning
         {
             before.push_str(text);
         } else {
@@ -287,9 +287,9 @@ fn encrypted(seal: Box<ProviderSeal>, id: String, protocol: &'static str) -> Con
 }
 
 fn is_reasoning(part: &ContentPart, fingerprint: SealFingerprint) -> bool {
-    let PartKind::Reasoning(thought) = &part.body else { return false };
-    let summary = thought.summary.as_ref().map(|texts| texts.join("\n\n"));
-    [thought.text.as_deref(), summary.as_deref()]
+    let PartKind::Reasoning(reasoning) = &part.body else { return false };
+    let summary = reasoning.summary.as_ref().map(|texts| texts.join("\n\n"));
+    [reasoning.text.as_deref(), summary.as_deref()]
         .into_iter()
         .flatten()
         .any(|text| SealFingerprint::of(text) == fingerprint)
@@ -322,7 +322,7 @@ mod tests {
         let seal = |what, data: &str| CarriedSeal { issuer: "google".into(), what, data: data.into() };
         let seals = SealsInId(vec![
             seal(SealedKind::Call, "a+/="),
-            seal(SealedKind::Thought(SealFingerprint::of("é")), "b"),
+            seal(SealedKind::Reasoning(SealFingerprint::of("é")), "b"),
             seal(SealedKind::Encrypted("rs_1".into()), "\"c\""),
         ]);
         let mut id = seals.into_id("call__sealed_1");
@@ -331,7 +331,7 @@ mod tests {
         assert_eq!(id, "call__sealed_1");
         assert_eq!(back.0.len(), 3);
         assert_eq!(back.0[0].data, "a+/=");
-        assert_eq!(back.0[1].what, SealedKind::Thought(SealFingerprint::of("é")));
+        assert_eq!(back.0[1].what, SealedKind::Reasoning(SealFingerprint::of("é")));
         assert!(SealsInId::take(&mut id).is_none(), "a client's own id stays");
         assert_eq!(id, "call__sealed_1");
     }

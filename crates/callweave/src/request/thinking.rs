@@ -1,6 +1,8 @@
 //! Properties of models that count their reasoning among the tokens of the response, on any server: the maximum length
 //! of their responses, whether they take an effort or a budget, and the room beside reasoning.
 
+use super::ReasoningSettings;
+
 /// The maximum length of a response, by a part of the model's name; the first match counts.
 const OUTPUTS: &[(&str, u64)] = &[
     ("claude-3-5", 8192),
@@ -19,6 +21,12 @@ const OUTPUTS: &[(&str, u64)] = &[
 /// The maximum number of tokens of a model's response, if that is known.
 pub(crate) fn max_output(model: &str) -> Option<u64> {
     OUTPUTS.iter().find(|(part, _)| model.contains(part)).map(|(_, most)| *most)
+}
+
+/// Takes the way in which reasoning is shown, in the words of Anthropic's models.
+pub(crate) fn take_display(reasoning: &mut ReasoningSettings) -> Option<&'static str> {
+    let summary = reasoning.summary.take();
+    summary.map(|summary| if summary == "none" { "omitted" } else { "summarized" })
 }
 
 /// The minimum of a budget.

@@ -18,9 +18,10 @@ use tokio::time::{Sleep, sleep};
 use tower_service::Service;
 
 use super::ResponseFuture;
-use super::client_request::{ClientRequest, RequestEndpoint};
+use super::client_request::{ReqwestRequest, endpoint};
 use crate::exchange::{
-    Exchange, ExchangeEngine, NextStep, OutgoingRequest, ResponseHead, UpstreamFault, UpstreamRefusal,
+    Exchange, ExchangeEngine, NextStep, OutgoingRequest, RequestEndpoint, ResponseHead, UpstreamFault,
+    UpstreamRefusal,
 };
 use crate::protocol::{OPENAI_CHAT, Protocol};
 use crate::upstream::UpstreamError;
@@ -50,7 +51,7 @@ where
     S::Future: Send,
 {
     let mut upstream = UpstreamConnection { service: inner, readiness, state: DriverState::Idle };
-    match RequestEndpoint::find(request.method(), request.url()) {
+    match endpoint(request.method(), request.url()) {
         Some(endpoint) => Box::pin(respond(upstream, engine, request, endpoint)),
         None => Box::pin(async move {
             upstream.state = DriverState::Due(Box::new(request));
@@ -71,7 +72,7 @@ where
     S::Future: Send,
 {
     let (url, protocol) = (request.url().clone(), endpoint.route.protocol);
-    let (client, incoming) = match ClientRequest::read(request, endpoint).await {
+    let (client, incoming) = match ReqwestRequest::read(request, endpoint).await {
         Ok(read) => read,
         Err(error) => {
             let fault = UpstreamFault::lost(format!("was not asked: {}", innermost(&error)));
@@ -126,7 +127,7 @@ fn refused(client: &Protocol, error: &UpstreamError<'static>, url: Url) -> Respo
 struct ExchangeDriver<S: Service<Request>> {
     exchange: Exchange,
     engine: Arc<ExchangeEngine>,
-    client: ClientRequest,
+    client: ReqwestRequest,
     /// Never locked: bodies must be `Sync`, but futures and services are only `Send`.
     upstream: Mutex<UpstreamConnection<S>>,
     /// Runs while the next call, or the end of a body, is waited for.

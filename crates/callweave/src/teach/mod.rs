@@ -33,7 +33,7 @@ mod writer;
 use std::fmt::Write as _;
 
 use crate::dialect::{CallBody, Dialect, DialectRegistry};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::Result;
 use crate::json::AsValue;
 use signature::ToolSignature;
 pub use taught::{TaughtRequest, teach};
@@ -68,8 +68,8 @@ impl PromptOptions {
     /// Teaches the built-in dialect of that name. A dialect whose calls a prompt cannot explain is
     /// refused, see [`CallWriter::new`]. For the dialect of a model see [`DialectRegistry::for_model`].
     pub fn new(name: &str) -> Result<Self> {
-        let unknown = || Error::new(ErrorKind::Unknown, format!("no dialect is called {name:?}"));
-        Self::of(DialectRegistry::builtin().find(name).ok_or_else(unknown)?)
+        let dialects = DialectRegistry::builtin();
+        Self::of(dialects.find(name).ok_or_else(|| dialects.unknown(name))?)
     }
 
     /// Teaches this dialect.

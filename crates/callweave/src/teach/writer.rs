@@ -3,10 +3,11 @@
 use super::layout::{CallLayout, plain};
 use super::values::{self, EscapingCare};
 use crate::dialect::{
-    CallBody, CallForm, ChannelGrammar, ChildrenBody, Dialect, ElementsBody, ExtractOptions, ExtractedCall,
-    Extraction, HeaderBody, JsonBody, MessageNotation, NamedTag, TaggedBody, TextStart, Tools,
+    CallBody, CallForm, ChannelGrammar, ChildrenBody, Dialect, ElementsBody, ExtractOptions, Extraction,
+    HeaderBody, JsonBody, MessageNotation, NamedTag, TaggedBody, TextStart, Tools,
 };
 use crate::error::{Error, ErrorKind, Result};
+use crate::event::BlockCompletion;
 use crate::json::schema::TypeSet;
 use crate::json::{Object, Value, escape_into};
 use crate::message::ToolCall;
@@ -238,9 +239,9 @@ impl CallWriter {
     /// Whether a turn is read as this text and these calls.
     fn reads_as(&self, turn: &str, text: &str, calls: &[WritableCall<'_>]) -> bool {
         let found = Extraction::of(turn, &self.reading);
-        let is_same = |(found, call): (&ExtractedCall, &WritableCall<'_>)| {
-            let arguments = found.arguments.parse::<Object>();
-            !found.incomplete
+        let is_same = |(found, call): (&ToolCall, &WritableCall<'_>)| {
+            let arguments = found.raw_arguments.parse::<Object>();
+            found.completion != BlockCompletion::Truncated
                 && found.name == call.call.name
                 && arguments.is_ok_and(|read| read == call.arguments)
         };

@@ -6,13 +6,13 @@ use smol_str::SmolStr;
 
 use super::leaves::ArgumentLeaves;
 use super::members::PendingExtra;
-use super::{ExtraTarget, WeaveContext};
+use super::{AppendTarget, ExtraTarget, WeaveContext};
 use crate::event::{
     BlockCompletion, BlockId, BlockKind, CallKind, DeltaKind, EventKind, EventScope, EventSink, ItemId,
     Notice, NoticeCode,
 };
 use crate::fingerprint::TextFingerprint;
-use crate::fragment::{BlockKey, FragmentArguments, TextChannel};
+use crate::fragment::{BlockAddress, FragmentArguments, TextChannel};
 use crate::json::{JsonScanner, PendingSurrogate, ScanStatus, Str};
 
 /// A resent text of this many bytes cannot be chance.
@@ -34,7 +34,7 @@ pub(super) struct BlockState {
     pub(super) content: StateContent,
     /// The wire type: the wire's own name of the block.
     pub(super) wire_type: SmolStr,
-    pub(super) place: Option<BlockKey>,
+    pub(super) place: Option<BlockAddress>,
     pub(super) item: Option<ItemId>,
     /// The extra fields that came with its start, until that is emitted: mostly none.
     pub(super) extra: Option<Box<PendingExtra>>,
@@ -134,7 +134,7 @@ impl BlockState {
     pub(super) fn running(
         channel: TextChannel,
         wire_type: &str,
-        place: Option<BlockKey>,
+        place: Option<BlockAddress>,
         item: Option<ItemId>,
         frame: u64,
     ) -> Self {
@@ -149,14 +149,14 @@ impl BlockState {
     pub(super) fn call(
         kind: CallKind,
         wire_type: &str,
-        place: Option<BlockKey>,
+        place: Option<BlockAddress>,
         item: Option<ItemId>,
         frame: u64,
     ) -> Self {
         let call = CallState {
             id: None,
             name: NameState::default(),
-            index: place.and_then(BlockKey::number),
+            index: place.and_then(BlockAddress::number),
             kind,
             named_in: frame,
             held: String::new(),
@@ -173,7 +173,7 @@ impl BlockState {
     fn new(
         content: StateContent,
         wire_type: &str,
-        place: Option<BlockKey>,
+        place: Option<BlockAddress>,
         item: Option<ItemId>,
         frame: u64,
     ) -> Self {
@@ -200,11 +200,11 @@ impl BlockState {
 
     /// Whether it is the text of that block key, or a call, and has begun and is not over.
     #[inline]
-    pub(super) fn goes_on(&self, place: Option<Option<BlockKey>>) -> bool {
-        let is_such = match self.content {
-            StateContent::Running(_) => place == Some(self.place),
-            StateContent::Call(_) => place.is_none(),
-            StateContent::Fixed => false,
+    pub(super) fn goes_on(&self, target: AppendTarget) -> bool {
+        let is_such = match (&self.content, target) {
+            (StateContent::Running(_), AppendTarget::Text(place)) => place == self.place,
+            (StateContent::Call(_), AppendTarget::Arguments) => true,
+            _ => false,
         };
         is_such && self.block.is_some() && !self.is_ended && self.restated_in.is_none()
     }
@@ -233,7 +233,7 @@ impl BlockState {
 
     /// Whether this is open running text that the wire would continue in this way.
     #[inline]
-    pub(super) fn runs_as(&self, place: Option<BlockKey>, channel: TextChannel, wire_type: &str) -> bool {
+    pub(super) fn runs_as(&self, place: Option<BlockAddress>, channel: TextChannel, wire_type: &str) -> bool {
         self.is_open() && self.is_running(channel) && self.place == place && self.wire_type == wire_type
     }
 
@@ -322,7 +322,7 @@ impl BlockState {
         };
         let members =
             self.extra.take().and_then(|mut own| context.members(EventScope::Block(block), &mut own));
-        let index = self.place.and_then(BlockKey::number);
+        let index = self.place.and_then(BlockAddress::number);
         let wire_type = Cow::Borrowed(self.wire_type.as_str());
         context.emit(
             EventKind::BlockStart { block, item: self.item, kind, wire_type, index, extra: members },
@@ -532,7 +532,7 @@ impl BlockState {
             return false;
         };
         let is_same_text = match (&own.fallback, fallback) {
-            (Some(own), Some(given)) => given.is(own),
+            (Some(own), Some(given)) => given.reveal().is(own),
             (own, given) => own.is_none() && given.is_none(),
         };
         is_same_text && name.is_none_or(|name| name == call.name.as_str())

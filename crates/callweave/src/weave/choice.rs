@@ -11,36 +11,36 @@ use super::block_state::{BlockCut, BlockState, CallState, NameState, StateConten
 use super::identity::IdentityEvidence;
 use super::item::ItemTable;
 use super::members::PendingExtra;
-use super::{ExtraTarget, WeaveContext};
+use super::{AppendTarget, ExtraTarget, WeaveContext};
 use crate::event::{
     BlockCompletion, BlockKind, CallKind, EventKind, EventScope, EventSink, FinishReason, JsonText, Notice,
     NoticeCode,
 };
 use crate::fingerprint::{TextFingerprint, keyed_digest, keyed_hash};
-use crate::fragment::{BlockKey, FragmentArguments, TextChannel};
-use crate::json::{Str, compact_into};
+use crate::fragment::{BlockAddress, BlockKey, FragmentArguments, TextChannel};
+use crate::json::{Opaque, Str, compact_into};
 use crate::table::OrderedTable;
 
 #[derive(Clone, Default)]
 pub(super) struct ChoiceState {
     states: Vec<BlockState>,
-    by_place: OrderedTable<BlockKey, usize>,
+    by_place: OrderedTable<BlockAddress, usize>,
     /// Calls by the hashes of their ids.
     by_id: OrderedTable<u64, usize>,
     /// The block states of each numbered or named block group, in order.
-    things: OrderedTable<BlockKey, BlockGroup>,
+    things: OrderedTable<BlockAddress, BlockGroup>,
     /// Block keys of groups that are also known by another key.
-    aliases: OrderedTable<BlockKey, BlockKey>,
+    aliases: OrderedTable<BlockAddress, BlockAddress>,
     /// A bit for each space that has such keys, or another space of that bit: mostly names alone.
     aliased: u64,
     /// The calls whose results come at a block key, with the extra fields of the result that came before it.
-    answers: OrderedTable<BlockKey, (String, PendingExtra)>,
+    answers: OrderedTable<BlockAddress, (String, PendingExtra)>,
     /// The texts of ended blocks, and the block state that first held each.
     texts: OrderedTable<TextFingerprint, usize>,
     /// All that ended blocks held, with the lanes of their channels.
     told: Vec<(ChannelKind, TextFingerprint)>,
     /// The block key asked for last and its block state: most fragments continue the block of the fragment before.
-    latest: Option<(BlockKey, usize)>,
+    latest: Option<(BlockAddress, usize)>,
     /// The open text block that has no block key.
     running: Option<usize>,
     /// The call whose arguments are complete and that ends when something else arrives.
@@ -114,7 +114,7 @@ pub(super) struct ResponseEnding {
 
 /// A call as a fragment describes it.
 pub(super) struct CallPiece<'a> {
-    pub(super) place: Option<BlockKey>,
+    pub(super) place: Option<BlockAddress>,
     pub(super) id: Option<Str<'a>>,
     pub(super) name: Option<Str<'a>>,
     pub(super) kind: CallKind,
@@ -126,7 +126,7 @@ impl ChoiceState {
     /// Takes the fields of the item at the block key.
     pub(super) fn item(
         &mut self,
-        place: Option<BlockKey>,
+        place: Option<BlockAddress>,
         id: Option<Str<'_>>,
         wire_type: &str,
         context: &mut WeaveContext,
@@ -138,7 +138,7 @@ impl ChoiceState {
     /// Ends the item at the block key, and its blocks with it.
     pub(super) fn end_item(
         &mut self,
-        place: Option<BlockKey>,
+        place: Option<BlockAddress>,
         context: &mut WeaveContext,
         sink: &mut EventSink<'_>,
     ) {
@@ -153,13 +153,13 @@ impl ChoiceState {
     }
 
     /// The scope of the item at the block key; else of the choice.
-    pub(super) fn item_scope(&self, place: Option<BlockKey>) -> EventScope {
+    pub(super) fn item_scope(&self, place: Option<BlockAddress>) -> EventScope {
         let item = place.and_then(|place| self.items.at(place));
         item.map_or(EventScope::Choice, EventScope::Item)
     }
 
     /// The target for the block at the block key; else its item or the choice.
-    pub(super) fn about(&self, place: Option<BlockKey>) -> ExtraTarget {
+    pub(super) fn about(&self, place: Option<BlockAddress>) -> ExtraTarget {
         match place.and_then(|place| self.at_place(place)) {
             Some(at) => self.states[at].about(),
             None => self.item_scope(place).into(),
@@ -167,7 +167,7 @@ impl ChoiceState {
     }
 
     /// The pending extra fields of the block at the block key, if it has yet to start.
-    pub(super) fn waiting(&mut self, place: BlockKey) -> Option<&mut PendingExtra> {
+    pub(super) fn waiting(&mut self, place: BlockAddress) -> Option<&mut PendingExtra> {
         let at = self.at_place(place)?;
         let state = &mut self.states[at];
         (state.block.is_none() && !state.is_ended).then(|| &mut **state.extra.get_or_insert_default())
@@ -177,7 +177,7 @@ impl ChoiceState {
     /// [`FragmentKind::Attach`](crate::fragment::FragmentKind::Attach).
     pub(super) fn attachable(
         &mut self,
-        place: Option<BlockKey>,
+        place: Option<BlockAddress>,
         on: &str,
         context: &mut WeaveContext,
         sink: &mut EventSink<'_>,
@@ -201,7 +201,7 @@ impl ChoiceState {
 
     pub(super) fn open(
         &mut self,
-        place: Option<BlockKey>,
+        place: Option<BlockAddress>,
         channel: TextChannel,
         wire_type: &str,
         context: &mut WeaveContext,
@@ -242,7 +242,7 @@ impl ChoiceState {
 
     pub(super) fn text(
         &mut self,
-        place: Option<BlockKey>,
+        place: Option<BlockAddress>,
         channel: TextChannel,
         wire_type: &str,
         text: Str<'_>,
@@ -279,15 +279,16 @@ impl ChoiceState {
         self.states[at].append(text, context, sink);
     }
 
-    /// The block state that a piece of text at a block key, or of the arguments of a call, continues just as the piece
-    /// before did.
-    pub(super) fn running_on(&self, place: Option<Option<BlockKey>>) -> Option<usize> {
-        let is_settled = self.ripe.is_empty() && self.named.is_empty();
-        let at = self.last.filter(|_| is_settled && (place.is_some() || self.last == self.last_call))?;
-        // A restated text may have given its block key to another one.
-        let is_there = |place: BlockKey| place.runs || self.at_place(place) == Some(at);
-        let is_it = place.flatten().is_none_or(is_there) && self.states[at].goes_on(place);
-        is_it.then_some(at)
+    /// The block state that text or arguments continue just as those of the frame before did.
+    pub(super) fn running_on(&self, target: AppendTarget) -> Option<usize> {
+        let at = self.last.filter(|_| self.ripe.is_empty() && self.named.is_empty())?;
+        let is_it = match target {
+            AppendTarget::Arguments => self.last == self.last_call,
+            // A restated text may have given its block key to another one.
+            AppendTarget::Text(Some(place)) => place.runs || self.at_place(place) == Some(at),
+            AppendTarget::Text(None) => true,
+        };
+        (is_it && self.states[at].goes_on(target)).then_some(at)
     }
 
     /// That block state, and the block state of the complete call.
@@ -299,7 +300,7 @@ impl ChoiceState {
     /// Takes content that comes complete and is no text.
     fn fixed(
         &mut self,
-        place: Option<BlockKey>,
+        place: Option<BlockAddress>,
         kind: BlockKind<'_>,
         wire_type: &str,
         context: &mut WeaveContext,
@@ -310,7 +311,7 @@ impl ChoiceState {
         let block = context.next_block();
         let members = context.take_next(EventScope::Block(block));
         let item = place.and_then(|place| self.items.at(place));
-        let index = place.and_then(BlockKey::number);
+        let index = place.and_then(BlockAddress::number);
         let wire_type = Cow::Borrowed(wire_type);
         context.emit(EventKind::BlockStart { block, item, kind, wire_type, index, extra: members }, sink);
         for (kind, wire_type, value) in std::mem::take(&mut context.hanging) {
@@ -325,7 +326,7 @@ impl ChoiceState {
     /// Takes the result of a tool that the provider ran.
     pub(super) fn result(
         &mut self,
-        place: Option<BlockKey>,
+        place: Option<BlockAddress>,
         call: Option<Str<'_>>,
         wire_type: &str,
         value: &str,
@@ -357,7 +358,7 @@ impl ChoiceState {
     /// Takes content that only this protocol has.
     pub(super) fn opaque(
         &mut self,
-        place: Option<BlockKey>,
+        place: Option<BlockAddress>,
         wire_type: &str,
         value: &str,
         context: &mut WeaveContext,
@@ -373,7 +374,7 @@ impl ChoiceState {
 
     pub(super) fn restate(
         &mut self,
-        place: Option<BlockKey>,
+        place: Option<BlockAddress>,
         (channel, wire_type): (TextChannel, &str),
         text: Str<'_>,
         is_recap: bool,
@@ -403,7 +404,7 @@ impl ChoiceState {
     }
 
     /// Steps over the block states that this frame has restated.
-    fn count_restated(&mut self, place: BlockKey, frame: u64) {
+    fn count_restated(&mut self, place: BlockAddress, frame: u64) {
         let Some(owner) = self.things.get_mut(&place.owner()) else { return };
         if owner.frame != frame {
             (owner.frame, owner.restated) = (frame, 0);
@@ -416,7 +417,7 @@ impl ChoiceState {
     /// parts as the deltas did, the text decides.
     fn restated(
         &self,
-        place: BlockKey,
+        place: BlockAddress,
         channel: TextChannel,
         text: &str,
         is_recap: bool,
@@ -459,16 +460,17 @@ impl ChoiceState {
 
     /// Unites the group at `place` with the one of that name, or else with the one at the other block key, if either is
     /// known.
-    pub(super) fn unite(&mut self, place: BlockKey, name: Str<'_>, or: Option<BlockKey>) {
+    pub(super) fn unite(&mut self, place: BlockAddress, name: Str<'_>, or: Option<BlockAddress>) {
         let own = self.canonical(place).owner();
-        let named = (!name.is_empty()).then(|| self.canonical(BlockKey::named(&name.to_cow())).owner());
+        let named =
+            (!name.is_empty()).then(|| self.canonical(BlockKey::named(&name.to_cow()).reveal()).owner());
         let or = or.map(|or| self.canonical(or).owner());
         // Some wires give several items the same id: then the position decides which of them a recap means.
         if let Some(or) = or.filter(|or| place.is_loose() && self.items.has_id(*or, &name.to_cow())) {
             return self.alias(own, or);
         }
         let has_blocks =
-            |owner: &BlockKey| self.things.get(owner).is_some_and(|owner| !owner.states.is_empty());
+            |owner: &BlockAddress| self.things.get(owner).is_some_and(|owner| !owner.states.is_empty());
         let known = named.into_iter().chain(or).find(has_blocks);
         let known = known.or(named.filter(|named| self.things.contains(named)));
         match known {
@@ -485,7 +487,7 @@ impl ChoiceState {
         }
     }
 
-    fn alias(&mut self, place: BlockKey, owner: BlockKey) {
+    fn alias(&mut self, place: BlockAddress, owner: BlockAddress) {
         if place != owner {
             self.aliases.insert(place, owner);
             self.aliased |= bit(place);
@@ -493,8 +495,8 @@ impl ChoiceState {
     }
 
     /// The block key by which the group at `place` was first known.
-    pub(super) fn canonical(&self, place: BlockKey) -> BlockKey {
-        let may_be_alias = |place: BlockKey| self.aliased & bit(place) != 0;
+    pub(super) fn canonical(&self, place: BlockAddress) -> BlockAddress {
+        let may_be_alias = |place: BlockAddress| self.aliased & bit(place) != 0;
         if !may_be_alias(place) {
             return place;
         }
@@ -506,14 +508,14 @@ impl ChoiceState {
                 None => break,
             }
         }
-        BlockKey { part: place.part, runs: place.runs, ..owner }
+        BlockAddress { part: place.part, runs: place.runs, ..owner }
     }
 
     /// Takes all the text of a channel: emits the missing part, and emits a text that does not begin with the text so
     /// far as one more.
     fn restate_all(
         &mut self,
-        place: Option<BlockKey>,
+        place: Option<BlockAddress>,
         channel: TextChannel,
         wire_type: &str,
         text: &str,
@@ -556,7 +558,7 @@ impl ChoiceState {
     /// The open block state for running text, made if need be.
     fn running_state(
         &mut self,
-        place: Option<BlockKey>,
+        place: Option<BlockAddress>,
         channel: TextChannel,
         wire_type: &str,
         context: &mut WeaveContext,
@@ -613,7 +615,7 @@ impl ChoiceState {
     }
 
     /// The block group at the block key.
-    fn owner(&mut self, place: BlockKey) -> &mut BlockGroup {
+    fn owner(&mut self, place: BlockAddress) -> &mut BlockGroup {
         self.things.get_or_insert_with(place.owner(), BlockGroup::default)
     }
 
@@ -673,7 +675,9 @@ impl ChoiceState {
         let at = match piece {
             CallPiece {
                 id: None, name: None, arguments: Some(FragmentArguments::Text(_)), place, ..
-            } => self.undisturbed(*place, context).filter(|&at| self.states[at].goes_on(None)),
+            } => self
+                .undisturbed(*place, context)
+                .filter(|&at| self.states[at].goes_on(AppendTarget::Arguments)),
             _ => None,
         };
         match (at, piece.arguments) {
@@ -685,7 +689,7 @@ impl ChoiceState {
     /// The last block state, if it has that block key and nothing waits that would have to be emitted first. Blocks
     /// that it ended when it was last used are over.
     #[inline(always)]
-    fn undisturbed(&self, place: Option<BlockKey>, context: &WeaveContext) -> Option<usize> {
+    fn undisturbed(&self, place: Option<BlockAddress>, context: &WeaveContext) -> Option<usize> {
         let (latest, at) = self.latest?;
         let is_last = place == Some(latest) && self.last == Some(at);
         (is_last && self.ripe.is_empty() && context.next.is_empty()).then_some(at)
@@ -751,13 +755,13 @@ impl ChoiceState {
     /// Ends the text at whose block key a call begins, and the call at whose block key another is announced.
     fn displace(
         &mut self,
-        place: BlockKey,
+        place: BlockAddress,
         by: usize,
         arguments: Option<FragmentArguments<'_>>,
         context: &mut WeaveContext,
         sink: &mut EventSink<'_>,
     ) {
-        let is_announced = matches!(arguments, Some(FragmentArguments::Text(Str::Plain(""))));
+        let is_announced = matches!(arguments, Some(FragmentArguments::Text(text)) if text.is_empty());
         let ends = |at: &usize| *at != by && (is_announced || self.states[*at].as_call().is_none());
         if let Some(former) = self.at_place(place).filter(ends) {
             self.end_state(former, BlockCut::No, context, sink);
@@ -874,9 +878,10 @@ impl ChoiceState {
         match arguments {
             FragmentArguments::Text(text) if state.is_ended => {
                 // Some servers send a newline behind each call, as an escape.
-                if !text.to_cow().trim_ascii().is_empty() {
+                let text = text.reveal().to_cow();
+                if !text.trim_ascii().is_empty() {
                     let notice = Notice {
-                        text: Some(text.to_cow()),
+                        text: Some(text),
                         ..Notice::new(
                             NoticeCode::LateFragment,
                             context.offset,
@@ -888,18 +893,20 @@ impl ChoiceState {
             }
             FragmentArguments::Text(text) => {
                 state.meet_expectation();
-                state.append(text, context, sink);
+                state.append(text.reveal(), context, sink);
             }
-            FragmentArguments::Opening { fallback, expects_text } => state.open_call(fallback, expects_text),
-            FragmentArguments::Complete(text) => state.restate(text, context, sink),
+            FragmentArguments::Opening { fallback, expects_text } => {
+                state.open_call(fallback.map(Opaque::reveal), expects_text);
+            }
+            FragmentArguments::Complete(text) => state.restate(text.reveal(), context, sink),
             FragmentArguments::Value(json) => {
                 let mut scratch = context.take_scratch();
-                compact_into(json, &mut scratch);
+                compact_into(json.reveal_json(), &mut scratch);
                 state.take_value(&scratch, context, sink);
                 context.return_scratch(scratch);
             }
             FragmentArguments::Leaf { path, value, continues } => {
-                state.put_leaf(path, value, continues, context, sink);
+                state.put_leaf(path.reveal(), value.reveal_json(), continues, context, sink);
             }
         }
         // Complete arguments wait for their name.
@@ -911,7 +918,7 @@ impl ChoiceState {
     /// Ends the block at the block key because the provider says so; without a block key, the last call.
     pub(super) fn end(
         &mut self,
-        place: Option<BlockKey>,
+        place: Option<BlockAddress>,
         cut: BlockCut,
         context: &mut WeaveContext,
         sink: &mut EventSink<'_>,
@@ -926,13 +933,13 @@ impl ChoiceState {
     }
 
     /// Notes that the result of the call of that id will come at the block key.
-    pub(super) fn answer(&mut self, place: BlockKey, id: Str<'_>, context: &mut WeaveContext) {
+    pub(super) fn answer(&mut self, place: BlockAddress, id: Str<'_>, context: &mut WeaveContext) {
         let members = std::mem::take(&mut context.next);
         self.answers.insert(place, (id.to_cow().into_owned(), members));
     }
 
     /// The id of the call that a result belongs to.
-    fn called<'c>(&'c self, place: Option<BlockKey>, id: Option<&'c str>) -> Option<&'c str> {
+    fn called<'c>(&'c self, place: Option<BlockAddress>, id: Option<&'c str>) -> Option<&'c str> {
         let id = id.or_else(|| place.and_then(|place| self.answers.get(&place)).map(|(id, _)| id.as_str()));
         if id.is_some() {
             return id;
@@ -946,16 +953,16 @@ impl ChoiceState {
         self.states[at?].as_call()?.id.as_deref()
     }
 
-    fn at_place(&self, place: BlockKey) -> Option<usize> {
+    fn at_place(&self, place: BlockAddress) -> Option<usize> {
         match self.latest {
-            _ if place == BlockKey::LAST => self.last,
+            _ if place == BlockAddress::LAST => self.last,
             Some((latest, at)) if latest == place => Some(at),
             _ => self.by_place.get(&place).copied(),
         }
     }
 
-    fn set_place(&mut self, place: BlockKey, at: usize) {
-        if place != BlockKey::LAST && self.latest != Some((place, at)) {
+    fn set_place(&mut self, place: BlockAddress, at: usize) {
+        if place != BlockAddress::LAST && self.latest != Some((place, at)) {
             self.latest = Some((place, at));
             self.by_place.insert(place, at);
         }
@@ -1074,11 +1081,11 @@ impl ChoiceState {
 const MANY: usize = 8;
 
 /// The bit of the space of a block key.
-fn bit(place: BlockKey) -> u64 {
+fn bit(place: BlockAddress) -> u64 {
     1 << (place.space % 64)
 }
 
-fn is_mirror(place: Option<BlockKey>) -> bool {
+fn is_mirror(place: Option<BlockAddress>) -> bool {
     place.is_some_and(|place| place.space == BlockKey::MIRROR)
 }
 
@@ -1124,7 +1131,8 @@ mod tests {
     ) {
         let pick = |from: u32, count: u64| (dice >> from) % count;
         let places =
-            [BlockKey::at(0), BlockKey::at(1), BlockKey::at(1).part(0, 1), BlockKey::at(2).running()];
+            [BlockKey::at(0), BlockKey::at(1), BlockKey::at(1).part(0, 1), BlockKey::at(2).running()]
+                .map(BlockKey::reveal);
         let place = places.get(pick(8, 5) as usize).copied();
         let channel = if pick(16, 4) == 0 { TextChannel::REASONING } else { TextChannel::Text };
         let text = [
@@ -1143,9 +1151,9 @@ mod tests {
             5..11 => {
                 let arguments = match pick(24, 12) {
                     0 => None,
-                    1 => Some(FragmentArguments::Complete(text)),
+                    1 => Some(FragmentArguments::Complete(text.into())),
                     2 => Some(FragmentArguments::Opening { fallback: None, expects_text: pick(28, 2) == 0 }),
-                    _ => Some(FragmentArguments::Text(text)),
+                    _ => Some(FragmentArguments::Text(text.into())),
                 };
                 let id = may_be(30, if pick(34, 2) == 0 { Str::Plain("one") } else { Str::Plain("two") });
                 let (name, kind, wire_type) = (may_be(38, Str::Plain("look")), CallKind::Function, "");
@@ -1174,7 +1182,7 @@ mod tests {
             for _ in 0..24 {
                 seed = seed.wrapping_mul(0x5851_F42D_4C95_7F2D).wrapping_add(0x1405_7B7E_F767_814F);
                 let dice = seed >> 20;
-                went_on += usize::from(choice.undisturbed(Some(BlockKey::at(0)), &context).is_some());
+                went_on += usize::from(choice.undisturbed(Some(BlockAddress::at(0)), &context).is_some());
                 step(&mut choice, dice, &mut context, &mut events);
                 forgetful.latest = None;
                 step(&mut forgetful, dice, &mut other, &mut expected);
@@ -1192,11 +1200,11 @@ mod tests {
             (ChoiceState::default(), WeaveContext { frame: 1, ..WeaveContext::default() });
         let mut events: Vec<Event<'static>> = Vec::new();
         for part in 0..100 {
-            let (place, text) = (BlockKey::at(0).part(0, part), format!("part {part}"));
+            let (place, text) = (BlockKey::at(0).part(0, part).reveal(), format!("part {part}"));
             let text = Str::Plain(&text);
             choice.restate(Some(place), (TextChannel::Text, ""), text, false, &mut context, &mut events);
         }
-        let owner = &choice.things.get(&BlockKey::at(0)).expect("it was told");
+        let owner = &choice.things.get(&BlockAddress::at(0)).expect("it was told");
         assert_eq!((owner.states.len(), owner.restated), (100, 99));
     }
 }

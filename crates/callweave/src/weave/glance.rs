@@ -24,7 +24,7 @@ impl<'f> Sink<Fragment<'f>> for FrameGlance {
     fn put(&mut self, fragment: Fragment<'f>) {
         match fragment.part {
             FragmentKind::Start { id: Some(id), .. } if !id.is_empty() => {
-                self.id = Some(id.to_cow().into_owned())
+                self.id = Some(id.reveal().to_cow().into_owned())
             }
             FragmentKind::Open { .. } => self.is_fresh = true,
             FragmentKind::Text { text, .. } => self.is_fresh |= !text.is_empty(),

@@ -6,7 +6,7 @@
 
 use super::block_state::BlockState;
 use super::choice::CallPiece;
-use crate::fragment::{BlockKey, FragmentArguments};
+use crate::fragment::{BlockAddress, FragmentArguments};
 use crate::json::compact_into;
 
 /// A fragment of a call, with the state of the calls that it may belong to.
@@ -207,7 +207,7 @@ impl IdentityEvidence<'_> {
 
     /// Whether the block key has another number than the call of the id, and no call is there.
     fn is_elsewhere(&self) -> bool {
-        let is_at = |place: BlockKey| {
+        let is_at = |place: BlockAddress| {
             self.known()
                 .and_then(BlockState::as_call)
                 .is_none_or(|call| call.index.is_none_or(|index| place.number() == Some(index)))
@@ -225,7 +225,7 @@ impl IdentityEvidence<'_> {
             None => true,
             Some(FragmentArguments::Text(text)) => {
                 !call.has_text()
-                    || text.written().starts_with('{')
+                    || text.reveal_json().starts_with('{')
                     || text.is_empty() && call.is_complete_call()
             }
             Some(_) => false,
@@ -248,13 +248,13 @@ impl IdentityEvidence<'_> {
     fn extends(&self, call: &BlockState) -> bool {
         match self.piece.arguments {
             None | Some(FragmentArguments::Leaf { .. } | FragmentArguments::Opening { .. }) => true,
-            Some(FragmentArguments::Text(text)) if text.written().trim_ascii().is_empty() => true,
+            Some(FragmentArguments::Text(text)) if text.reveal_json().trim_ascii().is_empty() => true,
             Some(FragmentArguments::Text(text) | FragmentArguments::Complete(text)) => {
-                text.is_empty() || call.is_extended_by(&text.to_cow())
+                text.is_empty() || call.is_extended_by(&text.reveal().to_cow())
             }
             Some(FragmentArguments::Value(json)) => {
                 let mut compact = String::new();
-                compact_into(json, &mut compact);
+                compact_into(json.reveal_json(), &mut compact);
                 call.is_extended_by(&compact)
             }
         }

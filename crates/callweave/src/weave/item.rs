@@ -9,14 +9,14 @@ use smol_str::SmolStr;
 
 use super::WeaveContext;
 use crate::event::{EventKind, EventScope, EventSink, ItemId};
-use crate::fragment::BlockKey;
+use crate::fragment::BlockAddress;
 use crate::json::Str;
 use crate::table::OrderedTable;
 
 #[derive(Clone, Default)]
 pub(super) struct ItemTable {
     list: Vec<ItemState>,
-    by_place: OrderedTable<BlockKey, usize>,
+    by_place: OrderedTable<BlockAddress, usize>,
 }
 
 #[derive(Clone)]
@@ -31,7 +31,7 @@ impl ItemTable {
     /// Takes the fields of the item at the block key.
     pub(super) fn tell(
         &mut self,
-        place: BlockKey,
+        place: BlockAddress,
         id: Option<Str<'_>>,
         wire_type: &str,
         context: &mut WeaveContext,
@@ -53,7 +53,7 @@ impl ItemTable {
 
     fn start(
         &mut self,
-        place: BlockKey,
+        place: BlockAddress,
         id: Option<Cow<'_, str>>,
         wire_type: &str,
         context: &mut WeaveContext,
@@ -82,7 +82,7 @@ impl ItemTable {
     }
 
     /// The item at the block key.
-    pub(super) fn at(&self, place: BlockKey) -> Option<ItemId> {
+    pub(super) fn at(&self, place: BlockAddress) -> Option<ItemId> {
         if self.list.is_empty() {
             return None;
         }
@@ -90,7 +90,7 @@ impl ItemTable {
     }
 
     /// The item at the block key, if it is open.
-    pub(super) fn open_at(&self, place: BlockKey) -> Option<ItemId> {
+    pub(super) fn open_at(&self, place: BlockAddress) -> Option<ItemId> {
         if self.list.is_empty() {
             return None;
         }
@@ -99,7 +99,7 @@ impl ItemTable {
     }
 
     /// Whether the item at the block key has that id.
-    pub(super) fn has_id(&self, place: BlockKey, id: &str) -> bool {
+    pub(super) fn has_id(&self, place: BlockAddress, id: &str) -> bool {
         let item = self.by_place.get(&place.owner()).map(|&at| &self.list[at]);
         item.is_some_and(|item| item.id.as_deref() == Some(id))
     }

@@ -33,8 +33,8 @@ use crate::event::{
     NoticeCode, Sink, TokenCounts,
 };
 use crate::fingerprint::keyed_digest;
-use crate::fragment::{BlockKey, ExtraScope, Fragment, FragmentKind, FragmentSink};
-use crate::json::Str;
+use crate::fragment::{BlockAddress, BlockKey, ExtraScope, Fragment, FragmentKind, FragmentSink};
+use crate::json::{Opaque, Str};
 use crate::table::OrderedTable;
 
 /// The fold. See the [module](self).
@@ -325,15 +325,14 @@ impl Weave {
         });
     }
 
-    /// The block that the text at a block key, or the arguments of the call (which has no `place` here), belong to in
-    /// frames that otherwise repeat the one before. None if such a frame must be pushed all the same, because there is
-    /// work at its end or the block is over.
-    pub(crate) fn running(&self, number: u32, place: Option<Option<BlockKey>>) -> Option<GrowingBlock> {
+    /// The block that grows in frames that otherwise repeat the one before. None if such a frame must be pushed all the
+    /// same, because there is work at its end or the block is over.
+    pub(crate) fn running(&self, number: u32, target: AppendTarget) -> Option<GrowingBlock> {
         if !self.awake.is_empty() || !self.context.next.is_empty() {
             return None;
         }
         let choice = self.choices.position(&number)?;
-        let state = self.choices.all()[choice].1.running_on(place)?;
+        let state = self.choices.all()[choice].1.running_on(target)?;
         Some(GrowingBlock { choice, state })
     }
 
@@ -468,16 +467,20 @@ impl Weave {
 
     /// Takes a fragment by reference: large ones are then taken apart only where they are used.
     fn fragment(&mut self, fragment: &Fragment<'_>, sink: &mut EventSink<'_>) {
-        let (number, place) = (fragment.choice, fragment.key);
+        let (number, place) = (fragment.choice, fragment.key.map(BlockKey::reveal));
         if self.answer.is_told {
             return self.late(&fragment.part, sink);
         }
         match fragment.part {
             // A fragment about the response, not about a choice, must not make one.
-            FragmentKind::Start { id, model, wire_type } => return self.start(id, model, wire_type, sink),
-            FragmentKind::Rerouted { model } => return self.start(None, Some(model), "", sink),
+            FragmentKind::Start { id, model, wire_type } => {
+                let [id, model] = [id, model].map(|name| name.map(Opaque::reveal));
+                return self.start(id, model, wire_type, sink);
+            }
+            FragmentKind::Rerouted { model } => return self.start(None, Some(model.reveal()), "", sink),
             FragmentKind::Step { turn, counters, raw } => {
                 self.begin(sink);
+                let (turn, raw) = (turn.reveal(), raw.reveal_json());
                 if self.context.is_news(EventScope::Response, ("usage ", "", raw)) {
                     let known = self.answer.steps.take().filter(|steps| turn.is(&steps.0));
                     let mut steps = known
@@ -491,6 +494,7 @@ impl Weave {
                 return;
             }
             FragmentKind::Extra { level: ExtraScope::Response, path, key, value } => {
+                let value = value.reveal_json();
                 if self.answer.has_begun {
                     self.context.choice = 0;
                     self.context.tell(EventScope::Response, (path, key, value), sink);
@@ -500,15 +504,19 @@ impl Weave {
                 return;
             }
             FragmentKind::Extra { level: ExtraScope::Next, path, key, value } => {
-                return self.context.next.set((path, key, value));
+                return self.context.next.set((path, key, value.reveal_json()));
             }
             FragmentKind::Attach { level: ExtraScope::Next, kind, wire_type, value, .. } => {
-                return self.context.hanging.push((kind, wire_type.to_owned(), value.to_owned()));
+                return self.context.hanging.push((
+                    kind,
+                    wire_type.to_owned(),
+                    value.reveal_json().to_owned(),
+                ));
             }
             FragmentKind::Attach { level: ExtraScope::Response, kind, wire_type, value, .. } => {
                 self.begin(sink);
                 self.context.choice = 0;
-                return self.attach(EventScope::Response.into(), kind, wire_type, value, sink);
+                return self.attach(EventScope::Response.into(), kind, wire_type, value.reveal_json(), sink);
             }
             FragmentKind::Progress { wire_type, value } if place.is_none() => {
                 if !self.answer.has_begun && !self.answer.is_named() {
@@ -517,13 +525,15 @@ impl Weave {
                 }
                 self.begin(sink);
                 self.context.choice = 0;
+                let value = value.map(Opaque::reveal_json);
                 return self.context.progress(EventScope::Response, wire_type, value, sink);
             }
-            FragmentKind::Detail { key, value } => return self.context.detail(key, value),
-            FragmentKind::Usage { wire_type, counters, raw, .. } => {
+            FragmentKind::Detail { key, value } => return self.context.detail(key, value.reveal_json()),
+            FragmentKind::Usage { wire_type, usage } => {
                 self.begin(sink);
-                if self.context.is_news(EventScope::Response, ("usage ", wire_type, raw)) {
-                    let (wire_type, raw) = (Cow::Borrowed(wire_type), JsonText::trusted(raw));
+                if self.context.is_news(EventScope::Response, ("usage ", wire_type, usage.raw())) {
+                    let (wire_type, raw) = (Cow::Borrowed(wire_type), JsonText::trusted(usage.raw()));
+                    let counters = usage.counters();
                     sink.put(Event::new(0, EventKind::Usage { wire_type, counters, raw }));
                 }
                 return;
@@ -560,25 +570,28 @@ impl Weave {
         match fragment.part {
             FragmentKind::Same { name, or } => {
                 if let Some(place) = place {
-                    choice.unite(place, name, or);
+                    choice.unite(place, name.reveal(), or.map(BlockKey::reveal));
                 }
             }
             FragmentKind::Choice => {}
-            FragmentKind::Item { id, wire_type } => choice.item(place, id, wire_type, context, sink),
+            FragmentKind::Item { id, wire_type } => {
+                choice.item(place, id.map(Opaque::reveal), wire_type, context, sink)
+            }
             FragmentKind::ItemEnd => choice.end_item(place, context, sink),
             FragmentKind::Open { channel, wire_type } => {
                 choice.open(place, channel, wire_type, context, sink);
                 self.wake(at);
             }
             FragmentKind::Text { channel, wire_type, text } => {
-                choice.text(place, channel, wire_type, text, context, sink);
+                choice.text(place, channel, wire_type, text.reveal(), context, sink);
                 self.wake(at);
             }
             FragmentKind::Restate { channel, wire_type, text, is_recap } => {
-                choice.restate(place, (channel, wire_type), text, is_recap, context, sink);
+                choice.restate(place, (channel, wire_type), text.reveal(), is_recap, context, sink);
                 self.wake(at);
             }
             FragmentKind::Call { id, name, kind, wire_type, arguments } => {
+                let [id, name] = [id, name].map(|text| text.map(Opaque::reveal));
                 choice.call(&CallPiece { place, id, name, kind, wire_type, arguments }, context, sink);
                 self.wake(at);
             }
@@ -590,30 +603,33 @@ impl Weave {
                     ExtraScope::Item => choice.item_scope(place).into(),
                     ExtraScope::Choice | ExtraScope::Response | ExtraScope::Next => EventScope::Choice.into(),
                 };
-                self.attach(about, kind, wire_type, value, sink);
+                self.attach(about, kind, wire_type, value.reveal_json(), sink);
             }
             FragmentKind::ResultOf { call } => {
                 if let Some(place) = place {
-                    choice.answer(place, call, context);
+                    choice.answer(place, call.reveal(), context);
                 }
             }
             FragmentKind::ToolResult { call, wire_type, value } => {
-                choice.result(place, call, wire_type, value, context, sink)
+                let call = call.map(Opaque::reveal);
+                choice.result(place, call, wire_type, value.reveal_json(), context, sink)
             }
             FragmentKind::Opaque { wire_type, value } => {
-                choice.opaque(place, wire_type, value, context, sink)
+                choice.opaque(place, wire_type, value.reveal_json(), context, sink)
             }
             FragmentKind::Progress { wire_type, value } => {
+                let value = value.map(Opaque::reveal_json);
                 context.progress(choice.item_scope(place), wire_type, value, sink);
             }
             FragmentKind::Finish { reason, raw } => {
                 // An empty reason does not replace another one.
                 self.answer.finished += usize::from(choice.finish.is_none());
                 if choice.finish.is_none() || raw.is_none_or(|raw| !raw.is_empty()) {
-                    choice.finish = Some((reason, raw.map(|raw| raw.to_cow().into())));
+                    choice.finish = Some((reason, raw.map(|raw| raw.reveal().to_cow().into())));
                 }
             }
             FragmentKind::Extra { level, path, key, value } => {
+                let value = value.reveal_json();
                 let about = match level {
                     ExtraScope::Block => choice.about(place),
                     ExtraScope::Item => choice.item_scope(place).into(),
@@ -763,6 +779,15 @@ impl ResponseState {
     fn is_named(&self) -> bool {
         !self.has_begun && (self.id.is_some() || self.model.is_some() || !self.wire_type.is_empty())
     }
+}
+
+/// The part of the last block that a repeated frame appends to.
+#[derive(Clone, Copy)]
+pub(crate) enum AppendTarget {
+    /// The text with that block key.
+    Text(Option<BlockAddress>),
+    /// The arguments of the call.
+    Arguments,
 }
 
 /// The position of a block that frame after frame only grows: see [`Weave::running`].

@@ -146,8 +146,8 @@ pub(crate) fn pieces(dialects: &[Dialect]) -> Vec<String> {
 /// The markers of a dialect, as they are written.
 pub(crate) fn own_pieces(dialect: &Dialect) -> BTreeSet<String> {
     let mut pieces: BTreeSet<String> = dialect.markup.iter().cloned().collect();
-    for thought in &dialect.thoughts {
-        pieces.extend(thought.open.iter().chain(&thought.close).cloned());
+    for pair in &dialect.reasoning {
+        pieces.extend(pair.open.iter().chain(&pair.close).cloned());
     }
     for form in &dialect.forms {
         pieces.extend(form.open.iter().chain(&form.close).cloned());
@@ -180,6 +180,7 @@ pub(crate) fn own_pieces(dialect: &Dialect) -> BTreeSet<String> {
             }
             CallBody::Fields(body) => pieces.extend([body.close.clone(), format!("</{}>", body.name)]),
             CallBody::Json(_) | CallBody::Python {} | CallBody::Matched(_) => {}
+            other => panic!("the pieces of {other:?} are not known"),
         }
     }
     pieces.into_iter().map(plain).filter(|piece| !piece.is_empty()).collect()

@@ -7,7 +7,9 @@ use callweave::compat::loose::LooseDecoder;
 use callweave::compat::nous::ToolCallAccumulator;
 use callweave::compat::prompty::{self, PromptAgent, process, process_bytes, process_stream};
 use callweave::compat::req_llm::ChunkAccumulator;
-use callweave::compat::tool_call_aggregator::{Aggregator, IngestMessageOptions, extract_use_tool_blocks};
+use callweave::compat::tool_call_aggregator::{
+    IngestMessageOptions, ToolCallAggregator, extract_use_tool_blocks,
+};
 use callweave::dialect::{DialectRegistry, Tools};
 use callweave::json::AsValue;
 use callweave::json::partial::{PartialValue, UnfinishedValues};
@@ -121,11 +123,11 @@ fn extract_and_aggregate() {
             let found =
                 ex_athena::extract(&reply, &ProviderCapabilities::default()).expect("the shape is right");
             assert_eq!(found[0].call.raw_arguments, text);
-            ex_athena::text_tagged(&text);
-            ex_athena::markup(&text, &tools);
-            ex_athena::raw_json(&text, &tools);
+            ex_athena::text_tagged::parse(&text);
+            ex_athena::markup::parse(&text, &tools);
+            ex_athena::raw_json::parse(&text, &tools);
             extract_use_tool_blocks(&text);
-            let mut aggregator = Aggregator::new();
+            let mut aggregator = ToolCallAggregator::new();
             aggregator.ingest_message(
                 &json!({"content": text}),
                 None,
@@ -139,19 +141,19 @@ fn extract_and_aggregate() {
         }
         for value in values() {
             let given = object([("name", json!("f")), ("arguments", value.take())]);
-            let found = ex_athena::native([&*given]);
+            let found = ex_athena::native::parse([&*given]);
             assert!(found[0].call.raw_arguments.contains(NEEDLE));
             let calls = object([("tool_calls", Value::Array(vec![given.take()]))]);
             let found =
                 ex_athena::extract(&calls, &ProviderCapabilities::default()).expect("the shape is right");
             assert!(found[0].call.raw_arguments.contains(NEEDLE));
-            let mut aggregator = Aggregator::new();
+            let mut aggregator = ToolCallAggregator::new();
             aggregator.ingest_message(&calls, None, IngestMessageOptions { emit_if_missing: true });
             aggregator.ingest_delta(&calls, None);
             assert!(aggregator.tool_calls(None).to_string().contains(NEEDLE));
         }
         for value in values() {
-            let mut aggregator = Aggregator::new();
+            let mut aggregator = ToolCallAggregator::new();
             aggregator.ingest_delta(&value, None);
             aggregator.ingest_message(&value, None, IngestMessageOptions { emit_if_missing: true });
         }

@@ -60,7 +60,10 @@ fn decode(mut decoder: FrameDecoder, frames: &[Framed]) -> Option<(Vec<Event<'st
     };
     for (offset, Framed { event, data, kind }) in (0..).zip(frames) {
         let event = event.as_deref();
-        decoder.push(&Frame { event, data, id: None, offset, kind: *kind, is_lossy: false }, &mut sink);
+        decoder.push(
+            &Frame { event, data, id: None, offset, data_offset: None, kind: *kind, is_lossy: false },
+            &mut sink,
+        );
     }
     let is_known = decoder.finish(&mut sink).is_ok();
     assert_eq!(validator.faults(), [""; 0]);

@@ -34,8 +34,8 @@ fn names_and_markers_are_filled() {
             json!({"name": "x", "markup": ["{word}>"]}),
             "markup[0] begins with a placeholder; it needs text before it",
         ),
-        (json!({"name": "x", "thoughts": [{"open": "", "close": "a"}]}), "thoughts[0].open is empty"),
-        (json!({"name": "x", "thoughts": [{"open": "a"}]}), "thoughts[0].close is missing"),
+        (json!({"name": "x", "reasoning": [{"open": "", "close": "a"}]}), "reasoning[0].open is empty"),
+        (json!({"name": "x", "reasoning": [{"open": "a"}]}), "reasoning[0].close is missing"),
     ] {
         assert_eq!(complaint(dialect), expected);
     }

@@ -96,3 +96,34 @@ fn names_and_arguments_leave_with_their_own_frames() {
         }
     }
 }
+
+#[test]
+fn a_client_that_takes_no_pieces_gets_calls_complete() {
+    let (path, body) = REQUESTS[0];
+    let body = body.replace("TOOLS", CHAT_TOOLS);
+    for upstream in [&OPENAI_CHAT, &ANTHROPIC_MESSAGES] {
+        let route = ClientEndpoint::find(path).expect("a path");
+        let mut head = IncomingHead::new(route, body.as_bytes(), "1");
+        head.headers =
+            vec![("User-Agent".into(), "speakeasy-sdk/python 3.7.0 2.935.1 1.0.0 mistralai".into())];
+        let mut exchange = crate::engine(upstream, |_| {}).open(head).expect("a request");
+        exchange.take_outgoing().expect("a request");
+        exchange.accept([("content-type", "text/event-stream")]);
+        for frame in frames(upstream) {
+            exchange.push(frame.as_bytes());
+            let text = String::from_utf8(exchange.take_bytes()).expect("text");
+            assert!(!text.contains("tool_calls"), "{}: a piece of a call: {text}", upstream.name);
+        }
+        exchange.finish();
+        let text = String::from_utf8(exchange.take_bytes()).expect("text");
+        let chunks: Vec<&str> = text.lines().filter(|line| line.contains(r#""tool_calls":["#)).collect();
+        let [chunk] = chunks[..] else { panic!("{}: not one chunk with a call: {text}", upstream.name) };
+        let chunk: serde_json::Value =
+            serde_json::from_str(chunk.trim_start_matches("data: ")).expect("JSON");
+        let call = &chunk["choices"][0]["delta"]["tool_calls"][0]["function"];
+        assert_eq!(call["name"], "write_file");
+        let arguments = call["arguments"].as_str().expect("a text");
+        let expected = r#"{"path": "a/b.txt", "content": "first line and more words", "mode": 5}"#;
+        assert_eq!(arguments, expected);
+    }
+}

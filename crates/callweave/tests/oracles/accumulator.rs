@@ -11,9 +11,11 @@ use callweave::event::{
     AttachmentKind, BlockId, CallKind, Event, EventKind, FinishReason, NoticeCode, ReasoningForm, Sink,
     TokenCounts,
 };
-use callweave::fragment::{BlockKey, ExtraScope, Fragment, FragmentArguments, FragmentKind, TextChannel};
+use callweave::fragment::{
+    BlockKey, ExtraScope, Fragment, FragmentArguments, FragmentKind, TextChannel, UsageReport,
+};
 use callweave::grammar::EventValidator;
-use callweave::json::Str;
+use callweave::json::{Opaque, Str};
 use callweave::message::BlockContent;
 use callweave::upstream::{ErrorClass, UpstreamError};
 use callweave::weave::Weave;
@@ -88,16 +90,16 @@ fn place(at: u8) -> Option<BlockKey> {
 fn arguments(first: u8, second: u8) -> Option<FragmentArguments<'static>> {
     match first % 9 {
         0 => None,
-        1..5 => Some(FragmentArguments::Text(pick(&TEXTS, second))),
-        5 => Some(FragmentArguments::Complete(pick(&TEXTS, second))),
-        6 => Some(FragmentArguments::Value(pick(&JSONS, second))),
+        1..5 => Some(FragmentArguments::Text(pick(&TEXTS, second).into())),
+        5 => Some(FragmentArguments::Complete(pick(&TEXTS, second).into())),
+        6 => Some(FragmentArguments::Value(pick(&JSONS, second).into())),
         7 => Some(FragmentArguments::Leaf {
-            path: Str::Plain(pick(&PATHS, second)),
-            value: pick(&JSONS, second / 4),
+            path: pick(&PATHS, second).into(),
+            value: pick(&JSONS, second / 4).into(),
             continues: second > 127,
         }),
         _ => Some(FragmentArguments::Opening {
-            fallback: Some(pick(&TEXTS, second)).filter(|_| second > 127),
+            fallback: Some(pick(&TEXTS, second).into()).filter(|_| second > 127),
             expects_text: second % 2 == 1,
         }),
     }
@@ -115,55 +117,56 @@ fn fragment(step: [u8; 4]) -> Option<Fragment<'static>> {
     ];
     let levels =
         [ExtraScope::Response, ExtraScope::Choice, ExtraScope::Item, ExtraScope::Block, ExtraScope::Next];
+    let name = |at| pick(&NAMES, at).map(Opaque::from);
     let word = pick(&WORDS, second);
     let part = match what % 32 {
         0..6 => return None,
-        6..9 => FragmentKind::Text { channel: channel(first), wire_type: word, text: pick(&TEXTS, second) },
+        6..9 => {
+            FragmentKind::Text { channel: channel(first), wire_type: word, text: pick(&TEXTS, second).into() }
+        }
         9 => {
             let (channel, is_recap) = (channel(first), first % 2 == 0);
-            FragmentKind::Restate { channel, wire_type: word, text: pick(&TEXTS, second), is_recap }
+            FragmentKind::Restate { channel, wire_type: word, text: pick(&TEXTS, second).into(), is_recap }
         }
         10 => FragmentKind::Open { channel: channel(first), wire_type: word },
         11 | 12 => FragmentKind::End,
-        13 => FragmentKind::Start { id: pick(&NAMES, first), model: pick(&NAMES, second), wire_type: word },
+        13 => FragmentKind::Start { id: name(first), model: name(second), wire_type: word },
         14 | 15 => FragmentKind::Attach {
             level: pick(&levels, first),
             on: word,
             kind: pick(&attachments, second),
             wire_type: word,
-            value: pick(&JSONS, first / 5),
+            value: pick(&JSONS, first / 5).into(),
         },
         16 => match second % 4 {
-            0 => FragmentKind::Item { id: pick(&NAMES, first), wire_type: word },
+            0 => FragmentKind::Item { id: name(first), wire_type: word },
             1 => FragmentKind::ItemEnd,
             2 => FragmentKind::Truncated,
-            _ => FragmentKind::Opaque { wire_type: word, value: pick(&JSONS, first) },
+            _ => FragmentKind::Opaque { wire_type: word, value: pick(&JSONS, first).into() },
         },
-        17 => FragmentKind::ResultOf { call: pick(&TEXTS, first) },
+        17 => FragmentKind::ResultOf { call: pick(&TEXTS, first).into() },
         18 => FragmentKind::ToolResult {
-            call: pick(&NAMES, first),
+            call: name(first),
             wire_type: word,
-            value: pick(&JSONS, second),
+            value: pick(&JSONS, second).into(),
         },
         19 => FragmentKind::Usage {
             wire_type: word,
-            counters: TokenCounts::default(),
-            raw: pick(&JSONS, first),
-            read: None,
+            usage: UsageReport::new(TokenCounts::default(), pick(&JSONS, first)),
         },
-        20 => FragmentKind::Finish { reason: pick(&FINISHES, first), raw: pick(&NAMES, second) },
+        20 => FragmentKind::Finish { reason: pick(&FINISHES, first), raw: name(second) },
         21 => FragmentKind::Done,
         22 if first < 32 => FragmentKind::Error(pick(&[&ERRORS[0], &ERRORS[1]], first)),
         22 | 23 => FragmentKind::Extra {
             level: pick(&levels, first),
             path: "a.",
             key: "b",
-            value: pick(&JSONS, second),
+            value: pick(&JSONS, second).into(),
         },
         24 => FragmentKind::Notice { code: NoticeCode::Other, detail: "an oddity", text: None },
         _ => FragmentKind::Call {
-            id: pick(&NAMES, first / 9),
-            name: pick(&NAMES, second / 16),
+            id: name(first / 9),
+            name: name(second / 16),
             kind: pick(&kinds, what / 32),
             wire_type: word,
             arguments: arguments(first, second),

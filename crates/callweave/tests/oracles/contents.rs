@@ -34,10 +34,10 @@ pub(crate) fn check(input: &[u8]) {
     let options = ExtractOptions::new(name).expect("a dialect").tools(TOOLS.clone());
     let text = template.write(&value);
     let found = Extraction::of(&text, &options);
-    let valid: Vec<_> = found.calls.iter().filter(|call| !call.incomplete && !call.invalid).collect();
+    let valid: Vec<_> = found.calls.iter().filter(|call| call.invalid().is_none()).collect();
     let is_same = match (&valid[..], found.calls.len()) {
         ([call], 1) => {
-            let arguments = serde_json::from_str::<Value>(&call.arguments).unwrap_or_default();
+            let arguments = serde_json::from_str::<Value>(call.arguments()).unwrap_or_default();
             call.name == "get_weather" && arguments == json!({"city": value})
         }
         _ => false,

@@ -18,7 +18,7 @@ struct Outcome {
 
 impl Outcome {
     fn take(&mut self, frame: Frame<'_>) {
-        let Frame { event, data, id, offset, kind, is_lossy } = frame;
+        let Frame { event, data, id, offset, data_offset: _, kind, is_lossy } = frame;
         if let Some(last) = self.frames.last() {
             assert!(last.3 < offset, "frames stand one after the other");
         }

@@ -4,7 +4,7 @@ use callweave::compat::tool_call_aggregator::policy::{
     BackendFinish, CallPresence, ChatFinishReason, FinishSource, StopMode, StopPolicy, resolve,
 };
 use callweave::compat::tool_call_aggregator::{
-    Aggregator, IngestMessageOptions, Ingested, ToolCallDelta, use_tool_blocks,
+    IngestDeltaResult, IngestMessageOptions, ToolCallAggregator, ToolCallDelta, use_tool_blocks,
 };
 use serde_json::{Map, Value, json};
 
@@ -30,7 +30,7 @@ fn choice(value: &Value) -> Option<u32> {
 }
 
 fn replay(row: &Value) -> Value {
-    let mut aggregator = Aggregator::new();
+    let mut aggregator = ToolCallAggregator::new();
     let mut results = Vec::new();
     for step in row["input"]["steps"].as_array().expect("a list of steps") {
         let (payload, choice) = (&step["payload"], choice(&step["choice_index"]));
@@ -58,7 +58,7 @@ fn replay(row: &Value) -> Value {
     })
 }
 
-fn rendered(ingested: &Ingested<'_>) -> Value {
+fn rendered(ingested: &IngestDeltaResult<'_>) -> Value {
     let deltas: Vec<_> = ingested.deltas.iter().map(ToolCallDelta::to_cumulative).collect();
     json!({"updated": ingested.updated, "deltas": deltas})
 }

@@ -208,7 +208,7 @@ fn kept(client: &'static Protocol, choice: &Choice, habit: Habit) -> Vec<Content
                 match form {
                     ReasoningForm::Summary => thought.summary = Some(vec![text]),
                     ReasoningForm::Raw => thought.text = Some(text),
-                    ReasoningForm::Redacted => {}
+                    _ => {}
                 }
                 let on_item = item.and_then(|item| seal(&item.attachments, encrypted));
                 thought.encrypted = seal(&block.attachments, encrypted).or(on_item);

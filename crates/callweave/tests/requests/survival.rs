@@ -64,6 +64,7 @@ impl Said {
                     Role::User => self.user.push(text.clone()),
                     Role::Assistant => self.assistant.push(text.clone()),
                     Role::Tool => self.results.push(text.clone()),
+                    other => panic!("a new role: {other:?}"),
                 },
                 PartKind::Reasoning(thought) => {
                     self.thoughts.extend(thought.text.clone());

@@ -23,6 +23,7 @@ fn order(request: &Request, names: &HashMap<String, String>) -> Vec<String> {
             Role::System | Role::Developer => continue,
             Role::User | Role::Tool => "user",
             Role::Assistant => "assistant",
+            other => panic!("a new role: {other:?}"),
         };
         for part in &message.content.parts {
             match &part.body {

@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
-use crate::report::tell;
+use crate::report::print_warning;
 
 /// The agents that can be run.
 #[derive(Clone, Copy, clap::ValueEnum)]
@@ -229,7 +229,7 @@ fn link_gemini_home(folder: &Path) -> Result<()> {
         }
         match fs::read_to_string(entry.path()).ok().and_then(|text| serde_json::from_str(&text).ok()) {
             Some(Value::Object(read)) => settings = Value::Object(read),
-            _ => tell(&format!("warning: {} is not JSON and is not used", entry.path().display())),
+            _ => print_warning(&format!("{} is not JSON and is not used", entry.path().display())),
         }
     }
     merge(&mut settings, selected("gemini-api-key"));

@@ -4,7 +4,7 @@ use super::{CHUNKS, extra, number, text, wire_type};
 use crate::compat::tool_call_aggregator::policy::ChatFinishReason;
 use crate::event::{AttachmentKind, CallKind, FinishReason, TokenCounts};
 use crate::fragment::{
-    BlockKey, ExtraScope, Fragment, FragmentArguments, FragmentKind, FragmentSink, TextChannel,
+    BlockKey, ExtraScope, Fragment, FragmentArguments, FragmentKind, FragmentSink, TextChannel, UsageReport,
 };
 use crate::json::{JsonKind, Str, TapeNode};
 
@@ -45,7 +45,7 @@ fn read_text(
         for (key, value) in metadata.into_iter().flat_map(TapeNode::members) {
             extra("metadata.", key, value, sink);
         }
-        sink.put(Fragment::new(FragmentKind::Text { channel, wire_type: "", text }));
+        sink.put(Fragment::new(FragmentKind::Text { channel, wire_type: "", text: text.into() }));
     }
 }
 
@@ -65,13 +65,13 @@ fn read_call(chunk: TapeNode<'_>, metadata: Option<TapeNode<'_>>, sink: &mut Fra
         extra("metadata.", key, value, sink);
     }
     let part = FragmentKind::Call {
-        id: told("id").or_else(|| text(chunk, "id")),
-        name: Some(name),
+        id: (told("id").or_else(|| text(chunk, "id"))).map(Into::into),
+        name: Some(name.into()),
         kind: if is_marked(&"builtin?") { CallKind::Builtin } else { CallKind::Function },
         wire_type: wire_type::CHUNK,
         arguments: Some(FragmentArguments::Opening {
             // Arguments given as a text are that text; any other value is its JSON.
-            fallback: given.map(|value| value.str().unwrap_or(Str::Plain(value.raw()))),
+            fallback: (given.map(|value| value.str().unwrap_or(Str::Plain(value.raw())))).map(Into::into),
             expects_text: EXPECTS_PIECES.iter().any(is_marked),
         }),
     };
@@ -88,7 +88,7 @@ fn place(metadata: Option<TapeNode<'_>>) -> BlockKey {
 }
 
 fn put_piece(place: BlockKey, piece: Str<'_>, sink: &mut FragmentSink<'_>) {
-    let arguments = Some(FragmentArguments::Text(piece));
+    let arguments = Some(FragmentArguments::Text(piece.into()));
     let part = FragmentKind::Call {
         id: None,
         name: None,
@@ -113,7 +113,7 @@ fn read_meta(metadata: TapeNode<'_>, sink: &mut FragmentSink<'_>) {
                 for detail in value.elements() {
                     sink.put(Fragment::new(FragmentKind::Opaque {
                         wire_type: REASONING_DETAILS,
-                        value: detail.raw(),
+                        value: detail.raw().into(),
                     }));
                 }
             }
@@ -124,20 +124,15 @@ fn read_meta(metadata: TapeNode<'_>, sink: &mut FragmentSink<'_>) {
             ("finish_reason", JsonKind::String) => {
                 let raw = value.str();
                 let reason = raw.map_or(FinishReason::Other, |wire_type| finish_reason(&wire_type.to_cow()));
-                sink.put(Fragment::new(FragmentKind::Finish { reason, raw }));
+                sink.put(Fragment::new(FragmentKind::Finish { reason, raw: raw.map(Into::into) }));
             }
             ("usage", JsonKind::Object) => {
-                let (counters, raw) = (counters(value), value.raw());
-                sink.put(Fragment::new(FragmentKind::Usage {
-                    wire_type: "usage",
-                    counters,
-                    raw,
-                    read: None,
-                }));
+                let usage = UsageReport::of(value, counters);
+                sink.put(Fragment::new(FragmentKind::Usage { wire_type: "usage", usage }));
             }
             _ => {
                 let (level, path, value) = (ExtraScope::Response, "metadata.", value.raw());
-                sink.put(Fragment::new(FragmentKind::Extra { level, path, key, value }));
+                sink.put(Fragment::new(FragmentKind::Extra { level, path, key, value: value.into() }));
             }
         }
     }
@@ -154,7 +149,7 @@ fn finish_reason(wire_type: &str) -> FinishReason {
 
 fn attach(kind: AttachmentKind, wire_type: &str, value: TapeNode<'_>, sink: &mut FragmentSink<'_>) {
     let (level, value) = (ExtraScope::Choice, value.raw());
-    sink.put(Fragment::new(FragmentKind::Attach { level, on: "", kind, wire_type, value }));
+    sink.put(Fragment::new(FragmentKind::Attach { level, on: "", kind, wire_type, value: value.into() }));
 }
 
 fn counters(usage: TapeNode<'_>) -> TokenCounts {

@@ -176,7 +176,13 @@ fn read_partial(partial: TapeNode<'_>, sink: &mut FragmentSink<'_>) {
     sink.put(Fragment {
         choice: 0,
         key: place,
-        part: FragmentKind::Call { id, name, kind, wire_type: wire_type::PARTIAL, arguments },
+        part: FragmentKind::Call {
+            id: id.map(Into::into),
+            name: name.map(Into::into),
+            kind,
+            wire_type: wire_type::PARTIAL,
+            arguments,
+        },
     });
 }
 
@@ -193,10 +199,10 @@ fn read_phase(phase: TapeNode<'_>, sink: &mut FragmentSink<'_>) {
     let part = match (text(phase, "_phase").map(Str::written), phase.get("partial_json")) {
         (Some("start"), _) => {
             let input = phase.get("input").filter(|input| input.members().next().is_some());
-            call(text(phase, "id"), text(phase, "name"), opening(input))
+            call(text(phase, "id").map(Into::into), text(phase, "name").map(Into::into), opening(input))
         }
         (Some("partial"), piece) => match piece.and_then(TapeNode::str) {
-            Some(piece) => call(None, None, FragmentArguments::Text(piece)),
+            Some(piece) => call(None, None, FragmentArguments::Text(piece.into())),
             None => return,
         },
         _ => FragmentKind::End,
@@ -212,13 +218,22 @@ fn read_complete(call: TapeNode<'_>, sink: &mut FragmentSink<'_>) {
     });
     let CallObject { id, name, kind, arguments, .. } = call;
     let arguments = Some(opening(arguments));
-    sink.put(Fragment::new(FragmentKind::Call { id, name, kind, wire_type: wire_type::COMPLETE, arguments }));
+    sink.put(Fragment::new(FragmentKind::Call {
+        id: id.map(Into::into),
+        name: name.map(Into::into),
+        kind,
+        wire_type: wire_type::COMPLETE,
+        arguments,
+    }));
     sink.put(Fragment::new(FragmentKind::End).at(BlockKey::LAST));
 }
 
 /// Arguments that stand unless others follow.
 fn opening(value: Option<TapeNode<'_>>) -> FragmentArguments<'_> {
-    FragmentArguments::Opening { fallback: value.map(|value| Str::Plain(value.raw())), expects_text: false }
+    FragmentArguments::Opening {
+        fallback: (value.map(|value| Str::Plain(value.raw()))).map(Into::into),
+        expects_text: false,
+    }
 }
 
 /// The wire types of the blocks of each shape.
@@ -232,7 +247,7 @@ pub(super) mod wire_type {
 /// Passes on an extra field of the block that comes next. A null says nothing.
 fn extra(path: &'static str, key: &str, value: TapeNode<'_>, sink: &mut FragmentSink<'_>) {
     if !value.is_null() {
-        let part = FragmentKind::Extra { level: ExtraScope::Next, path, key, value: value.raw() };
+        let part = FragmentKind::Extra { level: ExtraScope::Next, path, key, value: value.raw().into() };
         sink.put(Fragment::new(part));
     }
 }

@@ -18,7 +18,7 @@
 //! let response = json!({"choices": [{"message": {"content": null, "tool_calls": [
 //!     {"id": "call_1", "function": {"name": "weather", "arguments": "{\"city\": \"Oslo\"}"}}]}}]});
 //! let Processed::ToolCalls(calls) = process(&PromptAgent::new("openai"), &response)? else { panic!() };
-//! assert_eq!(calls[0].arguments, r#"{"city": "Oslo"}"#);
+//! assert_eq!(calls[0].arguments(), r#"{"city": "Oslo"}"#);
 //! # Ok::<(), callweave::Error>(())
 //! ```
 //!
@@ -66,10 +66,10 @@ use serde::{Serialize, Serializer};
 use self::provider::AgentProvider;
 use crate::accumulator::Accumulator;
 use crate::event::{BlockCompletion, CallKind, JsonText};
-use crate::json::{AsValue, Value, escape_into};
-use crate::message::{self, Message};
-use crate::pipeline::FrameDecoder;
-use crate::protocol::Protocol;
+use crate::json::{AsValue, Value};
+use crate::message::{Message, ToolCall};
+use crate::pipeline::{Decoder, FrameDecoder};
+use crate::protocol::{ANTHROPIC_MESSAGES, OPENAI_CHAT, OPENAI_RESPONSES, Protocol};
 use crate::{Error, ErrorKind, Result};
 
 pub use self::stream::{
@@ -98,6 +98,7 @@ pub struct PromptAgent {
 
 /// The API that was asked. The shape of a response usually says it; an empty list does not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum ApiType {
     /// Chat completions, messages and their like.
     Chat,
@@ -116,7 +117,7 @@ pub enum Processed {
     /// Text; `""` where there is none.
     Text(String),
     /// The calls that the caller is to run; never empty.
-    ToolCalls(Vec<ProcessedCall>),
+    ToolCalls(Vec<ToolCall>),
     /// The value of a text that is JSON, where outputs were declared.
     Structured(StructuredOutput),
     /// One embedding.
@@ -129,23 +130,9 @@ pub enum Processed {
     Images(Vec<String>),
 }
 
-/// A tool call.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ProcessedCall {
-    /// The provider's id; a made one (`tool_<choice>_<ordinal>`) where it gave none.
-    pub id: String,
-    /// The tool's name; never empty.
-    pub name: String,
-    /// JSON text, passed on as the model wrote it, so it may be empty or damaged. The free text of a custom tool is a
-    /// JSON string.
-    pub arguments: String,
-    /// Whether the call was truncated: not to be run, even where its arguments look complete. Serialises to
-    /// `incomplete` where there is argument text; that there is none shows by itself.
-    pub is_truncated: bool,
-}
-
 /// A text that is JSON, and its value.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct StructuredOutput {
     /// The value.
     pub value: Value,
@@ -193,6 +180,82 @@ pub async fn process_async(agent: &PromptAgent, response: &impl AsValue) -> Resu
     process(agent, response)
 }
 
+/// The result of a chat completion (§8.1), whatever the agent's provider.
+///
+/// ```
+/// use callweave::compat::prompty::{PromptAgent, Processed, process_chat};
+/// use serde_json::json;
+///
+/// let response = json!({"choices": [{"message": {"content": "Hello"}}]});
+/// assert_eq!(process_chat(&PromptAgent::new("acme"), &response)?, Processed::Text("Hello".into()));
+/// assert!(process_chat(&PromptAgent::new("acme"), &json!({"type": "message", "content": []})).is_err());
+/// # Ok::<(), callweave::Error>(())
+/// ```
+pub fn process_chat(agent: &PromptAgent, response: &impl AsValue) -> Result<Processed> {
+    ProcessOutcome::of_protocols(agent, &[&OPENAI_CHAT], &response.as_value()).result
+}
+
+/// The result of a response of OpenAI's Responses API (§8.4), whatever the agent's provider.
+///
+/// ```
+/// use callweave::compat::prompty::{PromptAgent, Processed, process_responses};
+/// use serde_json::json;
+///
+/// let response = json!({"object": "response", "output": [], "output_text": "Hello"});
+/// assert_eq!(process_responses(&PromptAgent::new("acme"), &response)?, Processed::Text("Hello".into()));
+/// # Ok::<(), callweave::Error>(())
+/// ```
+pub fn process_responses(agent: &PromptAgent, response: &impl AsValue) -> Result<Processed> {
+    ProcessOutcome::of_protocols(agent, &[&OPENAI_RESPONSES], &response.as_value()).result
+}
+
+/// The result of a message of Anthropic's (§8.5), whatever the agent's provider.
+///
+/// ```
+/// use callweave::compat::prompty::{PromptAgent, process_anthropic};
+/// use serde_json::json;
+///
+/// let response = json!({"content": [{"type": "tool_use", "id": "t", "name": "look", "input": {"at": "sky"}}]});
+/// let processed = process_anthropic(&PromptAgent::new("acme"), &response)?;
+/// assert_eq!(processed.tool_calls()[0].arguments(), r#"{"at":"sky"}"#);
+/// # Ok::<(), callweave::Error>(())
+/// ```
+pub fn process_anthropic(agent: &PromptAgent, response: &impl AsValue) -> Result<Processed> {
+    ProcessOutcome::of_protocols(agent, &[&ANTHROPIC_MESSAGES], &response.as_value()).result
+}
+
+/// The vector, or vectors, of an embedding response (§8.2).
+///
+/// ```
+/// use callweave::compat::prompty::{PromptAgent, Processed, process_embedding};
+/// use serde_json::json;
+///
+/// let agent = PromptAgent::new("openai");
+/// let response = json!({"data": [{"embedding": [0.5, 1.0]}]});
+/// assert_eq!(process_embedding(&agent, &response)?, Processed::Vector(vec![0.5, 1.0]));
+/// let error = process_embedding(&agent, &json!({"data": []})).unwrap_err();
+/// assert_eq!(error.detail(), "Empty embedding response");
+/// # Ok::<(), callweave::Error>(())
+/// ```
+pub fn process_embedding(_agent: &PromptAgent, response: &impl AsValue) -> Result<Processed> {
+    value::embeddings(&response.as_value())
+}
+
+/// The image, or images, of an image response (§8.3): its address, else its data in base64.
+///
+/// ```
+/// use callweave::compat::prompty::{PromptAgent, Processed, process_image};
+/// use serde_json::json;
+///
+/// let response = json!({"data": [{"b64_json": "AAA="}, {"url": "https://example.com/1.png", "b64_json": "BBB="}]});
+/// let images = Processed::Images(vec!["AAA=".into(), "https://example.com/1.png".into()]);
+/// assert_eq!(process_image(&PromptAgent::new("openai"), &response)?, images);
+/// # Ok::<(), callweave::Error>(())
+/// ```
+pub fn process_image(_agent: &PromptAgent, response: &impl AsValue) -> Result<Processed> {
+    value::images(&response.as_value())
+}
+
 /// The result of a response, and the facts learned on the way.
 struct ProcessOutcome {
     result: Result<Processed>,
@@ -212,11 +275,9 @@ struct ResponseFacts<'a> {
 
 impl ProcessOutcome {
     fn of(agent: &PromptAgent, response: &Value) -> Self {
-        let failed =
-            |error| Self { result: Err(error), message: Message::default(), protocol: None, value: None };
         let provider = match AgentProvider::named(&agent.provider) {
             Ok(provider) => provider,
-            Err(error) => return failed(error),
+            Err(error) => return Self::failed(error),
         };
         if let Some(api) = value::recognise(agent.api, response).filter(|_| provider.has_values()) {
             let result = match api {
@@ -225,10 +286,21 @@ impl ProcessOutcome {
             };
             return Self { result, message: value::envelope(response), protocol: None, value: Some(api) };
         }
-        let Some((protocol, message)) = decode(&provider, response) else {
-            return failed(unexpected());
-        };
-        Self { result: conclude(agent, protocol, &message), message, protocol, value: None }
+        Self::of_protocols(agent, &provider.protocols(), response)
+    }
+
+    /// The outcome of a chat in one of these protocols.
+    fn of_protocols(agent: &PromptAgent, protocols: &[&'static Protocol], response: &Value) -> Self {
+        match decode(protocols, response) {
+            Some((protocol, message)) => {
+                Self { result: conclude(agent, protocol, &message), message, protocol, value: None }
+            }
+            None => Self::failed(unexpected()),
+        }
+    }
+
+    fn failed(error: Error) -> Self {
+        Self { result: Err(error), message: Message::default(), protocol: None, value: None }
     }
 
     fn learned(&self) -> ResponseFacts<'_> {
@@ -241,7 +313,7 @@ fn unexpected() -> Error {
 }
 
 /// Decodes a complete response by the protocol that claims it; else by the first that finds content in it.
-fn decode(provider: &AgentProvider, response: &Value) -> Option<(Option<&'static Protocol>, Message)> {
+fn decode(protocols: &[&'static Protocol], response: &Value) -> Option<(Option<&'static Protocol>, Message)> {
     let collect = |mut decoder: FrameDecoder| {
         let mut accumulator = Accumulator::new();
         decoder.push_value(response, &mut accumulator);
@@ -249,9 +321,9 @@ fn decode(provider: &AgentProvider, response: &Value) -> Option<(Option<&'static
         Some((decoder.protocol(), accumulator.take()))
     };
     let has_content = |message: &Message| message.choices.iter().any(|choice| !choice.blocks.is_empty());
-    let labelled = collect(provider.decoder().build_for_frames());
-    let bare = || provider.protocols().into_iter().map(FrameDecoder::new).filter_map(collect);
-    let empty = || with_label(provider, response).and_then(|labelled| decode(provider, &labelled));
+    let labelled = collect(Decoder::builder().among(protocols.to_vec()).build_for_frames());
+    let bare = || protocols.iter().copied().map(FrameDecoder::new).filter_map(collect);
+    let empty = || with_label(protocols, response).and_then(|labelled| decode(protocols, &labelled));
     labelled.or_else(|| bare().find(|(_, message)| has_content(message))).or_else(empty)
 }
 
@@ -263,11 +335,11 @@ const LABELS: &[(&str, &[&str], &str, &str)] = &[
 ];
 
 /// The body with the label that it lacks, if a provider that speaks that protocol may have sent it.
-fn with_label(provider: &AgentProvider, response: &Value) -> Option<Value> {
+fn with_label(protocols: &[&'static Protocol], response: &Value) -> Option<Value> {
     let body = response.as_object()?;
     let is_held = |key: &&str| body.get(key).is_some_and(|value| value.is_array() || *key == "output_text");
     let (.., label, wire_type) = LABELS.iter().find(|(name, members, label, _)| {
-        provider.protocols().iter().any(|protocol| protocol.name == *name)
+        protocols.iter().any(|protocol| protocol.name == *name)
             && body.get(label).is_none()
             && members.iter().any(is_held)
     })?;
@@ -281,7 +353,7 @@ fn conclude(agent: &PromptAgent, protocol: Option<&Protocol>, message: &Message)
     if let Some(error) = message.error() {
         return Err(error.clone().into());
     }
-    let calls: Vec<_> = message.tool_calls().filter_map(|call| ProcessedCall::of(protocol, call)).collect();
+    let calls: Vec<_> = message.tool_calls().filter_map(|call| call_of(protocol, call)).collect();
     if !calls.is_empty() {
         return Ok(Processed::ToolCalls(calls));
     }
@@ -307,71 +379,43 @@ fn text(message: &Message) -> String {
     }
 }
 
-impl Serialize for ProcessedCall {
+/// A call in the document's form: `id`, `name`, and `arguments` as JSON text; the free text of a custom tool is a JSON
+/// string. With `incomplete` where more was to come; that there is no text at all shows by itself.
+struct DocumentedCall<'c>(&'c ToolCall);
+
+impl Serialize for DocumentedCall<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
-        self.serialize_members(&mut map)?;
+        serialize_members(self.0, &mut map)?;
         map.end()
     }
 }
 
-impl ProcessedCall {
-    fn serialize_members<M: SerializeMap>(&self, map: &mut M) -> std::result::Result<(), M::Error> {
-        map.serialize_entry("id", &self.id)?;
-        map.serialize_entry("name", &self.name)?;
-        map.serialize_entry("arguments", &self.arguments)?;
-        if self.is_truncated && !self.arguments.is_empty() {
-            map.serialize_entry("incomplete", &true)?;
+fn serialize_members<M: SerializeMap>(call: &ToolCall, map: &mut M) -> std::result::Result<(), M::Error> {
+    map.serialize_entry("id", &call.id)?;
+    map.serialize_entry("name", &call.name)?;
+    match call.kind {
+        CallKind::Custom => {
+            map.serialize_entry("arguments", JsonText::from_text(&call.raw_arguments).as_str())?
         }
-        Ok(())
+        CallKind::Function | CallKind::Builtin => map.serialize_entry("arguments", &call.raw_arguments)?,
     }
+    if call.completion != BlockCompletion::Complete && !call.raw_arguments.is_empty() {
+        map.serialize_entry("incomplete", &true)?;
+    }
+    Ok(())
+}
 
-    /// The call as a caller sees it; none if it is not the caller's to run, or has no name.
-    fn of(protocol: Option<&Protocol>, call: &message::ToolCall) -> Option<Self> {
-        if call.name.is_empty() {
-            return None;
-        }
-        let arguments = match call.kind {
-            CallKind::Builtin => return None,
-            CallKind::Custom => {
-                let mut text = String::from("\"");
-                escape_into(&call.raw_arguments, &mut text);
-                text.push('"');
-                text
-            }
-            CallKind::Function if protocol.is_some_and(|protocol| UNCHANGED.contains(&protocol.name)) => {
-                call.raw_arguments.clone()
-            }
-            CallKind::Function => call.arguments().to_owned(),
-        };
-        let is_truncated = call.completion != BlockCompletion::Complete;
-        Some(Self { id: call.id.clone(), name: call.name.clone(), arguments, is_truncated })
+/// The call as a caller sees it; none if it is not the caller's to run, or has no name.
+fn call_of(protocol: Option<&Protocol>, call: &ToolCall) -> Option<ToolCall> {
+    if call.name.is_empty() || call.kind == CallKind::Builtin {
+        return None;
     }
-
-    /// The arguments as a value of your own type; no text at all counts as `{}`. A truncated call has none.
-    ///
-    /// ```
-    /// use callweave::compat::prompty::ProcessedCall;
-    ///
-    /// #[derive(serde::Deserialize)]
-    /// struct Weather { city: String }
-    /// let arguments = r#"{"city":"Oslo"}"#.into();
-    /// let call = ProcessedCall { id: "1".into(), name: "weather".into(), arguments, is_truncated: false };
-    /// assert_eq!(call.parse::<Weather>()?.city, "Oslo");
-    /// assert!(ProcessedCall { is_truncated: true, ..call }.parse::<Weather>().is_err());
-    /// # Ok::<(), callweave::Error>(())
-    /// ```
-    pub fn parse<T: DeserializeOwned>(&self) -> Result<T> {
-        if self.is_truncated {
-            let detail = format!("the call of {} was cut off", self.name);
-            return Err(Error::new(ErrorKind::Invalid, detail));
-        }
-        let text = match self.arguments.trim_ascii() {
-            "" => "{}",
-            text => text,
-        };
-        parse(text, || format!("the arguments of {}", self.name))
+    let mut call = call.clone();
+    if !protocol.is_some_and(|protocol| UNCHANGED.contains(&protocol.name)) {
+        call.raw_arguments = call.arguments().to_owned();
     }
+    Some(call)
 }
 
 /// Protocols whose calls may have no argument text at all; the others' calls then have `{}`, which is what
@@ -392,15 +436,11 @@ impl StructuredOutput {
     /// # Ok::<(), callweave::Error>(())
     /// ```
     pub fn cast<T: DeserializeOwned>(&self) -> Result<T> {
-        parse(&self.raw, || "the structured output".to_owned())
+        serde_json::from_str(&self.raw).map_err(|error| {
+            let kind = if error.is_data() { ErrorKind::Invalid } else { ErrorKind::Json };
+            Error::new(kind, format!("the structured output cannot be read: {error}"))
+        })
     }
-}
-
-fn parse<T: DeserializeOwned>(text: &str, what: impl FnOnce() -> String) -> Result<T> {
-    serde_json::from_str(text).map_err(|error| {
-        let kind = if error.is_data() { ErrorKind::Invalid } else { ErrorKind::Json };
-        Error::new(kind, format!("{} cannot be read", what())).caused_by(error)
-    })
 }
 
 impl Processed {
@@ -429,7 +469,7 @@ impl Processed {
     ///
     /// assert!(Processed::Text("Hello".into()).tool_calls().is_empty());
     /// ```
-    pub fn tool_calls(&self) -> &[ProcessedCall] {
+    pub fn tool_calls(&self) -> &[ToolCall] {
         match self {
             Self::ToolCalls(calls) => calls,
             _ => &[],
@@ -441,7 +481,7 @@ impl Serialize for Processed {
     fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
         match self {
             Self::Text(text) | Self::Image(text) => text.serialize(serializer),
-            Self::ToolCalls(calls) => calls.serialize(serializer),
+            Self::ToolCalls(calls) => serializer.collect_seq(calls.iter().map(DocumentedCall)),
             Self::Structured(structured) => structured.value.serialize(serializer),
             Self::Vector(vector) => vector.serialize(serializer),
             Self::Vectors(vectors) => vectors.serialize(serializer),

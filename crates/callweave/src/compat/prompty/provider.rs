@@ -1,5 +1,6 @@
 //! The provider that responds, and the protocols it may respond in.
 
+use crate::names;
 use crate::pipeline::{Decoder, DecoderBuilder};
 use crate::protocol::Protocol;
 use crate::provider;
@@ -16,7 +17,11 @@ impl AgentProvider {
         provider::Provider::named(name).map(|row| Self { row }).ok_or_else(|| {
             let detail = match name.trim() {
                 "" => "unknown provider: the agent names none".to_owned(),
-                name => format!("unknown provider: there is no processor for {name:?}"),
+                name => {
+                    let meant = names::nearest(name, provider::TABLE.iter().map(|row| row.name));
+                    let meant = meant.map(|meant| format!("; did you mean {meant:?}?")).unwrap_or_default();
+                    format!("unknown provider: there is no processor for {name:?}{meant}")
+                }
             };
             Error::new(ErrorKind::Unknown, detail)
         })
@@ -52,6 +57,8 @@ mod tests {
     fn an_unknown_name_is_named() {
         let error = |name| AgentProvider::named(name).err().expect("it is unknown").detail().to_owned();
         assert_eq!(error("acme"), "unknown provider: there is no processor for \"acme\"");
+        let meant = "unknown provider: there is no processor for \"antropic\"; did you mean \"anthropic\"?";
+        assert_eq!(error("antropic"), meant);
         assert_eq!(error(" "), "unknown provider: the agent names none");
     }
 }

@@ -7,11 +7,11 @@ use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
 use super::provider::AgentProvider;
-use super::{ProcessedCall, PromptAgent, ResponseFacts, trace, unexpected};
+use super::{PromptAgent, ResponseFacts, call_of, serialize_members, trace, unexpected};
 use crate::accumulator::Accumulator;
 use crate::event::{DeltaKind, Event, EventKind, EventSink, Notice, NoticeCode, Sink};
 use crate::json::{AsValue, Value};
-use crate::message::{BlockContent, Message};
+use crate::message::{BlockContent, Message, ToolCall};
 use crate::pipeline::{Decoder, FrameDecoder};
 use crate::protocol::Protocol;
 use crate::{Error, ErrorKind, Result};
@@ -115,13 +115,13 @@ where
 }
 
 /// A piece of the result.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum StreamItem {
     /// Text to append; never empty.
     Text(String),
     /// A complete call. Calls come last, in the order of the wire's own numbers.
-    ToolCall(ProcessedCall),
+    ToolCall(ToolCall),
 }
 
 /// The reason why a stream broke off, and the text that it had until then.
@@ -131,6 +131,7 @@ pub enum StreamItem {
 /// passed on as it is. Where the transport failed ([`ErrorKind::Io`] and the others) nobody knows what the response
 /// would have been, or whether the provider went on with it.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct StreamFailure {
     /// The error that ended the stream.
     pub error: Error,
@@ -185,7 +186,7 @@ impl Serialize for StreamItem {
             Self::ToolCall(call) => {
                 let mut item = serializer.serialize_map(None)?;
                 item.serialize_entry("kind", "tool")?;
-                call.serialize_members(&mut item)?;
+                serialize_members(call, &mut item)?;
                 item.end()
             }
         }
@@ -454,7 +455,7 @@ impl ItemFolder {
         // Stable: calls that share a number, or have none, stay in the order in which they began.
         blocks.sort_by_key(|block| block.index);
         let calls = blocks.into_iter().filter_map(|block| match &block.content {
-            BlockContent::ToolCall(call) => ProcessedCall::of(protocol, call).map(StreamItem::ToolCall),
+            BlockContent::ToolCall(call) => call_of(protocol, call).map(StreamItem::ToolCall),
             _ => None,
         });
         self.ready.extend(calls);

@@ -18,7 +18,7 @@ use super::{ApiType, Processed, PromptAgent, ResponseFacts, StreamFailure};
 use crate::event::FinishReason;
 use crate::json::{Tape, TapeNode, Value};
 use crate::message::{BlockContent, Choice};
-use crate::{Error, ErrorKind, Result};
+use crate::{Error, Result};
 
 /// A span with every attribute declared, for `tracing` records only what was declared.
 macro_rules! span {
@@ -218,17 +218,7 @@ fn tell(span: &Span, agent: &PromptAgent, learned: &ResponseFacts<'_>) {
 
 /// The message of an error may quote the request or the response, so only its kind is always recorded.
 fn fail(span: &Span, agent: &PromptAgent, error: &Error) {
-    let kind = match error.kind() {
-        ErrorKind::Limit => "limit",
-        ErrorKind::Framing => "framing",
-        ErrorKind::Json => "json",
-        ErrorKind::Unknown => "unknown",
-        ErrorKind::Invalid => "invalid",
-        ErrorKind::Upstream => "upstream",
-        ErrorKind::Refusal => "refusal",
-        ErrorKind::Io => "io",
-    };
-    span.record("error.type", kind);
+    span.record("error.type", error.kind().to_string());
     span.record("otel.status_code", "ERROR");
     if agent.captures_content {
         span.record("otel.status_description", error.detail());

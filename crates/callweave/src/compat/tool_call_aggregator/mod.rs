@@ -1,15 +1,15 @@
 //! Payloads of any wrapping in; records of the tool calls, and their changes, out.
 //!
-//! The [`Aggregator`] serves handlers that pass a model's calls on to a client. It is fed one decoded payload at a time
+//! The [`ToolCallAggregator`] serves handlers that pass a model's calls on to a client. It is fed one decoded payload at a time
 //! (chat deltas and chunks, Responses events, Codex app-server notifications, or a message of any of them) and returns
 //! the calls that changed. It owns no clock, no stream and no policy: the handler decides what to send and when to stop
 //! ([`policy`] has the decisions as functions).
 //!
 //! ```
-//! use callweave::compat::tool_call_aggregator::Aggregator;
+//! use callweave::compat::tool_call_aggregator::ToolCallAggregator;
 //! use serde_json::json;
 //!
-//! let mut aggregator = Aggregator::new();
+//! let mut aggregator = ToolCallAggregator::new();
 //! let first = json!({"tool_calls": [{"index": 0, "id": "c", "function": {"name": "look", "arguments": "{\"at\":"}}]});
 //! let ingested = aggregator.ingest_delta(&first, None);
 //! assert!(ingested.updated);
@@ -18,13 +18,13 @@
 //!
 //! aggregator.ingest_delta(&json!({"tool_calls": [{"index": 0, "function": {"arguments": "\"sky\"}"}}]}), None);
 //! let snapshot = aggregator.snapshot(None);
-//! assert_eq!(snapshot[0].arguments, r#"{"at":"sky"}"#);
+//! assert_eq!(snapshot[0].arguments(), r#"{"at":"sky"}"#);
 //! ```
 //!
 //! Invariants: choices are isolated; calls keep the order in which they became known, and their ids; argument text is
 //! as the model wrote it, never parsed; a call is known as soon as its name is. Results borrow from the aggregator, so
 //! a delta costs as much as changed, not as much as is held. The aggregator holds the argument text, and
-//! [`Aggregator::reset_turn`] frees it.
+//! [`ToolCallAggregator::reset_turn`] frees it.
 
 mod payload;
 pub mod policy;
@@ -35,7 +35,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use self::payload::{PayloadReader, forbids_parallel};
 use self::record::CallNews;
-pub use self::record::{Ingested, ToolCallDelta, ToolCallRecord};
+pub use self::record::{IngestDeltaResult, ToolCallDelta, ToolCallRecord};
 use self::text::BlockPatterns;
 pub use self::text::{ParsedTextBlock, TextBlocks, extract_use_tool_blocks, use_tool_blocks};
 use crate::accumulator::Accumulator;
@@ -50,13 +50,13 @@ use crate::weave::{PendingCall, Weave};
 
 /// The calls of a turn. See the [module](self).
 #[derive(Default)]
-pub struct Aggregator {
+pub struct ToolCallAggregator {
     turn: TurnState,
     patterns: BlockPatterns,
     forbids_parallel: bool,
 }
 
-/// How [`Aggregator::ingest_message`] reads a message.
+/// How [`ToolCallAggregator::ingest_message`] reads a message.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct IngestMessageOptions {
     /// Return the calls that no delta has emitted yet, and where a choice has no calls at all, make them from the
@@ -112,7 +112,12 @@ enum Emission {
     Nothing,
 }
 
-impl Aggregator {
+/// An aggregator before its first turn, under the document's name: [`ToolCallAggregator::new`].
+pub fn create_tool_call_aggregator() -> ToolCallAggregator {
+    ToolCallAggregator::new()
+}
+
+impl ToolCallAggregator {
     /// An aggregator before its first turn.
     pub fn new() -> Self {
         Self::default()
@@ -122,15 +127,19 @@ impl Aggregator {
     /// names its choices, its own count.
     ///
     /// ```
-    /// use callweave::compat::tool_call_aggregator::Aggregator;
+    /// use callweave::compat::tool_call_aggregator::ToolCallAggregator;
     /// use serde_json::json;
     ///
-    /// let mut aggregator = Aggregator::new();
+    /// let mut aggregator = ToolCallAggregator::new();
     /// let payload = json!({"function_call": {"name": "look"}});
     /// assert_eq!(aggregator.ingest_delta(&payload, 2).deltas[0].call.id, "tool_2_0");
     /// assert!(!aggregator.ingest_delta(&json!({"content": "hello"}), 2).updated);
     /// ```
-    pub fn ingest_delta(&mut self, payload: &impl AsValue, choice: impl Into<Option<u32>>) -> Ingested<'_> {
+    pub fn ingest_delta(
+        &mut self,
+        payload: &impl AsValue,
+        choice: impl Into<Option<u32>>,
+    ) -> IngestDeltaResult<'_> {
         self.read(payload, choice.into(), CallPortion::Piece);
         self.turn.note(Emission::Changes);
         self.turn.ingested()
@@ -139,10 +148,10 @@ impl Aggregator {
     /// Takes a complete message. Argument text in it replaces the text that deltas emitted before.
     ///
     /// ```
-    /// use callweave::compat::tool_call_aggregator::{Aggregator, IngestMessageOptions};
+    /// use callweave::compat::tool_call_aggregator::{ToolCallAggregator, IngestMessageOptions};
     /// use serde_json::json;
     ///
-    /// let mut aggregator = Aggregator::new();
+    /// let mut aggregator = ToolCallAggregator::new();
     /// let message = json!({"content": "<use_tool><name>look</name><args>{}</args></use_tool>"});
     /// aggregator.ingest_message(&message, None, IngestMessageOptions::default());
     /// assert!(!aggregator.has_calls(None));
@@ -154,7 +163,7 @@ impl Aggregator {
         payload: &impl AsValue,
         choice: impl Into<Option<u32>>,
         options: IngestMessageOptions,
-    ) -> Ingested<'_> {
+    ) -> IngestDeltaResult<'_> {
         let texts = self.read(payload, choice.into(), CallPortion::Complete);
         let Self { turn, patterns, .. } = self;
         turn.note(Emission::Nothing);
@@ -195,8 +204,8 @@ impl Aggregator {
     /// The calls of a choice as they stand, in the order in which they became known.
     ///
     /// ```
-    /// # use callweave::compat::tool_call_aggregator::Aggregator;
-    /// assert!(Aggregator::new().snapshot(None).is_empty());
+    /// # use callweave::compat::tool_call_aggregator::ToolCallAggregator;
+    /// assert!(ToolCallAggregator::new().snapshot(None).is_empty());
     /// ```
     pub fn snapshot(&self, choice: impl Into<Option<u32>>) -> Vec<ToolCallRecord<'_>> {
         let choice = choice.into().unwrap_or(0);
@@ -207,9 +216,9 @@ impl Aggregator {
     /// The calls of a choice as a message's `tool_calls`.
     ///
     /// ```
-    /// # use callweave::compat::tool_call_aggregator::Aggregator;
+    /// # use callweave::compat::tool_call_aggregator::ToolCallAggregator;
     /// # use serde_json::json;
-    /// assert_eq!(Aggregator::new().tool_calls(None), json!([]));
+    /// assert_eq!(ToolCallAggregator::new().tool_calls(None), json!([]));
     /// ```
     pub fn tool_calls(&self, choice: impl Into<Option<u32>>) -> Value {
         self.snapshot(choice).iter().map(ToolCallRecord::to_tool_call).collect()
@@ -218,8 +227,8 @@ impl Aggregator {
     /// The first call of a choice as a message's singular `function_call`.
     ///
     /// ```
-    /// # use callweave::compat::tool_call_aggregator::Aggregator;
-    /// assert_eq!(Aggregator::new().function_call(None), None);
+    /// # use callweave::compat::tool_call_aggregator::ToolCallAggregator;
+    /// assert_eq!(ToolCallAggregator::new().function_call(None), None);
     /// ```
     pub fn function_call(&self, choice: impl Into<Option<u32>>) -> Option<Value> {
         self.snapshot(choice).first().map(ToolCallRecord::to_function_call)
@@ -228,9 +237,9 @@ impl Aggregator {
     /// Whether the choice has calls.
     ///
     /// ```
-    /// # use callweave::compat::tool_call_aggregator::Aggregator;
+    /// # use callweave::compat::tool_call_aggregator::ToolCallAggregator;
     /// # use serde_json::json;
-    /// let mut aggregator = Aggregator::new();
+    /// let mut aggregator = ToolCallAggregator::new();
     /// aggregator.ingest_delta(&json!({"function_call": {"name": "f"}}), 1);
     /// assert!(aggregator.has_calls(1) && !aggregator.has_calls(None));
     /// ```
@@ -241,9 +250,9 @@ impl Aggregator {
     /// The choices that have calls.
     ///
     /// ```
-    /// # use callweave::compat::tool_call_aggregator::Aggregator;
+    /// # use callweave::compat::tool_call_aggregator::ToolCallAggregator;
     /// # use serde_json::json;
-    /// let mut aggregator = Aggregator::new();
+    /// let mut aggregator = ToolCallAggregator::new();
     /// aggregator.ingest_delta(&json!({"function_call": {"name": "f"}}), 1);
     /// assert!(aggregator.choices().eq([1]));
     /// ```
@@ -254,9 +263,9 @@ impl Aggregator {
     /// Whether calls may run in parallel: until a payload says otherwise.
     ///
     /// ```
-    /// # use callweave::compat::tool_call_aggregator::Aggregator;
+    /// # use callweave::compat::tool_call_aggregator::ToolCallAggregator;
     /// # use serde_json::json;
-    /// let mut aggregator = Aggregator::new();
+    /// let mut aggregator = ToolCallAggregator::new();
     /// assert!(aggregator.supports_parallel_calls());
     /// aggregator.ingest_delta(&json!({"parallel_tool_calls": false}), None);
     /// assert!(!aggregator.supports_parallel_calls());
@@ -268,9 +277,9 @@ impl Aggregator {
     /// Forgets all calls, for the next turn. Registered patterns stay.
     ///
     /// ```
-    /// # use callweave::compat::tool_call_aggregator::Aggregator;
+    /// # use callweave::compat::tool_call_aggregator::ToolCallAggregator;
     /// # use serde_json::json;
-    /// let mut aggregator = Aggregator::new();
+    /// let mut aggregator = ToolCallAggregator::new();
     /// aggregator.ingest_delta(&json!({"function_call": {"name": "f"}}), None);
     /// aggregator.reset_turn();
     /// assert!(!aggregator.has_calls(None));
@@ -284,9 +293,9 @@ impl Aggregator {
     /// is left out.
     ///
     /// ```
-    /// use callweave::compat::tool_call_aggregator::{Aggregator, ParsedTextBlock};
+    /// use callweave::compat::tool_call_aggregator::{ToolCallAggregator, ParsedTextBlock};
     ///
-    /// let mut aggregator = Aggregator::new();
+    /// let mut aggregator = ToolCallAggregator::new();
     /// aggregator.register_text_pattern("brackets", |buffer: &str| {
     ///     let found = buffer.find("[[").zip(buffer.find("]]")).filter(|(start, end)| start < end);
     ///     found.map(|(start, end)| ParsedTextBlock::new(start..end + 2, &buffer[start + 2..end], "{}")).into_iter().collect()
@@ -305,8 +314,8 @@ impl Aggregator {
     /// Takes a registered pattern away; whether there was one.
     ///
     /// ```
-    /// # use callweave::compat::tool_call_aggregator::Aggregator;
-    /// let mut aggregator = Aggregator::new();
+    /// # use callweave::compat::tool_call_aggregator::ToolCallAggregator;
+    /// let mut aggregator = ToolCallAggregator::new();
     /// aggregator.register_text_pattern("none", |_| Vec::new());
     /// assert!(aggregator.unregister_text_pattern("none") && !aggregator.unregister_text_pattern("none"));
     /// ```
@@ -317,9 +326,9 @@ impl Aggregator {
     /// The complete `<use_tool>` blocks in a buffer, regardless of other registered patterns.
     ///
     /// ```
-    /// # use callweave::compat::tool_call_aggregator::Aggregator;
+    /// # use callweave::compat::tool_call_aggregator::ToolCallAggregator;
     /// let buffer = "<use_tool><name>look</name></use_tool>";
-    /// assert_eq!(Aggregator::new().extract_use_tool_blocks(buffer)[0].index_end, buffer.len());
+    /// assert_eq!(ToolCallAggregator::new().extract_use_tool_blocks(buffer)[0].index_end, buffer.len());
     /// ```
     pub fn extract_use_tool_blocks(&self, buffer: &str) -> Vec<ParsedTextBlock> {
         extract_use_tool_blocks(buffer)
@@ -328,8 +337,8 @@ impl Aggregator {
     /// The blocks of all patterns in a buffer, by position; none overlap.
     ///
     /// ```
-    /// # use callweave::compat::tool_call_aggregator::Aggregator;
-    /// assert!(Aggregator::new().extract_text_blocks("nothing here").is_empty());
+    /// # use callweave::compat::tool_call_aggregator::ToolCallAggregator;
+    /// assert!(ToolCallAggregator::new().extract_text_blocks("nothing here").is_empty());
     /// ```
     pub fn extract_text_blocks(&self, buffer: &str) -> Vec<ParsedTextBlock> {
         self.patterns.blocks(buffer)
@@ -485,7 +494,7 @@ impl TurnState {
         };
     }
 
-    fn ingested(&self) -> Ingested<'_> {
+    fn ingested(&self) -> IngestDeltaResult<'_> {
         let deltas: Vec<_> = self
             .changes
             .iter()
@@ -496,7 +505,7 @@ impl TurnState {
                 Some(ToolCallDelta { choice, call, increment, news })
             })
             .collect();
-        Ingested { updated: !deltas.is_empty(), deltas }
+        IngestDeltaResult { updated: !deltas.is_empty(), deltas }
     }
 }
 

@@ -137,12 +137,18 @@ impl PayloadReader<'_> {
         let place = number.map(BlockKey::at).or(place);
         // A message has complete names.
         let is_settled = portion == CallPortion::Complete;
-        let arguments = call.told(portion).or(is_settled.then_some(FragmentArguments::Text(Str::Plain(""))));
+        let arguments = call.told(portion).or(is_settled.then_some(FragmentArguments::Text("".into())));
         let CallObject { id, name, kind, .. } = call;
         if place.is_none() && id.is_none() && name.is_none() {
             return self.read_anonymous(choice, kind, arguments);
         }
-        let part = FragmentKind::Call { id, name, kind, wire_type: "", arguments };
+        let part = FragmentKind::Call {
+            id: id.map(Into::into),
+            name: name.map(Into::into),
+            kind,
+            wire_type: "",
+            arguments,
+        };
         self.turn.push(|fragments| fragments.put(Fragment { choice, key: place, part }));
     }
 
@@ -153,13 +159,13 @@ impl PayloadReader<'_> {
             FragmentKind::Call { id: None, name: None, kind, wire_type: "", arguments: Some(arguments) };
         if let Some((known, place)) = self.turn.only_open(choice) {
             if let FragmentKind::Call { id, .. } = &mut part {
-                *id = known.as_deref().map(Str::Plain);
+                *id = known.as_deref().map(Into::into);
             }
             return self.turn.push(|fragments| fragments.put(Fragment { choice, key: place, part }));
         }
         let fallback = match arguments {
             FragmentArguments::Text(text) | FragmentArguments::Complete(text) => Some(text),
-            FragmentArguments::Value(json) => Some(Str::Plain(json)),
+            FragmentArguments::Value(json) => Some(json),
             FragmentArguments::Leaf { .. } | FragmentArguments::Opening { .. } => None,
         };
         if let FragmentKind::Call { arguments, .. } = &mut part {
@@ -177,10 +183,10 @@ impl PayloadReader<'_> {
         let name = if block.name.is_empty() { UNNAMED } else { &block.name };
         let part = FragmentKind::Call {
             id: None,
-            name: Some(Str::Plain(name)),
+            name: Some(Str::Plain(name).into()),
             kind: CallKind::Function,
             wire_type: "",
-            arguments: Some(FragmentArguments::Complete(Str::Plain(block.args_text.trim()))),
+            arguments: Some(FragmentArguments::Complete(Str::Plain(block.args_text.trim()).into())),
         };
         self.turn.push(|fragments| fragments.put(Fragment::new(part).in_choice(choice)));
     }
@@ -250,10 +256,7 @@ struct ClientCalls<'c, 's> {
 impl<'f> Sink<Fragment<'f>> for ClientCalls<'_, '_> {
     fn put(&mut self, fragment: Fragment<'f>) {
         let choice = if fragment.choice == 0 { self.choice } else { fragment.choice };
-        let shift = |place: BlockKey| match place.is_own() {
-            true => place.in_space(place.space.saturating_add(PROTOCOL_SPACES)),
-            false => place,
-        };
+        let shift = |place: BlockKey| place.shifted(PROTOCOL_SPACES);
         let place = fragment.key.map(shift);
         match fragment.part {
             FragmentKind::Same { name, or } => {
@@ -272,7 +275,7 @@ impl<'f> Sink<Fragment<'f>> for ClientCalls<'_, '_> {
             | FragmentKind::Restate { channel: TextChannel::Text, text, .. }
                 if self.portion == CallPortion::Complete =>
             {
-                self.texts.entry(choice).or_default().push_str(&text.to_cow());
+                self.texts.entry(choice).or_default().push_str(&text.reveal().to_cow());
             }
             _ => {}
         }

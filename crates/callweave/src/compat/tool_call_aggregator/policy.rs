@@ -1,6 +1,8 @@
 //! Decisions that handlers make around the aggregator, as pure functions: which finish reason to report, and whether to
 //! stop the backend now. Timers, processes and configuration are theirs.
 
+use std::fmt;
+
 use serde::Serialize;
 
 use super::ToolCallRecord;
@@ -22,6 +24,13 @@ pub enum ChatFinishReason {
     FunctionCall,
     /// A filter truncated it.
     ContentFilter,
+}
+
+/// The reason as Chat Completions spells it, such as `tool_calls`.
+impl fmt::Display for ChatFinishReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.serialize(f)
+    }
 }
 
 /// A backend's finish reason, as read.
@@ -153,11 +162,11 @@ impl CallPresence {
     /// In which form these calls drive the finish reason: as `tool_calls` if there are some and all are complete.
     ///
     /// ```
-    /// use callweave::compat::tool_call_aggregator::Aggregator;
+    /// use callweave::compat::tool_call_aggregator::ToolCallAggregator;
     /// use callweave::compat::tool_call_aggregator::policy::CallPresence;
     /// use serde_json::json;
     ///
-    /// let mut aggregator = Aggregator::new();
+    /// let mut aggregator = ToolCallAggregator::new();
     /// assert_eq!(CallPresence::of(&aggregator.snapshot(None)), CallPresence::None);
     /// let piece = |text: &str| json!({"tool_calls": [{"index": 0, "function": {"name": "f", "arguments": text}}]});
     /// aggregator.ingest_delta(&piece("{\"a\":"), None);

@@ -6,10 +6,12 @@ use serde::{Serialize, Serializer};
 
 use crate::event::{BlockCompletion, CallKind};
 use crate::json::{JsonScanner, ScanStatus};
+use crate::message::ToolCall;
 
 /// The current state of a call. Serialises to `{id, type, function: {name}, arguments}`, that of a custom tool to `{id,
 /// type, custom: {name, input}}`; with `incomplete` where more of it was to come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ToolCallRecord<'a> {
     /// Its id, stable for the turn: the provider's if it came with the call, else made.
     pub id: &'a str,
@@ -21,14 +23,14 @@ pub struct ToolCallRecord<'a> {
     pub kind: CallKind,
     /// The tool's name.
     pub name: &'a str,
-    /// The complete argument text so far, as the model wrote it; empty if there is none.
-    pub arguments: &'a str,
+    pub(super) arguments: &'a str,
     /// How it ended, if it has.
     pub(super) completion: Option<BlockCompletion>,
 }
 
 /// A call that changed. Serialises as its record does, with the latest complete argument text, if there is any.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ToolCallDelta<'a> {
     /// The choice it belongs to.
     pub choice: u32,
@@ -51,7 +53,8 @@ pub(super) struct CallNews {
 
 /// The changes made by an ingest.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Ingested<'a> {
+#[non_exhaustive]
+pub struct IngestDeltaResult<'a> {
     /// Whether there is anything to stream.
     pub updated: bool,
     /// The calls that changed, in order.
@@ -64,14 +67,46 @@ struct CallShape {
     text: &'static str,
 }
 
-impl ToolCallRecord<'_> {
+impl<'a> ToolCallRecord<'a> {
+    /// The complete argument text so far, as the model wrote it; empty if there is none.
+    pub fn arguments(&self) -> &'a str {
+        self.arguments
+    }
+
+    /// The call as the rest of the library has it, with its arguments in types of your own and the reason why it cannot
+    /// be run, if it cannot.
+    ///
+    /// ```
+    /// # use callweave::compat::tool_call_aggregator::ToolCallAggregator;
+    /// # use serde_json::json;
+    /// #[derive(serde::Deserialize)]
+    /// struct Look { at: String }
+    /// let mut aggregator = ToolCallAggregator::new();
+    /// aggregator.ingest_delta(&json!({"function_call": {"name": "look", "arguments": "{\"at\":\"sky\""}}), None);
+    /// assert!(aggregator.snapshot(None)[0].to_call().invalid().is_some());
+    /// aggregator.ingest_delta(&json!({"function_call": {"arguments": "}"}}), None);
+    /// assert_eq!(aggregator.snapshot(None)[0].to_call().parse::<Look>()?.at, "sky");
+    /// # Ok::<(), callweave::Error>(())
+    /// ```
+    pub fn to_call(&self) -> ToolCall {
+        let mut call = ToolCall::new(self.id, self.name, self.arguments);
+        call.has_made_id = self.provider_id != Some(self.id);
+        call.kind = self.kind;
+        call.completion = match self.completion {
+            Some(completion) => completion,
+            None if self.is_incomplete() => BlockCompletion::Truncated,
+            None => BlockCompletion::Complete,
+        };
+        call
+    }
+
     /// Whether more of the call was to come: its arguments are no complete value yet, or the provider said that it was
     /// truncated. Once the response is over, such a call is not to be run.
     ///
     /// ```
-    /// # use callweave::compat::tool_call_aggregator::Aggregator;
+    /// # use callweave::compat::tool_call_aggregator::ToolCallAggregator;
     /// # use serde_json::json;
-    /// let mut aggregator = Aggregator::new();
+    /// let mut aggregator = ToolCallAggregator::new();
     /// aggregator.ingest_delta(&json!({"function_call": {"name": "f", "arguments": "{\"a\":"}}), None);
     /// assert!(aggregator.snapshot(None)[0].is_incomplete());
     /// aggregator.ingest_delta(&json!({"function_call": {"arguments": "1}"}}), None);
@@ -89,10 +124,10 @@ impl ToolCallRecord<'_> {
     /// An element of a message's `tool_calls`.
     ///
     /// ```
-    /// use callweave::compat::tool_call_aggregator::Aggregator;
+    /// use callweave::compat::tool_call_aggregator::ToolCallAggregator;
     /// use serde_json::json;
     ///
-    /// let mut aggregator = Aggregator::new();
+    /// let mut aggregator = ToolCallAggregator::new();
     /// aggregator.ingest_delta(&json!({"function_call": {"name": "f", "arguments": "{}"}}), None);
     /// let call = json!({"id": "tool_0_0", "type": "function", "function": {"name": "f", "arguments": "{}"}});
     /// assert_eq!(aggregator.snapshot(None)[0].to_tool_call(), call);
@@ -113,9 +148,9 @@ impl ToolCallRecord<'_> {
     /// A message's singular `function_call`.
     ///
     /// ```
-    /// # use callweave::compat::tool_call_aggregator::Aggregator;
+    /// # use callweave::compat::tool_call_aggregator::ToolCallAggregator;
     /// # use serde_json::json;
-    /// let mut aggregator = Aggregator::new();
+    /// let mut aggregator = ToolCallAggregator::new();
     /// aggregator.ingest_delta(&json!({"tool_calls": [{"index": 0, "function": {"name": "f", "arguments": "{}"}}]}), None);
     /// assert_eq!(aggregator.snapshot(None)[0].to_function_call(), json!({"name": "f", "arguments": "{}"}));
     /// ```
@@ -150,9 +185,9 @@ impl ToolCallDelta<'_> {
     /// to the name and the arguments.
     ///
     /// ```
-    /// # use callweave::compat::tool_call_aggregator::Aggregator;
+    /// # use callweave::compat::tool_call_aggregator::ToolCallAggregator;
     /// # use serde_json::json;
-    /// let mut aggregator = Aggregator::new();
+    /// let mut aggregator = ToolCallAggregator::new();
     /// let first = json!({"tool_calls": [{"index": 0, "id": "c", "function": {"name": "f", "arguments": "{"}}]});
     /// aggregator.ingest_delta(&first, None);
     /// let second = json!({"tool_calls": [{"index": 0, "function": {"arguments": "}"}}]});
@@ -166,9 +201,9 @@ impl ToolCallDelta<'_> {
     /// The same with the complete name and argument text so far, to be replaced by the client.
     ///
     /// ```
-    /// # use callweave::compat::tool_call_aggregator::Aggregator;
+    /// # use callweave::compat::tool_call_aggregator::ToolCallAggregator;
     /// # use serde_json::json;
-    /// # let mut aggregator = Aggregator::new();
+    /// # let mut aggregator = ToolCallAggregator::new();
     /// # let first = json!({"tool_calls": [{"index": 0, "id": "c", "function": {"name": "f", "arguments": "{"}}]});
     /// # aggregator.ingest_delta(&first, None);
     /// # let second = json!({"tool_calls": [{"index": 0, "function": {"arguments": "}"}}]});
@@ -181,7 +216,7 @@ impl ToolCallDelta<'_> {
     }
 }
 
-impl Ingested<'_> {
+impl IngestDeltaResult<'_> {
     /// The choices that changed.
     pub fn choices(&self) -> impl Iterator<Item = u32> {
         // Deltas come choice by choice.
@@ -196,9 +231,9 @@ impl Ingested<'_> {
     /// `delta.tool_calls` of a streamed chunk of that choice, to be appended by the client.
     ///
     /// ```
-    /// # use callweave::compat::tool_call_aggregator::Aggregator;
+    /// # use callweave::compat::tool_call_aggregator::ToolCallAggregator;
     /// # use serde_json::json;
-    /// let mut aggregator = Aggregator::new();
+    /// let mut aggregator = ToolCallAggregator::new();
     /// let payload = json!({"tool_calls": [{"index": 7, "id": "c", "function": {"name": "f"}}]});
     /// let tool_calls = json!([{"index": 0, "id": "c", "type": "function", "function": {"name": "f"}}]);
     /// assert_eq!(aggregator.ingest_delta(&payload, None).to_tool_calls(None), tool_calls);
@@ -211,9 +246,9 @@ impl Ingested<'_> {
     /// because this form can hold no more. None if it did not change.
     ///
     /// ```
-    /// # use callweave::compat::tool_call_aggregator::Aggregator;
+    /// # use callweave::compat::tool_call_aggregator::ToolCallAggregator;
     /// # use serde_json::json;
-    /// let mut aggregator = Aggregator::new();
+    /// let mut aggregator = ToolCallAggregator::new();
     /// let payload = json!({"function_call": {"name": "f", "arguments": "{"}});
     /// let delta = aggregator.ingest_delta(&payload, None).to_function_call(None);
     /// assert_eq!(delta, Some(json!({"name": "f", "arguments": "{"}).into()));

@@ -110,7 +110,7 @@ impl EngineRun {
             is_in_block: !place.is_reasoning(),
             is_in_reasoning: place.is_reasoning(),
             has_text: self.has_text && !place.is_reasoning(),
-            thought_of: Vec::new(),
+            meant: Vec::new(),
             calls: 0,
             ..*self
         };
@@ -177,12 +177,12 @@ impl EngineRun {
             return EngineStep::Wait;
         };
         let detail = match was_in_reasoning {
-            true => "a call stands in a thought, which it ends",
+            true => "a call stands in reasoning, which it ends",
             false => "a call stands in a code block, or without its opener, and the answer ends with it",
         };
         self.emitter.notice(NoticeCode::Judged, detail, sink);
         doubt.kept.events.into_iter().for_each(|event| sink.put(event));
-        *self = Self { is_doubted: false, is_in_block: false, thought_of: Vec::new(), ..doubt.run };
+        *self = Self { is_doubted: false, is_in_block: false, meant: Vec::new(), ..doubt.run };
         EngineStep::Took(doubt.read)
     }
 
@@ -207,7 +207,7 @@ impl EngineRun {
         }
         let calls = doubt.kept.calls.whole;
         if doubt.place.is_reasoning() && !calls.is_empty() {
-            self.thought_of = calls;
+            self.meant = calls;
         }
         EngineStep::Took(0)
     }
@@ -237,10 +237,10 @@ impl EngineRun {
     }
 
     /// Emits the last calls of reasoning in which the response ends, if nothing was emitted: they are meant.
-    pub(super) fn tell_thought_of(&mut self, sink: &mut EventSink<'_>) {
+    pub(super) fn emit_meant(&mut self, sink: &mut EventSink<'_>) {
         if self.has_text || self.calls > 0 || self.is_truncated {
             return;
         }
-        self.emitter.tell_meant(&std::mem::take(&mut self.thought_of), sink);
+        self.emitter.emit_meant(&std::mem::take(&mut self.meant), sink);
     }
 }

@@ -97,7 +97,7 @@ struct EngineRun {
     has_damage: bool,
     accepts_after_damage: bool,
     /// The last run of calls that were taken for reasoning.
-    thought_of: Vec<CollectedCall>,
+    meant: Vec<CollectedCall>,
 }
 
 /// The state that readers share and fill; see [`BodyContext`].
@@ -296,7 +296,7 @@ impl TextEngine {
     /// Ends what is open. All text must have been read as the last.
     pub(super) fn finish(&mut self, sink: &mut EventSink<'_>) {
         self.run.emitter.end(BlockCompletion::Complete, sink);
-        self.run.tell_thought_of(sink);
+        self.run.emit_meant(sink);
     }
 
     /// The dialect that the text has settled on.

@@ -53,7 +53,7 @@ impl ProseKind {
     fn markers(self, live: &LiveMarkers) -> &MarkerSet<MarkerMeaning> {
         match (self, &live.messages) {
             (Self::Text, _) => &live.text,
-            (Self::Thought(which), _) => &live.thoughts[which],
+            (Self::Thought(which), _) => &live.reasoning[which],
             (Self::MessageCalls, Some(messages)) => &messages.calls,
             (Self::Message | Self::MessageThought | Self::MessageNothing, Some(messages)) => &messages.prose,
             _ => &live.text,
@@ -497,7 +497,7 @@ impl EngineRun {
                 self.emitter.correct_to_reasoning(&lead, sink);
                 self.has_text = false;
             }
-            None => self.emitter.notice(NoticeCode::StrayMarkup, "a thought ends that did not begin", sink),
+            None => self.emitter.notice(NoticeCode::StrayMarkup, "reasoning ends that did not begin", sink),
         }
     }
 

@@ -7,7 +7,7 @@ pub(super) fn dialect() -> Dialect {
     };
     Dialect::new("anthropic")
         .models(["claude"])
-        .thoughts("<think>", "</think>")
+        .reasoning("<think>", "</think>")
         .form(form(""))
         .form(form("antml:"))
         .example(

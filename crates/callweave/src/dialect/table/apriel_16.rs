@@ -3,7 +3,7 @@ use super::super::spec::{Dialect, CallForm};
 pub(super) fn dialect() -> Dialect {
     Dialect::new("apriel_16")
         .models(["apriel-1.6"])
-        .thoughts("Here are my reasoning steps:", "[BEGIN FINAL RESPONSE]")
+        .reasoning("Here are my reasoning steps:", "[BEGIN FINAL RESPONSE]")
         .starts_in_reasoning()
         .form(CallForm::json().between("<tool_calls>", "</tool_calls>"))
         .markup(["<|end|>"])

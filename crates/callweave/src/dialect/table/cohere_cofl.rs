@@ -15,7 +15,7 @@ pub(super) fn dialect() -> Dialect {
     };
     Dialect::new("cohere_cofl")
         .aliases(["cohere_command5", "cofl"])
-        .thoughts("<|START_THINKING|>", "<|END_THINKING|>")
+        .reasoning("<|START_THINKING|>", "<|END_THINKING|>")
         .form(form("tool_param", "string"))
         // Values that may hold values.
         .form(form("value", "type"))

@@ -4,7 +4,7 @@ pub(super) fn dialect() -> Dialect {
     Dialect::new("cohere_command")
         .aliases(["cohere_command3", "cohere_command4", "cohere"])
         .models(["command-a", "command-r7b", "c4ai-command"])
-        .thoughts("<|START_THINKING|>", "<|END_THINKING|>")
+        .reasoning("<|START_THINKING|>", "<|END_THINKING|>")
         .form(CallForm::json().between("<|START_ACTION|>", "<|END_ACTION|>"))
         .markup([
             "<|START_RESPONSE|>",

@@ -7,7 +7,7 @@ pub(super) fn dialect() -> Dialect {
     };
     Dialect::new("deepseek_v3")
         .models(["deepseek-v3-0324", "deepseek-v3"])
-        .thoughts("<think>", "</think>")
+        .reasoning("<think>", "</think>")
         .form(CallForm::new(CallBody::Header(header)).between("<｜tool▁call▁begin｜>", "<｜tool▁call▁end｜>"))
         .markup([
             "<｜tool▁calls▁begin｜>",

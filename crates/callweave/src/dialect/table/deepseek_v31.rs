@@ -4,7 +4,7 @@ pub(super) fn dialect() -> Dialect {
     let header = HeaderBody::until(["<｜tool▁sep｜>"]);
     Dialect::new("deepseek_v31")
         .models(["deepseek-v3.1", "deepseek-v3.2-exp"])
-        .thoughts("<think>", "</think>")
+        .reasoning("<think>", "</think>")
         .form(CallForm::new(CallBody::Header(header)).between("<｜tool▁call▁begin｜>", "<｜tool▁call▁end｜>"))
         .markup([
             "<｜tool▁calls▁begin｜>",

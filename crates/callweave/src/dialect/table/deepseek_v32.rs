@@ -20,7 +20,7 @@ fn dsml(name: &str, section: &str) -> Dialect {
             .between(&format!("<{word}{section}>"), &format!("</{word}{section}>"))
     };
     Dialect::new(name)
-        .thoughts("<think>", "</think>")
+        .reasoning("<think>", "</think>")
         .form(form("｜DSML｜"))
         // Where the special tokens are lost.
         .form(form(""))

@@ -3,7 +3,7 @@ use super::super::spec::{Dialect, CallForm};
 pub(super) fn dialect() -> Dialect {
     Dialect::new("ernie45")
         .models(["ernie-4.5", "ernie-x1"])
-        .thoughts("<think>", "</think>")
+        .reasoning("<think>", "</think>")
         .starts_in_reasoning()
         .form(CallForm::json().between("<tool_call>", "</tool_call>"))
         .markup(["<response>", "</response>"])

@@ -12,7 +12,7 @@ pub(super) fn dialect() -> Dialect {
     Dialect::new("glm47")
         .aliases(["glm45", "glm46", "glm5", "ling3"])
         .models(["glm-4.5", "glm-4.6", "glm-4.7", "glm-5", "ling-3"])
-        .thoughts("<think>", "</think>")
+        .reasoning("<think>", "</think>")
         .form(CallForm::new(CallBody::Tagged(body)))
         .markup(["<|observation|>", "<|user|>"])
         .example("<tool_call>get_weather<arg_key>city</arg_key><arg_value>Oslo</arg_value></tool_call>")

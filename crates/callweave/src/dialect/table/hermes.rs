@@ -6,7 +6,7 @@ pub(super) fn dialect() -> Dialect {
     Dialect::new("hermes")
         .aliases(["qwen25", "qwen2_5", "granite4"])
         .models(["hermes-2", "hermes-3", "hermes-4", "qwen2.5", "qwen2-", "qwen3", "qwq", "mimo-vl", "trinity", "granite-4"])
-        .thoughts("<think>", "</think>")
+        .reasoning("<think>", "</think>")
         .form(CallForm::json().between("<tool_call>", "</tool_call>"))
         // Variants that small models write: another tag, or another notation.
         .form(CallForm::new(CallBody::Json(called)).between("<tools>", "</tools>"))

@@ -11,7 +11,7 @@ pub(super) fn dialect() -> Dialect {
     };
     Dialect::new("hy_v3")
         .models(["hy3", "hunyuan-3"])
-        .thoughts("<think{suffix}>", "</think{suffix}>")
+        .reasoning("<think{suffix}>", "</think{suffix}>")
         .form(CallForm::new(CallBody::Tagged(body)).shared().between("<tool_calls{suffix}>", "</tool_calls{suffix}>"))
         .example(
             "<tool_calls>\n<tool_call>get_weather<tool_sep>\n<arg_key>city</arg_key>\n\

@@ -3,8 +3,8 @@ use super::super::spec::{Dialect, CallForm};
 pub(super) fn dialect() -> Dialect {
     Dialect::new("inkling")
         .models(["inkling"])
-        .thoughts("<|content_thinking|>", "<|end_message|>")
-        .quotes_calls_in_thoughts()
+        .reasoning("<|content_thinking|>", "<|end_message|>")
+        .quotes_calls_in_reasoning()
         .form(
             CallForm::json()
                 .between("<|content_invoke_tool_json|>", "<|end_message|>")

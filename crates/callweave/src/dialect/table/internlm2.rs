@@ -4,7 +4,7 @@ pub(super) fn dialect() -> Dialect {
     Dialect::new("internlm2")
         .aliases(["internlm", "intern_s1"])
         .models(["internlm", "intern-s1"])
-        .thoughts("<think>", "</think>")
+        .reasoning("<think>", "</think>")
         .form(
             CallForm::json()
                 .between("<|action_start|><|plugin|>", "<|action_end|>")

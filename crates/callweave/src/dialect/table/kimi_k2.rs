@@ -8,7 +8,7 @@ pub(super) fn dialect() -> Dialect {
     Dialect::new("kimi_k2")
         .aliases(["kimi"])
         .models(["kimi-k2", "kimi_k2"])
-        .thoughts("<think>", "</think>")
+        .reasoning("<think>", "</think>")
         .form(CallForm::new(CallBody::Header(header)).between("<|tool_call_begin|>", "<|tool_call_end|>"))
         .markup([
             "<|tool_calls_section_begin|>",

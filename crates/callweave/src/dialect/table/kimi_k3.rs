@@ -11,7 +11,7 @@ pub(super) fn dialect() -> Dialect {
     };
     Dialect::new("kimi_k3")
         .models(["kimi-k3", "kimi_k3"])
-        .thoughts("<|open|>think<|sep|>", "<|close|>think<|sep|>")
+        .reasoning("<|open|>think<|sep|>", "<|close|>think<|sep|>")
         .form(CallForm::new(CallBody::Tagged(body("<|open|>call"))))
         // Where a proxy takes tokens out.
         .form(CallForm::new(CallBody::Tagged(body("<|open|>toolscall"))))

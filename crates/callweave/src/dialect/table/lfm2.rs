@@ -3,8 +3,8 @@ use super::super::spec::{CallBody, Dialect, CallForm};
 pub(super) fn dialect() -> Dialect {
     Dialect::new("lfm2")
         .models(["lfm2"])
-        .thoughts("<think>", "</think>")
-        .quotes_calls_in_thoughts()
+        .reasoning("<think>", "</think>")
+        .quotes_calls_in_reasoning()
         .form(CallForm::new(CallBody::Python {}).between("<|tool_call_start|>", "<|tool_call_end|>"))
         .form(CallForm::json().between("<|tool_call_start|>", "<|tool_call_end|>"))
         .form(CallForm::new(CallBody::Python {}))

@@ -11,7 +11,7 @@ pub(super) fn dialect() -> Dialect {
     };
     Dialect::new("longcat")
         .models(["longcat"])
-        .thoughts("<longcat_think>", "</longcat_think>")
+        .reasoning("<longcat_think>", "</longcat_think>")
         .form(CallForm::json().between("<longcat_tool_call>", "</longcat_tool_call>"))
         .form(CallForm::new(CallBody::Tagged(body)))
         .example("<longcat_tool_call>{\"name\": \"get_weather\", \"arguments\": {\"city\": \"Oslo\"}}</longcat_tool_call>")

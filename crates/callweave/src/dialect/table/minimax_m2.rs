@@ -3,7 +3,7 @@ use super::super::spec::{CallBody, Dialect, CallForm, TaggedBody};
 pub(super) fn dialect() -> Dialect {
     Dialect::new("minimax_m2")
         .models(["minimax-m2"])
-        .thoughts("<think>", "</think>")
+        .reasoning("<think>", "</think>")
         .form(CallForm::new(CallBody::Tagged(TaggedBody::invoke(""))).shared().between("<minimax:tool_call>", "</minimax:tool_call>"))
         .example(
             "<minimax:tool_call>\n<invoke name=\"get_weather\">\n<parameter name=\"city\">Oslo</parameter>\n\

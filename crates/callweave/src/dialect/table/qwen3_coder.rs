@@ -5,7 +5,7 @@ pub(super) fn dialect() -> Dialect {
     let mut dialect = Dialect::new("qwen3_coder")
         .aliases(["qwen3_xml", "mimo", "holo2"])
         .models(["qwen3-coder", "qwen3.6", "qwen3.8", "mimo-v2", "holo2"])
-        .thoughts("<think>", "</think>")
+        .reasoning("<think>", "</think>")
         .form(wrapped(CallBody::Tagged(strict)));
     // Variants that models write of its tags: other words and positions for the names, and parameters as elements.
     for (call, close) in calls() {

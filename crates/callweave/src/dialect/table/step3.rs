@@ -3,7 +3,7 @@ use super::super::spec::{CallBody, Dialect, CallForm, TaggedBody};
 pub(super) fn dialect() -> Dialect {
     Dialect::new("step3")
         .models(["step-3", "step3"])
-        .thoughts("<think>", "</think>")
+        .reasoning("<think>", "</think>")
         .form(
             CallForm::new(CallBody::Tagged(TaggedBody::invoke("steptml:")))
                 .between("<｜tool_call_begin｜>function<｜tool_sep｜>", "<｜tool_call_end｜>")

@@ -3,7 +3,7 @@ use super::super::spec::{Dialect, CallForm};
 pub(super) fn dialect() -> Dialect {
     Dialect::new("xlam")
         .models(["xlam"])
-        .thoughts("<think>", "</think>")
+        .reasoning("<think>", "</think>")
         .form(CallForm::json().between("[TOOL_CALLS]", "[/TOOL_CALLS]"))
         .form(CallForm::json().between("<tool_call>", "</tool_call>"))
         .form(CallForm::json())

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::super::fault::UpstreamFault;
+use super::super::http::HttpWire;
 use super::super::incoming::IncomingRequest;
 use super::super::kept_calls::KeptCalls;
 use super::super::policy::{ExchangePolicy, ExchangeTarget, SchemaMode};
@@ -12,7 +13,7 @@ use super::stopper::StopStage;
 use super::unique_ids::UniqueIds;
 use crate::dialect::{ExtractOptions, Tools};
 use crate::error::ErrorKind;
-use crate::event::{Event, EventSink};
+use crate::event::{Event, EventKind, EventSink, JsonText, TokenCounts};
 use crate::framing::StreamLimits;
 use crate::pipeline::Decoder;
 use crate::protocol::Protocol;
@@ -23,7 +24,7 @@ use crate::upstream::UpstreamError;
 pub(in crate::exchange) struct ResponseChain {
     decoder: Decoder,
     /// Maps changes of the request back, if there were any.
-    undo: Option<Box<ReverseMappingStage>>,
+    reverse_mapping: Option<Box<ReverseMappingStage>>,
     /// Replaces ids of calls that the conversation has already.
     unique_ids: UniqueIds,
     /// Ends the response after its calls, where the policy says so.
@@ -73,21 +74,25 @@ impl ResponseChain {
             SchemaMode::Coerce => builder.coerce().validate(),
         };
         let ResponseReading { incoming, target, written, reasks, .. } = reading;
-        let undo = written.filter(|written| is_changed(written) || *seals_in_ids).map(|written| {
-            let undo = ReverseMappingStage::new(written);
-            Box::new(if *seals_in_ids { undo.carrying_seals() } else { undo })
+        let reverse_mapping = written.filter(|written| is_changed(written) || *seals_in_ids).map(|written| {
+            let reverse_mapping = ReverseMappingStage::new(written);
+            Box::new(if *seals_in_ids { reverse_mapping.carrying_seals() } else { reverse_mapping })
         });
         let seals = target.engine.shared.seals.as_ref();
         let harvest = seals.zip(written).map(|(seals, written)| {
             Box::new(seals.harvest(written, incoming.wire.protocol, incoming.seal_scope(target)))
         });
         let harvest = harvest.filter(|harvest| harvest.is_on());
+        let stopper = StopStage::new(stop);
+        // A session can be interrupted without being lost.
+        let is_session = HttpWire::of(reading.protocol).is_none();
+        let stopper = if is_session { stopper.map(StopStage::holding_end) } else { stopper };
         Self {
             decoder: builder.build(),
-            undo,
+            reverse_mapping,
             harvest,
             unique_ids: UniqueIds::new(Arc::clone(incoming), reasks),
-            stopper: StopStage::new(stop).map(Box::new),
+            stopper: stopper.map(Box::new),
             ending: FailureReporter::new(limits.argument_bytes, target.clone()),
         }
     }
@@ -152,6 +157,33 @@ impl ResponseChain {
         }
     }
 
+    /// Whether the response was ended after its calls, and only the usage of it is waited for.
+    pub(in crate::exchange) fn is_settling(&self) -> bool {
+        self.stopper.as_ref().is_some_and(|stopper| stopper.is_settling())
+    }
+
+    /// Takes the usage of a response that was ended after its calls.
+    pub(in crate::exchange) fn push_usage(
+        &mut self,
+        counters: TokenCounts,
+        raw: &str,
+        sink: &mut EventSink<'_>,
+    ) {
+        let usage =
+            EventKind::Usage { wire_type: "tokenUsage".into(), counters, raw: JsonText::trusted(raw) };
+        let Self { ending, harvest, .. } = self;
+        ending.push(Event::new(0, usage), &mut |event: Event<'_>| keep(harvest, event, sink));
+    }
+
+    /// Waits for nothing more of a response that was ended after its calls.
+    pub(in crate::exchange) fn end(&mut self, sink: &mut EventSink<'_>) {
+        let Self { stopper, ending, harvest, .. } = self;
+        let mut keep = |event: Event<'_>| keep(harvest, event, sink);
+        if let Some(stopper) = stopper {
+            stopper.end(&mut |event: Event<'_>| ending.push(event, &mut keep));
+        }
+    }
+
     /// The ids of calls that were replaced, and the new ones.
     pub(in crate::exchange) fn replaced_ids(&self) -> &HashMap<String, String> {
         self.unique_ids.replaced()
@@ -188,7 +220,7 @@ impl ResponseChain {
         sink: &mut EventSink<'_>,
         decode: impl FnOnce(&mut Decoder, &mut EventSink<'_>) -> T,
     ) -> T {
-        let Self { decoder, undo, unique_ids, stopper, ending, harvest } = self;
+        let Self { decoder, reverse_mapping, unique_ids, stopper, ending, harvest } = self;
         let mut keep = |event: Event<'_>| keep(harvest, event, sink);
         let mut end = |event: Event<'_>| ending.push(event, &mut keep);
         let mut stop = |mut event: Event<'_>| {
@@ -198,8 +230,10 @@ impl ResponseChain {
                 None => end(event),
             }
         };
-        match undo {
-            Some(undo) => decode(decoder, &mut |event: Event<'_>| undo.push(event, &mut stop)),
+        match reverse_mapping {
+            Some(reverse_mapping) => {
+                decode(decoder, &mut |event: Event<'_>| reverse_mapping.push(event, &mut stop))
+            }
             None => decode(decoder, &mut stop),
         }
     }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::super::SharedState;
 use super::super::incoming::{IncomingRequest, start};
+use super::complete_calls::CompleteCalls;
 use super::rewrite::{FrameEnds, FrameRewriter, ReplacedIds};
 use super::stats::ResponseStats;
 use crate::accumulator::Accumulator;
@@ -30,6 +31,8 @@ pub(in crate::exchange) struct ClientOutput {
     shared: Arc<SharedState>,
     /// Writes a stream.
     encoder: Option<Encoder>,
+    /// Completes calls, where the client takes no pieces of them.
+    complete_calls: Option<Box<CompleteCalls>>,
     buffer: Vec<u8>,
     /// Collects the response, for a non-streaming body or for the store.
     message: Option<Box<Accumulator>>,
@@ -112,10 +115,12 @@ impl ClientOutput {
             Box::new(FrameRewriter::new(frames, model))
         });
         let encoder = if is_streamed && !is_raw { encoder(&incoming) } else { None };
+        let complete_calls = incoming.wants_complete_calls.then(Box::default);
         Self {
             incoming,
             shared,
             encoder,
+            complete_calls,
             buffer: Vec::new(),
             message: (is_kept || !is_streamed && !is_raw).then(|| Box::new(Accumulator::new())),
             hold,
@@ -314,9 +319,11 @@ impl ClientOutput {
             // Clients stop reading at the end.
             self.mark();
         }
-        let Self { encoder, buffer, message, .. } = self;
-        if let Some(encoder) = encoder {
-            encoder.encode(&event, buffer);
+        let Self { encoder, complete_calls, buffer, message, .. } = self;
+        match (encoder, complete_calls) {
+            (Some(encoder), Some(calls)) => calls.encode(encoder, &event, buffer),
+            (Some(encoder), None) => encoder.encode(&event, buffer),
+            (None, _) => {}
         }
         if let Some(message) = message {
             message.put(event);

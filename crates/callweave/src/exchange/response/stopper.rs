@@ -23,6 +23,8 @@ pub(in crate::exchange) struct StopStage {
     is_ending: bool,
     /// Whether the response ended by itself.
     is_over: bool,
+    /// Whether the finish reason and the end are held back, since usage may follow the interruption.
+    holds_end: bool,
 }
 
 #[derive(Debug, Default)]
@@ -41,6 +43,24 @@ impl StopStage {
         let suppresses_tail = stop.suppress_tail.unwrap_or(mode.is_some());
         let has_work = mode.is_some() || suppresses_tail;
         has_work.then(|| Self { policy: *stop, mode, suppresses_tail, ..Self::default() })
+    }
+
+    /// A stage that leaves the last events of a response that it ends to [`Self::end`].
+    pub(in crate::exchange) fn holding_end(self) -> Self {
+        Self { holds_end: true, ..self }
+    }
+
+    /// Ends a response whose end was held back.
+    pub(in crate::exchange) fn end(&mut self, sink: &mut EventSink<'_>) {
+        if self.is_settling() {
+            self.is_over = true;
+            self.finish(sink);
+        }
+    }
+
+    /// Whether the response was ended here, and its end is held back.
+    pub(in crate::exchange) fn is_settling(&self) -> bool {
+        self.is_truncated && self.holds_end && !self.is_over
     }
 
     /// Whether the response was ended here.
@@ -136,6 +156,13 @@ impl StopStage {
         for &(number, item) in &self.items {
             sink.put(Event::new(number, EventKind::ItemEnd { item }));
         }
+        if !self.holds_end {
+            self.finish(sink);
+        }
+    }
+
+    /// Emits the finish reasons, which usage never follows, and the end.
+    fn finish(&self, sink: &mut EventSink<'_>) {
         for (&number, choice) in self.choices.iter().filter(|(_, choice)| !choice.is_finished) {
             let reason = if choice.calls > 0 { FinishReason::ToolCalls } else { FinishReason::Stop };
             sink.put(Event::new(number, EventKind::Finish { reason, raw: None }));
@@ -282,6 +309,24 @@ mod tests {
             stopper.cut(&mut events);
             assert!(stopper.is_truncated && events.len() == 5, "{events:?}");
         }
+    }
+
+    #[test]
+    fn an_end_that_is_held_back_comes_after_the_usage() {
+        let mut stopper = StopStage::new(&on(StopMode::First)).expect("something to do").holding_end();
+        let mut events = Vec::new();
+        for body in call(1) {
+            stopper.push(Event::new(0, body), &mut events);
+        }
+        assert!(stopper.is_settling() && events.len() == 3, "{events:?}");
+        stopper.end(&mut events);
+        let last: Vec<_> = events[3..].iter().map(|event| &event.body).collect();
+        assert!(
+            matches!(last[..], [EventKind::Finish { reason: FinishReason::ToolCalls, .. }, EventKind::End]),
+            "{last:?}"
+        );
+        stopper.end(&mut events);
+        assert!(!stopper.is_settling() && events.len() == 5, "{events:?}");
     }
 
     #[test]

@@ -185,6 +185,7 @@ impl RepairOptions {
 
 /// The outcome of repairing a text. See the [module](self).
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct RepairedJson<'a> {
     /// The verdict on the document.
     pub verdict: RepairVerdict,
@@ -272,6 +273,7 @@ impl std::fmt::Display for HopelessReason {
 
 /// One difference of the text from the input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub struct RepairChange {
     /// The byte of the input at which it begins.
     pub at: usize,

@@ -7,6 +7,8 @@ use std::collections::HashMap;
 use std::ops::BitAnd;
 use std::sync::{Arc, OnceLock};
 
+use percent_encoding::percent_decode_str;
+
 use super::alternative::ObjectAlternative;
 use super::budget::BudgetSpent;
 use super::pattern::KeyPattern;
@@ -457,15 +459,5 @@ fn resolve<'v>(root: &'v Value, reference: &str) -> Option<&'v Value> {
 }
 
 pub(super) fn percent_decoded(text: &str) -> String {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let Some((&byte, after)) = rest.split_first() {
-        let code = (byte == b'%')
-            .then(|| after.get(..2).and_then(|hex| std::str::from_utf8(hex).ok()))
-            .flatten()
-            .and_then(|hex| u8::from_str_radix(hex, 16).ok());
-        bytes.push(code.unwrap_or(byte));
-        rest = if code.is_some() { &after[2..] } else { after };
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
+    percent_decode_str(text).decode_utf8_lossy().into_owned()
 }

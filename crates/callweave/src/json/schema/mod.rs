@@ -7,7 +7,7 @@
 //! - [`Schema::validate`] and [`Schema::apply`]: full validation, and the [`SchemaPolicy`] that says what follows from
 //!   it (feature `schema`).
 //! - [`StepBudget`]: the maximum number of steps for all of that.
-//! - [`SchemaPlace`] and [`TypeSet`]: the JSON types that a parameter may have, for dialects that write values without
+//! - [`SchemaLocation`] and [`TypeSet`]: the JSON types that a parameter may have, for dialects that write values without
 //!   their types.
 //! - [`match_name`]: the declared tool that a called name means.
 //!
@@ -84,6 +84,7 @@ pub struct Schema {
 
 /// The outcome of coercing a value.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct CoercedValue {
     /// The value, coerced as far as possible.
     pub value: Value,
@@ -95,6 +96,7 @@ pub struct CoercedValue {
 
 /// One change of a value.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct CoercionChange {
     /// The path in the value as it was, like `$.items[2].name`.
     pub path: String,
@@ -172,6 +174,7 @@ impl CoercionKind {
 
 /// A part of a value that does not fit.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct SchemaProblem {
     /// The path of the value, like `$.items[2].name`.
     pub path: String,
@@ -228,7 +231,7 @@ pub enum TextCompleteness {
 
 /// A position in a document, with the schemas for it.
 #[derive(Clone, Debug)]
-pub struct SchemaPlace<'s> {
+pub struct SchemaLocation<'s> {
     graph: &'s SchemaGraph,
     /// The nodes that describe the position, each together with the nodes that hold whenever it does.
     ids: Vec<SchemaNodeId>,
@@ -326,9 +329,9 @@ impl Schema {
     }
 
     /// The part of the schema that applies to the whole value.
-    pub fn root(&self) -> SchemaPlace<'_> {
+    pub fn root(&self) -> SchemaLocation<'_> {
         let id = SchemaGraph::ROOT;
-        SchemaPlace { graph: &self.graph, ids: vec![id], types: self.graph.node(id).types }
+        SchemaLocation { graph: &self.graph, ids: vec![id], types: self.graph.node(id).types }
     }
 
     /// The types allowed for the parameter `name`; [`TypeSet::ANY`] where the schema does not say.
@@ -349,7 +352,7 @@ impl CoercedValue {
     }
 }
 
-impl<'s> SchemaPlace<'s> {
+impl<'s> SchemaLocation<'s> {
     /// The types allowed here.
     pub fn types(&self) -> TypeSet {
         self.types

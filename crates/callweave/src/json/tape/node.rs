@@ -1,10 +1,8 @@
 //! The values on a tape, as their readers see them.
 
-use std::num::NonZero;
-
 use super::super::value::{Number, ValueBuilder};
 use super::super::word::next_byte;
-use super::super::{Str, escape_into};
+use super::super::{Opaque, Str, escape_into};
 use super::{InspectionMark, JsonKind, TapeEntry};
 use crate::json::Value;
 
@@ -142,12 +140,17 @@ impl<'t> TapeNode<'t> {
     #[inline]
     pub fn raw(self) -> &'t str {
         self.look();
-        self.pass_raw()
+        self.written()
     }
 
-    /// Its text as written, for a reader that passes it on without looking at it.
+    /// Its text as written, for a reader that passes it on.
     #[inline]
-    pub(crate) fn pass_raw(self) -> &'t str {
+    pub(crate) fn opaque_json(self) -> Opaque<'t> {
+        self.written().into()
+    }
+
+    #[inline]
+    fn written(self) -> &'t str {
         let note = self.note();
         &self.text[note.start as usize..note.end as usize]
     }
@@ -161,12 +164,17 @@ impl<'t> TapeNode<'t> {
     #[inline]
     pub fn str(self) -> Option<Str<'t>> {
         self.look();
-        self.pass()
+        self.contents()
     }
 
-    /// The string, if it is one, for a reader that passes it on without looking at it.
+    /// The string, if it is one, for a reader that passes it on.
     #[inline]
-    pub(crate) fn pass(self) -> Option<Str<'t>> {
+    pub(crate) fn opaque(self) -> Option<Opaque<'t>> {
+        self.contents().map(Opaque::from)
+    }
+
+    #[inline]
+    fn contents(self) -> Option<Str<'t>> {
         let note = self.note();
         if note.kind != JsonKind::String {
             return None;
@@ -178,20 +186,19 @@ impl<'t> TapeNode<'t> {
     /// The string, if it is one that is not empty: `""`, `null` and absent are the same.
     #[inline]
     pub fn filled(self) -> Option<Str<'t>> {
-        self.look();
-        self.pass_filled()
+        self.str().filter(|text| !text.is_empty())
     }
 
-    /// The string, if it is one that is not empty, for a reader that passes it on without looking at it.
+    /// The string, if it is one that is not empty, for a reader that passes it on.
     #[inline]
-    pub(crate) fn pass_filled(self) -> Option<Str<'t>> {
-        self.pass().filter(|text| !text.is_empty())
+    pub(crate) fn opaque_filled(self) -> Option<Opaque<'t>> {
+        self.opaque().filter(|text| !text.is_empty())
     }
 
-    /// Whether it is a string that is not empty.
+    /// Whether it is a string that is not empty. That is known of values that are passed on, too.
     #[inline]
     pub(crate) fn is_filled(self) -> bool {
-        self.pass_filled().is_some()
+        self.opaque_filled().is_some()
     }
 
     /// Whether both strings are the same, for a reader that passes on one of them.
@@ -199,7 +206,7 @@ impl<'t> TapeNode<'t> {
         if self.at == other.at {
             return true;
         }
-        let is_same = self.pass().is_some() && self.pass() == other.pass();
+        let is_same = self.contents().is_some() && self.contents() == other.contents();
         if is_same {
             let (first, later) = if self.at < other.at { (self, other) } else { (other, self) };
             // A reader that looked at either has looked at both, and a third that is the same is so by the first.
@@ -318,9 +325,9 @@ impl<'t> TapeNode<'t> {
         (self.kind() == JsonKind::Bool).then(|| self.raw() == "true")
     }
 
-    /// The number, if it is an integer of a few digits, as most are; for a reader that passes it on.
+    /// The number, if it is an integer of a few digits, as most are.
     #[inline]
-    fn pass_short(self) -> Option<u32> {
+    fn short(self) -> Option<u32> {
         let TapeEntry { kind: JsonKind::Number, start, end, .. } = *self.note() else { return None };
         let digits = self.text.as_bytes().get(start as usize..end as usize)?;
         if let [digit] = digits {
@@ -336,39 +343,18 @@ impl<'t> TapeNode<'t> {
         Some(number)
     }
 
-    #[inline]
-    fn short(self) -> Option<u32> {
-        let number = self.pass_short();
-        if number.is_some() {
-            self.look();
-        }
-        number
-    }
-
     /// The number as a count: an integer that is not negative.
     #[inline]
     pub fn count(self) -> Option<u64> {
+        if self.kind() != JsonKind::Number {
+            return None;
+        }
+        self.look();
         self.short().map(u64::from).or_else(|| self.long_count())
     }
 
     fn long_count(self) -> Option<u64> {
-        if self.kind() == JsonKind::Number {
-            self.look();
-        }
-        self.pass_long_count()
-    }
-
-    /// The same, for a reader that passes the number on without looking at it.
-    #[inline]
-    pub(crate) fn pass_count(self) -> Option<u64> {
-        self.pass_short().map(u64::from).or_else(|| self.pass_long_count())
-    }
-
-    fn pass_long_count(self) -> Option<u64> {
-        if self.kind() != JsonKind::Number {
-            return None;
-        }
-        let raw = self.pass_raw();
+        let raw = self.written();
         raw.parse().ok().or_else(|| {
             let float: f64 = raw.parse().ok()?;
             (float >= 0.0 && float < u64::MAX as f64 && float.fract() == 0.0).then_some(float as u64)
@@ -379,6 +365,10 @@ impl<'t> TapeNode<'t> {
     /// other values have none.
     #[inline]
     pub fn index(self) -> Option<i64> {
+        match self.kind() {
+            JsonKind::Number | JsonKind::String => self.look(),
+            _ => return None,
+        }
         self.short().map(i64::from).or_else(|| self.long_index())
     }
 
@@ -400,20 +390,19 @@ impl<'t> TapeNode<'t> {
         })
     }
 
-    /// The number as [`TapeNode::index`] gives it, for a reader that makes a block key of it without looking at it, and
-    /// the number of its note; none if the reader has looked at it, or has to.
+    /// The number as [`TapeNode::index`] gives it, for a [block key](crate::fragment::BlockKey::of); none if the reader
+    /// has inspected it, or has to.
     #[inline]
-    pub(crate) fn pass_index(self) -> Option<(i64, NonZero<u16>)> {
+    pub(crate) fn opaque_index(self) -> Option<i64> {
         let sight = &self.note().sight;
         if self.kind() != JsonKind::Number
             || !matches!(sight.get(), InspectionMark::UNSEEN | InspectionMark::PASSED)
         {
             return None;
         }
-        let note = u16::try_from(self.at).ok().and_then(NonZero::new)?;
-        let index = self.pass_short().map(i64::from).or_else(|| self.pass_raw().parse().ok())?;
+        let index = self.short().map(i64::from).or_else(|| self.written().parse().ok())?;
         sight.set(InspectionMark::PASSED);
-        Some((index, note))
+        Some(index)
     }
 
     /// The members, if it is an object; else none.

@@ -1,60 +1,67 @@
-//! Events and messages → Converse: [`stream`] writes the messages of an AWS event stream, [`whole`] the complete
+//! Events and messages → Converse: [`stream`] writes the messages of an AWS event stream, [`complete`] the complete
 //! response, from the same objects.
 
+mod complete;
 mod stream;
-mod whole;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
+use self::stream::ConverseStream;
 use super::{FINISH, OUTPUT, REASONING, REASONING_TEXT, SERVER_TOOL_USE, TOOL_USE};
-use crate::encode::{ProtocolEncoding, WireCapabilities, WireFeature, no_logprobs};
-use crate::event::{AttachmentKind, CallKind, FinishReason, JsonText, ReasoningForm, TokenCounts};
-use crate::json::{JsonWriter, MemberPaths, each_member};
+use crate::encode::{
+    EncodeContext, ProtocolEncoding, WireCapabilities, WireEncoder, WireFeature, write_counts,
+};
+use crate::event::{AttachmentKind, BlockKind, CallKind, FinishReason, JsonText, ReasoningForm, TokenCounts};
+use crate::json::{JsonWriter, MemberPaths};
 use crate::protocol::error::{ErrorClassNames, IN_AMAZON_STREAMS, error_beside, write_message};
 use crate::protocol::{error_word, finish_word};
 use crate::upstream::UpstreamError;
 
-pub(super) const ENCODING: ProtocolEncoding =
-    ProtocolEncoding { stream: stream::encoder, whole: whole::write, says: |_, _, _| SAYS, id_prefix: "" };
+pub(super) const ENCODING: ProtocolEncoding = ProtocolEncoding {
+    stream: WireEncoder::<ConverseStream>::boxed,
+    complete: complete::write,
+    capabilities: |_, _, _| CAPABILITIES,
+    id_prefix: "",
+};
 
-const SAYS: WireCapabilities = WireCapabilities {
+const CAPABILITIES: WireCapabilities = WireCapabilities {
     own: &[OUTPUT],
-    not: &[
+    unsupported: &[
         WireFeature::Id,
         WireFeature::Model,
         WireFeature::OtherChoices,
-        WireFeature::Builtin,
-        WireFeature::Result,
-        WireFeature::Opaque,
-        WireFeature::Unnamed,
         WireFeature::Refusal,
         WireFeature::Summary,
         WireFeature::Custom,
         WireFeature::Cut,
-        WireFeature::ThoughtTokens,
+        WireFeature::ReasoningTokens,
         WireFeature::OddCached,
-        WireFeature::CutOff,
         WireFeature::CountsWithoutEnd,
-        WireFeature::Correction,
-        WireFeature::LateId,
     ],
-    hangs: is_apt,
-    logprobs: no_logprobs,
-    finish: &[
-        FinishReason::Stop,
-        FinishReason::Length,
-        FinishReason::ToolCalls,
-        FinishReason::ContentFilter,
-        FinishReason::Error,
-    ],
+    writes_attachment,
     errors: IN_AMAZON_STREAMS,
+    ..WireCapabilities::BASE
 };
 
 /// The stop reason of an incomplete response, which a client must not take for complete.
 const INCOMPLETE: &str = "max_tokens";
 
 const NO_METRICS: &str = "{\"latencyMs\":0}";
+
+/// Whether the wire can express a block.
+fn is_expressed(kind: &BlockKind<'_>, wire_type: &str, context: &EncodeContext) -> bool {
+    match kind {
+        BlockKind::Text | BlockKind::Refusal | BlockKind::Reasoning(_) => true,
+        // A client would run a call that another provider has already run.
+        BlockKind::ToolCall { call, .. } => *call != CallKind::Builtin || context.keeps(),
+        // A truncated result may lack the id of its call.
+        BlockKind::ToolResult { call: None, .. } if context.is_normalized() => false,
+        BlockKind::ToolResult { .. } | BlockKind::Opaque { .. } => {
+            context.keeps() && !(context.is_normalized() && wire_type.is_empty())
+        }
+    }
+}
 
 /// Sets the id, name and type of a call, as members of its object.
 fn set_call(id: Option<&str>, name: &str, kind: CallKind, members: &mut MemberPaths) {
@@ -72,7 +79,7 @@ fn set_call(id: Option<&str>, name: &str, kind: CallKind, members: &mut MemberPa
 
 /// Whether an attachment of another protocol's reasoning can be written: a signature is a text, and redacted content is
 /// binary.
-fn is_apt(form: ReasoningForm, kind: AttachmentKind, value: &JsonText<'_>) -> bool {
+fn writes_attachment(form: ReasoningForm, kind: AttachmentKind, value: &JsonText<'_>) -> bool {
     let text = value.to_text();
     match kind {
         AttachmentKind::Signature => text.is_some(),
@@ -116,8 +123,6 @@ const NO_USAGE: &str = "{\"inputTokens\":0,\"outputTokens\":0,\"totalTokens\":0}
 
 /// Writes token counts in the wire's form, and the provider's other members.
 fn write_usage(counters: &TokenCounts, raw: Option<&JsonText<'_>>, writer: &mut JsonWriter<'_>) {
-    let mut paths = MemberPaths::default();
-    each_member(raw, |key, value| paths.set(key, value));
     let all = counters.input_tokens.unwrap_or(0).saturating_add(counters.output_tokens.unwrap_or(0));
     let counters = counters.with_cache_beside();
     let counts = [
@@ -127,21 +132,10 @@ fn write_usage(counters: &TokenCounts, raw: Option<&JsonText<'_>>, writer: &mut 
         ("cacheReadInputTokens", counters.cached_tokens),
         ("cacheWriteInputTokens", counters.cache_write_tokens),
     ];
-    if !counts.iter().any(|(key, _)| paths.get(key).is_some()) {
-        // The raw counts have other names, from an envelope.
-        paths.clear();
-    }
     // An older name of the same count.
-    let is_told = |key: &str| !paths.is_empty() && paths.get(&key.replace("Tokens", "TokenCount")).is_some();
-    let counts = counts.map(|(key, count)| (key, count.filter(|_| !is_told(key))));
-    writer.object();
-    for (key, count) in counts {
-        if let Some(count) = count {
-            paths.remove(key);
-            writer.key(key);
-            writer.number(count);
-        }
-    }
-    paths.write(writer);
-    writer.end_object();
+    let is_elsewhere =
+        |key: &str, others: &MemberPaths| others.get(&key.replace("Tokens", "TokenCount")).is_some();
+    writer.in_object(|writer| {
+        write_counts(&counts, raw, is_elsewhere, writer);
+    });
 }

@@ -8,34 +8,24 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
 use super::{JURASSIC, METRICS, OWN, PLAIN, PlainTextModel};
-use crate::encode::{
-    EncodeOptions, ProtocolEncoding, StreamEncoder, WireCapabilities, count, no_logprobs, nothing_hangs,
-};
-use crate::event::{BlockKind, Event, EventKind, EventScope, Notice, NoticeCode, TokenCounts};
+use crate::encode::{EncodeContext, EncodeOptions, ProtocolEncoding, StreamEncoder, WireCapabilities, count};
+use crate::event::{BlockKind, Event, EventKind, EventScope, JsonText, Notice, NoticeCode, TokenCounts};
 use crate::framing::{Frame, FrameKind, Framer, StreamLimits, write_event, write_exception};
 use crate::json::{JsonWriter, MemberPaths, each_member, write_members};
 use crate::message::{BlockContent, Choice, Message, Usage};
 use crate::protocol::error::{IN_AMAZON_STREAMS, error_beside, write_message};
 use crate::protocol::{Protocol, error_word, vendor};
 
-pub(super) const ENCODING: ProtocolEncoding = ProtocolEncoding { stream, whole, says, id_prefix: "" };
+pub(super) const ENCODING: ProtocolEncoding =
+    ProtocolEncoding { stream, complete, capabilities, id_prefix: "" };
 
 /// The capabilities of the inner protocol; errors are Bedrock's own.
-fn says(wire_type: &str, model: Option<&str>, options: &EncodeOptions) -> WireCapabilities {
+fn capabilities(wire_type: &str, model: Option<&str>, options: &EncodeOptions) -> WireCapabilities {
     let inside = inside(wire_type, model, options).and_then(|protocol| protocol.encode);
-    match inside {
-        Some(inside) => {
-            WireCapabilities { errors: IN_AMAZON_STREAMS, ..(inside.says)(wire_type, model, options) }
-        }
-        None => WireCapabilities {
-            own: &[],
-            not: &[],
-            hangs: nothing_hangs,
-            logprobs: no_logprobs,
-            finish: &[],
-            errors: &[],
-        },
-    }
+    inside.map_or(WireCapabilities::BASE, |inside| WireCapabilities {
+        errors: IN_AMAZON_STREAMS,
+        ..(inside.capabilities)(wire_type, model, options)
+    })
 }
 
 fn stream(options: &EncodeOptions) -> Box<dyn StreamEncoder> {
@@ -61,9 +51,9 @@ struct InvokeStream {
     next: MemberPaths,
     last: MemberPaths,
     counts: Option<Usage>,
-    /// Whether the response has finished: its last chunks are held until they are known to be the last.
+    /// Whether the response has finished: its last chunks wait until they are known to be the last.
     is_ending: bool,
-    held: Vec<String>,
+    last_chunks: Vec<String>,
     has_failed: bool,
     is_truncated: bool,
     chunk: String,
@@ -134,7 +124,7 @@ impl StreamEncoder for InvokeStream {
                 self.wrap(out);
             }
             None => {
-                if self.plain.tell(&event.body, &mut self.chunk) {
+                if self.plain.write(&event.body, &mut self.chunk) {
                     self.put(out);
                 }
             }
@@ -177,7 +167,7 @@ impl InvokeStream {
                     add(&self.next, &mut self.chunk);
                     self.next.clear();
                     match self.is_ending {
-                        true => self.held.push(self.chunk.clone()),
+                        true => self.last_chunks.push(self.chunk.clone()),
                         false => put_chunk(&self.chunk, &mut self.payload, out),
                     }
                 }
@@ -194,7 +184,7 @@ impl InvokeStream {
         add(&self.next, &mut self.chunk);
         self.next.clear();
         match self.is_ending {
-            true => self.held.push(std::mem::take(&mut self.chunk)),
+            true => self.last_chunks.push(std::mem::take(&mut self.chunk)),
             false => put_chunk(&self.chunk, &mut self.payload, out),
         }
     }
@@ -202,13 +192,13 @@ impl InvokeStream {
     /// Writes the last chunks, and Bedrock's additions to the last of them.
     fn flush(&mut self, out: &mut Vec<u8>) {
         let last = std::mem::take(&mut self.last);
-        if !last.is_empty() && self.held.is_empty() {
-            self.held.push("{}".to_owned());
+        if !last.is_empty() && self.last_chunks.is_empty() {
+            self.last_chunks.push("{}".to_owned());
         }
-        if let Some(chunk) = self.held.last_mut().filter(|chunk| !chunk.contains(METRICS)) {
+        if let Some(chunk) = self.last_chunks.last_mut().filter(|chunk| !chunk.contains(METRICS)) {
             add(&last, chunk);
         }
-        for chunk in std::mem::take(&mut self.held) {
+        for chunk in std::mem::take(&mut self.last_chunks) {
             put_chunk(&chunk, &mut self.payload, out);
         }
     }
@@ -239,24 +229,17 @@ fn put_chunk(chunk: &str, payload: &mut String, out: &mut Vec<u8>) {
 /// Returns token counts in the form that Bedrock has for every vendor.
 fn metrics(counters: &TokenCounts) -> String {
     let mut text = String::new();
-    let mut writer = JsonWriter(&mut text);
     let counters = counters.with_cache_beside();
-    let counts = [
-        ("inputTokenCount", Some(counters.input_tokens.unwrap_or(0))),
-        ("outputTokenCount", Some(counters.output_tokens.unwrap_or(0))),
-        ("cacheReadInputTokenCount", counters.cached_tokens),
-        ("cacheWriteInputTokenCount", counters.cache_write_tokens),
-        ("invocationLatency", Some(0)),
-        ("firstByteLatency", Some(0)),
-    ];
-    writer.object();
-    for (key, count) in counts {
-        if let Some(count) = count {
-            writer.key(key);
-            writer.number(count);
-        }
-    }
-    writer.end_object();
+    JsonWriter(&mut text).in_object(|writer| {
+        writer.number_members([
+            ("inputTokenCount", Some(counters.input_tokens.unwrap_or(0))),
+            ("outputTokenCount", Some(counters.output_tokens.unwrap_or(0))),
+            ("cacheReadInputTokenCount", counters.cached_tokens),
+            ("cacheWriteInputTokenCount", counters.cache_write_tokens),
+            ("invocationLatency", Some(0)),
+            ("firstByteLatency", Some(0)),
+        ]);
+    });
     text
 }
 
@@ -269,7 +252,7 @@ struct PlainTextEncoder {
 
 impl PlainTextEncoder {
     /// Writes the chunk of the event; returns false if there is none.
-    fn tell(&mut self, body: &EventKind<'_>, chunk: &mut String) -> bool {
+    fn write(&mut self, body: &EventKind<'_>, chunk: &mut String) -> bool {
         let (text, reason) = match body {
             EventKind::BlockStart { kind: BlockKind::Opaque { value }, .. } => {
                 chunk.clear();
@@ -297,18 +280,15 @@ impl PlainTextEncoder {
         let pending = std::mem::take(&mut self.pending);
         let words = self.words.unwrap_or(&PLAIN[0]);
         let list = words.list.filter(|_| words.is_always_list);
-        let mut writer = JsonWriter(chunk);
-        writer.object();
-        begin_list(list, &mut writer);
-        if list.is_some() {
-            writer.object();
-        }
-        words.write(list.is_some(), text, reason, pending.iter(), &mut writer);
-        if list.is_some() {
-            writer.end_object();
-            writer.end_list();
-        }
-        writer.end_object();
+        JsonWriter(chunk).in_object(|writer| {
+            let answer = |writer: &mut JsonWriter<'_>| {
+                words.write(list.is_some(), text, reason, pending.iter(), writer);
+            };
+            match list {
+                Some(list) => writer.list_member(list, |writer| writer.in_object(answer)),
+                None => answer(writer),
+            }
+        });
         true
     }
 }
@@ -335,29 +315,20 @@ impl PlainTextModel {
     }
 }
 
-/// Opens the list of responses, if they are in one.
-fn begin_list(list: Option<&str>, writer: &mut JsonWriter<'_>) {
-    if let Some(list) = list {
-        writer.key(list);
-        writer.list();
-    }
-}
-
-fn whole(message: &Message, options: &EncodeOptions, out: &mut Vec<u8>) {
+fn complete(message: &Message, context: &EncodeContext, writer: &mut JsonWriter<'_>) {
+    let options = &context.options;
     let inside = inside(&message.wire_type, message.model.as_deref(), options);
     if let Some(encoding) = inside.and_then(|protocol| protocol.encode) {
-        return (encoding.whole)(message, options, out);
+        return (encoding.complete)(message, context, writer);
     }
-    let mut text = String::new();
     match (message.choices.first(), message.errors.first()) {
-        (_, Some(error)) => JsonWriter(&mut text).raw(error.raw.as_str()),
-        (Some(choice), None) => whole_plain(choice, message, options, &mut JsonWriter(&mut text)),
-        (None, None) => text.push_str("{}"),
+        (_, Some(error)) => writer.raw(error.raw.as_str()),
+        (Some(choice), None) => complete_plain(choice, message, options, writer),
+        (None, None) => writer.raw("{}"),
     }
-    out.extend_from_slice(text.as_bytes());
 }
 
-fn whole_plain(first: &Choice, message: &Message, options: &EncodeOptions, writer: &mut JsonWriter<'_>) {
+fn complete_plain(first: &Choice, message: &Message, options: &EncodeOptions, writer: &mut JsonWriter<'_>) {
     if let Some(BlockContent::Opaque(value)) = first.blocks.first().map(|block| &block.content) {
         return writer.raw(value.as_str());
     }
@@ -365,59 +336,47 @@ fn whole_plain(first: &Choice, message: &Message, options: &EncodeOptions, write
     let words = PLAIN.iter().find(|words| words.wire_type == wire_type).unwrap_or(&PLAIN[0]);
     let counters = message.usage.as_ref().map(|usage| usage.counters).unwrap_or_default();
     let [input, output] = words.counts;
-    writer.object();
-    if let (false, Some(count)) = (input.is_empty(), counters.input_tokens) {
-        writer.key(input);
-        writer.number(count);
-    }
     let is_jurassic = wire_type == JURASSIC;
     let list = if is_jurassic { Some("completions") } else { words.list };
-    begin_list(list, writer);
-    // Only a list can hold several.
-    let count = if list.is_some() { message.choices.len() } else { 1 };
-    for choice in message.choices.iter().take(count) {
+    let answer = |choice: &Choice, writer: &mut JsonWriter<'_>| {
         let mut members = MemberPaths::default();
-        choice.extra.iter().for_each(|(path, value)| members.set(path, value.as_str()));
-        if let (false, Some(count)) =
-            (output.is_empty(), counters.output_tokens.filter(|_| choice.number == 0))
-        {
-            members.set(output, &count.to_string());
+        members.set_all(choice.extra.paths());
+        let count = counters.output_tokens.filter(|_| choice.number == 0);
+        if let (false, Some(count)) = (output.is_empty(), count) {
+            members.set_number(output, count);
         }
         let reason = choice.finish.as_ref().and_then(|finish| finish.raw.as_deref());
-        if list.is_some() {
-            writer.object();
-        }
         match is_jurassic {
             true => write_jurassic(&choice.text(), reason, members, writer),
             false => words.write(list.is_some(), &choice.text(), reason, members.iter(), writer),
         }
-        if list.is_some() {
-            writer.end_object();
+    };
+    writer.in_object(|writer| {
+        if !input.is_empty() {
+            writer.number_members([(input, counters.input_tokens)]);
         }
-    }
-    if list.is_some() {
-        writer.end_list();
-    }
-    // Other protocols' fields of the response are not written here.
-    let is_own = |path: &str| !options.is_normalized() || path.starts_with(OWN);
-    for (path, value) in message.extra.iter().filter(|(path, _)| is_own(path)) {
-        writer.raw_member(path, value.as_str());
-    }
-    writer.end_object();
+        match list {
+            Some(list) => writer.list_member(list, |writer| {
+                message.choices.iter().for_each(|choice| writer.in_object(|writer| answer(choice, writer)));
+            }),
+            // Only a list can hold several.
+            None => message.choices.iter().take(1).for_each(|choice| answer(choice, writer)),
+        }
+        // Other protocols' fields of the response are not written here.
+        let is_own = |path: &str| !options.is_normalized() || path.starts_with(OWN);
+        for (path, value) in message.extra.paths().filter(|(path, _)| is_own(path)) {
+            writer.raw_member(path, value);
+        }
+    });
 }
 
 /// Writes `"data": {"text", …}, "finishReason": {"reason", …}` and the members beside them.
 fn write_jurassic(text: &str, reason: Option<&str>, others: MemberPaths, writer: &mut JsonWriter<'_>) {
-    let quoted = |text: &str| {
-        let mut quoted = String::new();
-        JsonWriter(&mut quoted).string(text);
-        quoted
-    };
     let mut members = MemberPaths::default();
-    members.set("data.text", &quoted(text));
-    others.iter().for_each(|(path, value)| members.set(path, value));
+    members.set("data.text", JsonText::from_text(text).as_str());
+    members.set_all(others.iter());
     if let Some(reason) = reason {
-        members.set("finishReason.reason", &quoted(reason));
+        members.set("finishReason.reason", JsonText::from_text(reason).as_str());
     }
     members.write(writer);
 }

@@ -7,7 +7,7 @@ use crate::request::{
     CallArguments, CallKind, CallResult, ContentForm, ContentPart, Media, MediaKind, MediaSource,
     MessageContent, OutputFormat, PartKind, ProviderLimits, ReasoningMode, Request, RequestCall,
     RequestCoding, RequestMembers, RequestMessage, RequestReasoning, RequestWriting, Role, ToolChoice,
-    data_url, effort, parse_data_url, put, read_plain_tools, write_plain_tool,
+    data_url, effort, put, read_plain_tools, write_plain_tool,
 };
 
 pub(super) const CODING: RequestCoding =
@@ -116,13 +116,7 @@ fn read_part(part: Value) -> ContentPart {
             .string("thinking")
             .map(|text| PartKind::from(RequestReasoning { text: Some(text), ..RequestReasoning::default() })),
         "image_url" => part.string("image_url.url").map(|url| {
-            let media = match parse_data_url(&url) {
-                Some((media_type, data)) => Media {
-                    media_type: Some(media_type.to_owned()),
-                    ..Media::new(MediaKind::Image, MediaSource::Data(data.to_owned()))
-                },
-                None => Media::new(MediaKind::Image, MediaSource::Url(url)),
-            };
+            let media = Media::at(MediaKind::Image, url);
             PartKind::from(Media { detail: part.string("image_url.detail"), ..media })
         }),
         _ => None,
@@ -234,23 +228,10 @@ fn narrow(request: &mut Request) {
 fn write_message(mut message: RequestMessage, out: &mut Vec<Value>, writing: &mut RequestWriting<'_>) {
     let role = ROLES.iter().find(|(_, role)| *role == message.role).map_or("system", |(word, _)| word);
     if message.role == Role::Tool {
-        for mut part in std::mem::take(&mut message.content.parts) {
-            let PartKind::Result(ref mut result) = part.body else {
-                message.content.parts.push(part);
-                continue;
-            };
-            let mut object = Object::from_iter([("role", role)]);
-            put(&mut object, "tool_call_id", result.id.take());
-            put(&mut object, "content", write_content(result.content.take(), writing));
-            if result.is_error == Some(true) {
-                writing.losses.put("error mark of a result");
-            }
-            message.retained.restore(NAME, &mut object);
-            writing.losses.part(NAME, &part);
-            out.push(object.into());
-        }
-        writing.losses.message(NAME, &message);
-        return;
+        return writing.put_results(message, role, NAME, out, |result, _, object, writing| {
+            put(object, "tool_call_id", result.id.take());
+            put(object, "content", write_content(result.content.take(), writing));
+        });
     }
     let mut object = Object::from_iter([("role", role)]);
     let MessageContent { parts, form } = message.content.take();

@@ -8,7 +8,6 @@
 //! The class follows from the closest evidence there is, in this order: the protocol's own names, then common names;
 //! the HTTP status; at last the message. A [vague](ErrorClass::is_vague) finding yields to any more specific one.
 
-mod date;
 mod page;
 mod words;
 mod write;
@@ -91,15 +90,18 @@ pub(crate) struct ErrorContext<'a> {
     pub(crate) retry_after: Option<Duration>,
 }
 
+/// No headers, for [`read_error`].
+pub const NO_HEADERS: [(&str, &str); 0] = [];
+
 /// Reads the body of a failed request: for gateways and clients that have it completely.
 ///
-/// The status and the headers are used where they are given: `retry-after` (seconds, or a date next to that of the
+/// The status and the headers are used where they are given (else [`NO_HEADERS`]): `retry-after` (seconds, or a date next to that of the
 /// header `date`, because there is no clock here), `retry-after-ms`, `x-amzn-errortype`, and the headers with the id of
 /// the request. In any form of body, its words are the message, and all of it is kept. Where the protocol is known, see
 /// [`Protocol::read_error`].
 ///
 /// ```
-/// use callweave::protocol::read_error;
+/// use callweave::protocol::{NO_HEADERS, read_error};
 /// use callweave::upstream::ErrorClass;
 ///
 /// let body = br#"{"message": "Too many tokens, please wait before trying again."}"#;
@@ -109,7 +111,7 @@ pub(crate) struct ErrorContext<'a> {
 /// assert_eq!(error.message, "Too many tokens, please wait before trying again.");
 ///
 /// let page = b"<html><head><title>502 Bad Gateway</title></head><body>nginx</body></html>";
-/// assert_eq!(read_error(None, [("server", "nginx")], page).message, "502 Bad Gateway");
+/// assert_eq!(read_error(None, NO_HEADERS, page).message, "502 Bad Gateway");
 /// ```
 pub fn read_error<N: AsRef<str>, V: AsRef<[u8]>>(
     status: Option<u16>,
@@ -160,13 +162,13 @@ impl ErrorHead {
             match name.as_ref().to_ascii_lowercase().as_str() {
                 "retry-after" => {
                     head.wait = head.wait.or_else(|| value.parse().ok().and_then(header_seconds));
-                    then = date::seconds(value);
+                    then = httpdate::parse_http_date(value).ok();
                 }
                 "retry-after-ms" | "x-ms-retry-after-ms" => {
                     let millis: Option<f64> = value.parse().ok();
                     head.wait = millis.map(|count| count / 1000.0).and_then(header_seconds).or(head.wait);
                 }
-                "date" => now = date::seconds(value),
+                "date" => now = httpdate::parse_http_date(value).ok(),
                 "x-amzn-errortype" => head.code = text(),
                 "content-type" => head.content_type = text(),
                 "request-id" | "x-request-id" | "x-amzn-requestid" | "apim-request-id" => {
@@ -176,8 +178,8 @@ impl ErrorHead {
             }
         }
         // A date in the past asks for no wait.
-        let until = now.zip(then).map(|(now, then)| u64::try_from(then - now).unwrap_or(0));
-        head.wait = head.wait.or_else(|| until.map(|until| Duration::from_secs(until).min(A_YEAR)));
+        let until = now.zip(then).map(|(now, then)| then.duration_since(now).unwrap_or_default());
+        head.wait = head.wait.or_else(|| until.map(|until| until.min(A_YEAR)));
         head
     }
 

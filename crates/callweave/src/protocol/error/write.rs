@@ -210,15 +210,15 @@ pub(in crate::protocol) fn write_typed(
     let (word, code) = row.map_or(("server_error", None), |(_, word, code)| (*word, *code));
     let code = if is_lost_connection(error) { Some(LOST_CONNECTION) } else { code };
     let said = error.code.as_deref().filter(|said| is_class(said, error.class, words) && *said != word);
-    writer.object();
-    writer.text_member("message", &error.message);
-    writer.text_member("type", word);
-    writer.raw_member("param", "null");
-    match said.or(code).or(class) {
-        Some(code) => writer.text_member("code", code),
-        None => writer.raw_member("code", "null"),
-    }
-    writer.end_object();
+    writer.in_object(|writer| {
+        writer.text_member("message", &error.message);
+        writer.text_member("type", word);
+        writer.raw_member("param", "null");
+        match said.or(code).or(class) {
+            Some(code) => writer.text_member("code", code),
+            None => writer.raw_member("code", "null"),
+        }
+    });
 }
 
 /// Writes `{"message"}`, with the class beside it where nothing else gives it.
@@ -227,10 +227,10 @@ pub(in crate::protocol) fn write_message(
     class: Option<(&str, &str)>,
     writer: &mut JsonWriter<'_>,
 ) {
-    writer.object();
-    writer.text_member("message", &error.message);
-    if let Some((key, class)) = class {
-        writer.text_member(key, class);
-    }
-    writer.end_object();
+    writer.in_object(|writer| {
+        writer.text_member("message", &error.message);
+        if let Some((key, class)) = class {
+            writer.text_member(key, class);
+        }
+    });
 }

@@ -16,48 +16,36 @@ use self::part::{set_logprobs, write_belongings, write_block, write_text};
 use self::stream::GeminiStream;
 use super::{ERRORS, FINISH, RESPONSE, words};
 use crate::encode::{
-    EncodeMode, EncodeOptions, ProtocolEncoding, UniqueCallIds, WireCapabilities, WireFeature, WrittenDelta,
-    no_logprobs, nothing_hangs,
+    EncodeContext, ProtocolEncoding, UniqueCallIds, WireCapabilities, WireEncoder, WireFeature, WrittenDelta,
 };
-use crate::event::{AttachmentKind, CallKind, FinishReason, NoticeCode, TokenCounts};
-use crate::json::{JsonWriter, MemberPaths, Tape, write_members};
+use crate::event::{AttachmentKind, CallKind, FinishReason, TokenCounts};
+use crate::json::{JsonWriter, MemberPaths, Tape, split_below, write_members};
 use crate::message::{Attachment, Block, BlockContent, Choice, Message, ToolCall, Usage};
 use crate::protocol::error::{is_lost_connection, status_of};
 use crate::protocol::{error_word, finish_word};
 use crate::request::is_marked;
 use crate::upstream::{ErrorClass, UpstreamError};
 
-pub(in crate::protocol) const ENCODING: ProtocolEncoding =
-    ProtocolEncoding { stream: GeminiStream::boxed, whole, says: |_, _, _| SAYS, id_prefix: "" };
+pub(in crate::protocol) const ENCODING: ProtocolEncoding = ProtocolEncoding {
+    stream: WireEncoder::<GeminiStream>::boxed,
+    complete,
+    capabilities: |_, _, _| CAPABILITIES,
+    id_prefix: "",
+};
 
-const SAYS: WireCapabilities = WireCapabilities {
+const CAPABILITIES: WireCapabilities = WireCapabilities {
     own: &[RESPONSE],
-    not: &[
-        WireFeature::Builtin,
-        WireFeature::Result,
-        WireFeature::Opaque,
-        WireFeature::Unnamed,
+    unsupported: &[
         WireFeature::Refusal,
         WireFeature::Summary,
         WireFeature::Custom,
         WireFeature::CacheWrite,
-        WireFeature::OddThoughtTokens,
-        WireFeature::CutOff,
+        WireFeature::OddReasoningTokens,
         WireFeature::NamesOfFailure,
-        WireFeature::Correction,
-        WireFeature::LateId,
     ],
-    hangs: nothing_hangs,
-    logprobs: no_logprobs,
-    finish: &[
-        FinishReason::Stop,
-        FinishReason::Length,
-        FinishReason::ToolCalls,
-        FinishReason::ContentFilter,
-        FinishReason::Error,
-        FinishReason::Other,
-    ],
+    indistinct_finish: &[],
     errors: ERRORS,
+    ..WireCapabilities::BASE
 };
 
 /// Writes the model and the id of a response.
@@ -69,10 +57,19 @@ fn write_names(names: [&str; 2], writer: &mut JsonWriter<'_>) {
     }
 }
 
-/// The wire's finish reason for clients. Calls are no reason of their own here.
-fn word_for(reason: FinishReason, said: Option<&str>) -> &str {
-    let wire_type = finish_word(reason, said, FINISH);
-    wire_type.unwrap_or(if reason == FinishReason::Other { words::UNSPECIFIED } else { words::STOP })
+/// The finish reason on the wire. For clients calls are no reason of their own.
+fn finish_reason<'r>(
+    reason: FinishReason,
+    raw: Option<&'r str>,
+    has_failed: bool,
+    context: &EncodeContext,
+) -> Option<&'r str> {
+    if !context.is_normalized() {
+        return raw;
+    }
+    let usual = if reason == FinishReason::Other { words::UNSPECIFIED } else { words::STOP };
+    let wire_type = finish_word(reason, raw, FINISH).unwrap_or(usual);
+    Some(wire_type).filter(|_| !has_failed && !context.lacks_end(reason, raw))
 }
 
 /// The reason in the feedback why the prompt was blocked.
@@ -93,67 +90,43 @@ fn write_candidate(
     writer: &mut JsonWriter<'_>,
     parts: impl FnOnce(&mut JsonWriter<'_>),
 ) {
-    let (inside, beside): (Vec<_>, Vec<_>) =
-        members.iter().partition(|(path, _)| path.starts_with("content."));
-    let inside: Vec<_> = inside.iter().map(|(path, value)| (&path["content.".len()..], *value)).collect();
-    writer.object();
-    let before = writer.0.len();
-    writer.key("content");
-    writer.object();
-    writer.key("parts");
-    writer.list();
-    let empty = writer.0.len();
-    parts(writer);
-    if writer.0.len() == empty && inside.is_empty() {
-        writer.0.truncate(before);
-    } else {
-        writer.end_list();
-        if !inside.iter().any(|(path, _)| *path == "role") {
-            writer.text_member("role", "model");
+    let (inside, beside) = split_below(members.iter(), "content.");
+    writer.in_object(|writer| {
+        let before = writer.0.len();
+        writer.key("content");
+        writer.object();
+        writer.key("parts");
+        writer.list();
+        let empty = writer.0.len();
+        parts(writer);
+        if writer.0.len() == empty && inside.is_empty() {
+            writer.0.truncate(before);
+        } else {
+            writer.end_list();
+            if !inside.iter().any(|(path, _)| *path == "role") {
+                writer.text_member("role", "model");
+            }
+            write_members(&inside, writer);
+            writer.end_object();
         }
-        write_members(&inside, writer);
-        writer.end_object();
-    }
-    if let Some(wire_type) = finish {
-        // Some clients of Vertex write numbers instead of the names.
-        match wire_type.bytes().all(|byte| byte.is_ascii_digit()) && !wire_type.is_empty() {
-            true => writer.raw_member("finishReason", wire_type),
-            false => writer.text_member("finishReason", wire_type),
+        if let Some(wire_type) = finish {
+            // Some clients of Vertex write numbers instead of the names.
+            match wire_type.bytes().all(|byte| byte.is_ascii_digit()) && !wire_type.is_empty() {
+                true => writer.raw_member("finishReason", wire_type),
+                false => writer.text_member("finishReason", wire_type),
+            }
         }
-    }
-    writer.key("index");
-    writer.number(number);
-    write_members(&beside, writer);
-    writer.end_object();
+        writer.number_member("index", number);
+        write_members(&beside, writer);
+    });
 }
 
-/// Writes token counts in this wire's form. It counts reasoning separately from the text.
-fn write_usage(counters: &TokenCounts, writer: &mut JsonWriter<'_>) {
-    let output = counters.output_tokens;
-    let thoughts = counters.reasoning_tokens.map(|thoughts| thoughts.min(output.unwrap_or(thoughts)));
-    let spoken = output.map(|output| output - thoughts.unwrap_or(0));
-    writer.object();
-    for (key, count) in [
-        ("promptTokenCount", counters.input_tokens),
-        ("candidatesTokenCount", spoken),
-        ("thoughtsTokenCount", thoughts),
-        ("totalTokenCount", counters.total_tokens),
-        ("cachedContentTokenCount", counters.cached_tokens),
-    ] {
-        if let Some(count) = count {
-            writer.key(key);
-            writer.number(count);
-        }
-    }
-    writer.end_object();
-}
-
-/// Writes the provider's own object, if clients can read it: one in another spelling was not read from the wire. Writes
-/// nothing if nothing was counted.
-fn emit_usage(own: &Usage, keeps: bool, mode: EncodeMode, out: &mut String) {
-    let is_spelt = mode == EncodeMode::Lossless || own.raw.as_str().contains("TokenCount");
+/// Writes the provider's own token counts, if clients can read them: those in another spelling were not read from the
+/// wire. Writes nothing if nothing was counted.
+fn emit_usage(own: &Usage, context: &EncodeContext, out: &mut String) {
+    let is_spelt = !context.is_normalized() || own.raw.as_str().contains("TokenCount");
     out.clear();
-    match keeps && is_spelt {
+    match context.keeps() && is_spelt {
         true => out.push_str(own.raw.as_str()),
         false => write_usage(&own.counters(), &mut JsonWriter(out)),
     }
@@ -162,23 +135,36 @@ fn emit_usage(own: &Usage, keeps: bool, mode: EncodeMode, out: &mut String) {
     }
 }
 
-fn write_error(error: &UpstreamError<'_>, mode: EncodeMode, writer: &mut JsonWriter<'_>) {
+/// Writes token counts in this wire's form. It counts reasoning separately from the text.
+fn write_usage(counters: &TokenCounts, writer: &mut JsonWriter<'_>) {
+    let output = counters.output_tokens;
+    let reasoning = counters.reasoning_tokens.map(|count| count.min(output.unwrap_or(count)));
+    writer.in_object(|writer| {
+        writer.number_members([
+            ("promptTokenCount", counters.input_tokens),
+            ("candidatesTokenCount", output.map(|output| output - reasoning.unwrap_or(0))),
+            ("thoughtsTokenCount", reasoning),
+            ("totalTokenCount", counters.total_tokens),
+            ("cachedContentTokenCount", counters.cached_tokens),
+        ]);
+    });
+}
+
+fn write_error(error: &UpstreamError<'_>, is_normalized: bool, writer: &mut JsonWriter<'_>) {
     let is_own = Tape::new().parse(error.raw.as_str()).is_ok_and(super::is_error_object);
-    if mode == EncodeMode::Lossless || is_own {
+    if !is_normalized || is_own {
         return writer.raw_member("error", error.raw.as_str());
     }
     let is_beside = error.class == ErrorClass::ContextTooLong || is_lost_connection(error);
     let class = is_beside.then(|| error.class.name());
-    writer.key("error");
-    write_status(error, class, writer);
+    writer.object_member("error", |writer| write_status(error, class, writer));
 }
 
 /// Writes the body of a failed request.
 pub(super) fn write_failure(error: &UpstreamError<'_>, class: Option<&str>, writer: &mut JsonWriter<'_>) {
-    writer.object();
-    writer.key("error");
-    write_status(error, class, writer);
-    writer.end_object();
+    writer.in_object(|writer| {
+        writer.object_member("error", |writer| write_status(error, class, writer));
+    });
 }
 
 fn write_status(error: &UpstreamError<'_>, class: Option<&str>, writer: &mut JsonWriter<'_>) {
@@ -186,41 +172,28 @@ fn write_status(error: &UpstreamError<'_>, class: Option<&str>, writer: &mut Jso
         ErrorClass::ContextTooLong => ErrorClass::InvalidRequest,
         class => class,
     };
-    writer.object();
-    writer.key("code");
-    writer.number(error.status.unwrap_or(status_of(error.class)));
+    writer.number_member("code", error.status.unwrap_or(status_of(error.class)));
     writer.text_member("message", &error.message);
     let plain = UpstreamError { status: error.status, ..UpstreamError::new(of_word, "") };
     writer.text_member("status", error_word(&plain, ERRORS).unwrap_or("UNKNOWN"));
-    if error.retry_after.is_some() || class.is_some() {
-        writer.key("details");
-        writer.list();
-        if let Some(class) = class {
-            writer.object();
-            writer.text_member("@type", "type.googleapis.com/google.rpc.ErrorInfo");
-            writer.text_member("reason", &class.to_ascii_uppercase());
-            writer.end_object();
-        }
-        if let Some(wait) = error.retry_after {
-            writer.object();
-            writer.text_member("@type", "type.googleapis.com/google.rpc.RetryInfo");
-            writer.text_member("retryDelay", &format!("{}s", wait.as_secs_f64()));
-            writer.end_object();
-        }
-        writer.end_list();
+    let reason = class.map(|class| ("ErrorInfo", "reason", class.to_ascii_uppercase()));
+    let wait = error.retry_after.map(|wait| ("RetryInfo", "retryDelay", format!("{}s", wait.as_secs_f64())));
+    if reason.is_some() || wait.is_some() {
+        writer.list_member("details", |writer| {
+            for (kind, key, value) in reason.into_iter().chain(wait) {
+                writer.in_object(|writer| {
+                    writer.text_member("@type", &format!("type.googleapis.com/google.rpc.{kind}"));
+                    writer.text_member(key, &value);
+                });
+            }
+        });
     }
-    writer.end_object();
 }
 
 /// Writes the complete body.
-fn whole(message: &Message, options: &EncodeOptions, out: &mut Vec<u8>) {
-    let mode = options.mode;
-    let keeps = message.wire_type == RESPONSE || mode == EncodeMode::Lossless;
-    let mut text = String::new();
-    let mut writer = JsonWriter(&mut text);
-    writer.object();
-    let blocked = message.extra.iter().find_map(|(path, value)| block_reason(path, value.as_str()));
-    let is_told = |choice: &&Choice| {
+fn complete(message: &Message, context: &EncodeContext, writer: &mut JsonWriter<'_>) {
+    let blocked = message.extra.paths().find_map(|(path, value)| block_reason(path, value));
+    let is_written = |choice: &&Choice| {
         let said = choice.finish.as_ref().and_then(|finish| finish.raw.as_deref());
         let is_silent = match said {
             None => !message.errors.is_empty(),
@@ -228,59 +201,49 @@ fn whole(message: &Message, options: &EncodeOptions, out: &mut Vec<u8>) {
         };
         !is_silent || !choice.blocks.is_empty() || !choice.extra.is_empty()
     };
-    let is_response = message.choices.iter().any(|choice| is_told(&choice));
-    if is_response {
-        let mut ids = UniqueCallIds::default();
-        writer.key("candidates");
-        writer.list();
-        for choice in message.choices.iter().filter(is_told) {
-            complete_candidate(choice, message, mode, keeps, &mut ids, &mut writer);
+    let is_response = message.choices.iter().any(|choice| is_written(&choice));
+    writer.in_object(|writer| {
+        if is_response {
+            let mut ids = UniqueCallIds::default();
+            writer.list_member("candidates", |writer| {
+                for choice in message.choices.iter().filter(is_written) {
+                    complete_candidate(choice, message, context, &mut ids, writer);
+                }
+            });
         }
-        writer.end_list();
-    }
-    let mut answer = MemberPaths::default();
-    if keeps {
-        message.extra.iter().for_each(|(path, value)| answer.set(path, value.as_str()));
-    }
-    answer.write(&mut writer);
-    if let Some(own) = &message.usage {
-        let mut made = String::new();
-        emit_usage(own, keeps, mode, &mut made);
-        if !made.is_empty() {
-            writer.raw_member(words::USAGE, &made);
+        if context.keeps() {
+            message.extra.write(writer);
         }
-    }
-    let is_named = is_response || message.errors.is_empty();
-    let names = [(&message.model, &options.model), (&message.id, &options.id)];
-    if is_named {
-        write_names(
-            names.map(|(own, given)| own.as_ref().or(given.as_ref()).map_or("", String::as_str)),
-            &mut writer,
-        );
-    }
-    if let Some(error) = message.errors.first() {
-        write_error(error, mode, &mut writer);
-    }
-    writer.end_object();
-    out.extend_from_slice(text.as_bytes());
+        if let Some(own) = &message.usage {
+            let mut made = String::new();
+            emit_usage(own, context, &mut made);
+            if !made.is_empty() {
+                writer.raw_member(words::USAGE, &made);
+            }
+        }
+        if is_response || message.errors.is_empty() {
+            let names = [context.model_of(message), context.id_of(message)];
+            write_names(names.map(Option::unwrap_or_default), writer);
+        }
+        if let Some(error) = message.errors.first() {
+            write_error(error, context.is_normalized(), writer);
+        }
+    });
 }
 
 fn complete_candidate(
     choice: &Choice,
     message: &Message,
-    mode: EncodeMode,
-    keeps: bool,
+    context: &EncodeContext,
     ids: &mut UniqueCallIds,
     writer: &mut JsonWriter<'_>,
 ) {
+    let (is_normalized, keeps) = (context.is_normalized(), context.keeps());
     let mut members = MemberPaths::default();
     if keeps {
-        for (path, value) in choice.extra.iter() {
-            if path != "content.role" || mode == EncodeMode::Lossless {
-                members.set(path, value.as_str());
-            }
-        }
-        set_logprobs(choice.attachments(AttachmentKind::Logprobs).map(|entry| &entry.value), &mut members);
+        members.set_all(choice.extra.paths().filter(|(path, _)| *path != "content.role" || !is_normalized));
+        let logprobs = choice.attachments(AttachmentKind::Logprobs).map(|entry| entry.value.clone());
+        set_logprobs(logprobs, &mut members);
         for Attachment { kind, wire_type, value } in &choice.attachments {
             match kind {
                 AttachmentKind::Logprobs => {}
@@ -291,54 +254,51 @@ fn complete_candidate(
             }
         }
     }
-    let is_truncated = message.notices.iter().any(|notice| notice.code == NoticeCode::Truncated);
-    let finish = choice.finish.as_ref().and_then(|finish| match (mode, finish.raw.as_deref()) {
-        (EncodeMode::Lossless, raw) => raw,
-        (EncodeMode::Normalized, _) if !message.errors.is_empty() => None,
-        (EncodeMode::Normalized, _) if is_truncated && finish.reason == FinishReason::Other => None,
-        (EncodeMode::Normalized, raw) => Some(word_for(finish.reason, raw)),
+    let finish = choice.finish.as_ref().and_then(|finish| {
+        finish_reason(finish.reason, finish.raw.as_deref(), !message.errors.is_empty(), context)
     });
-    if mode == EncodeMode::Normalized && finish.is_some() {
+    if is_normalized && finish.is_some() {
         // Clients iterate over the parts of every response.
         members.set("content.role", "\"model\"");
     }
     write_candidate(choice.number, &members, finish, writer, |writer| {
-        for block in &choice.blocks {
-            let has_members = keeps && !(block.attachments.is_empty() && block.extra.is_empty());
-            let (text, is_reasoning) = match &block.content {
-                BlockContent::Text(text) | BlockContent::Refusal(text) => (text, false),
-                BlockContent::Reasoning { text, .. } => (text, true),
-                BlockContent::ToolCall(call)
-                    if mode == EncodeMode::Normalized && (keeps || call.kind != CallKind::Builtin) =>
-                {
-                    let call = ToolCall { id: ids.claim(&call.id), ..call.clone() };
-                    let block = Block { content: BlockContent::ToolCall(call), ..block.clone() };
-                    write_block(&block, mode, keeps, writer);
-                    continue;
-                }
-                BlockContent::Opaque(_)
-                    if mode == EncodeMode::Normalized && block.wire_type == words::PARTS =>
-                {
-                    continue;
-                }
-                BlockContent::ToolCall(_) | BlockContent::ToolResult(_) | BlockContent::Opaque(_) => {
-                    if keeps {
-                        write_block(block, mode, keeps, writer);
-                    }
-                    continue;
-                }
-            };
-            let marked = block.attachments.iter().rfind(|own| !keeps && is_marked(&own.value));
-            if !text.is_empty() || has_members || marked.is_some() {
-                write_text(&mut WrittenDelta::new(text), is_reasoning, writer, |writer| {
-                    if has_members {
-                        write_belongings(block, |_| true, writer);
-                    }
-                    if let Some(own) = marked {
-                        writer.raw_member(words::SIGNATURE, own.value.as_str());
-                    }
-                });
-            }
-        }
+        choice.blocks.iter().for_each(|block| complete_part(block, context, ids, writer));
     });
+}
+
+fn complete_part(
+    block: &Block,
+    context: &EncodeContext,
+    ids: &mut UniqueCallIds,
+    writer: &mut JsonWriter<'_>,
+) {
+    let (is_normalized, keeps) = (context.is_normalized(), context.keeps());
+    let (text, is_reasoning) = match &block.content {
+        BlockContent::Text(text) | BlockContent::Refusal(text) => (text, false),
+        BlockContent::Reasoning { text, .. } => (text, true),
+        BlockContent::ToolCall(call) if is_normalized && (keeps || call.kind != CallKind::Builtin) => {
+            let call = ToolCall { id: ids.claim(&call.id), ..call.clone() };
+            let block = Block { content: BlockContent::ToolCall(call), ..block.clone() };
+            return write_block(&block, context, writer);
+        }
+        BlockContent::Opaque(_) if is_normalized && block.wire_type == words::PARTS => return,
+        BlockContent::ToolCall(_) | BlockContent::ToolResult(_) | BlockContent::Opaque(_) => {
+            if keeps {
+                write_block(block, context, writer);
+            }
+            return;
+        }
+    };
+    let has_members = keeps && !(block.attachments.is_empty() && block.extra.is_empty());
+    let marked = block.attachments.iter().rfind(|own| !keeps && is_marked(&own.value));
+    if !text.is_empty() || has_members || marked.is_some() {
+        write_text(&mut WrittenDelta::new(text), is_reasoning, writer, |writer| {
+            if has_members {
+                write_belongings(block, |_| true, writer);
+            }
+            if let Some(own) = marked {
+                writer.raw_member(words::SIGNATURE, own.value.as_str());
+            }
+        });
+    }
 }

@@ -9,37 +9,35 @@
 //! visible by its arguments, and a truncated response has no last line; an error is reported after all content.
 
 use std::fmt::Write;
-use std::mem::take;
 
 use super::{CHAT, FINISH, GENERATE};
 use crate::encode::objects::{self, is_object};
 use crate::encode::{
-    BufferedBlocks, ClientReading, DeltaTemplates, EncodeContext, EncodeMode, EncodeOptions,
-    ProtocolEncoding, SerializingEncoder, StreamEncoder, UniqueCallIds, WireCapabilities, WireFeature,
-    WrittenDelta, count, no_logprobs, nothing_hangs,
+    AttachmentEvent, BlockStart, ClientReading, EncodeContext, EncodeOptions, EncoderCore, ProtocolEncoding,
+    UniqueCallIds, Wire, WireCapabilities, WireEncoder, WireFeature, WrittenDelta,
 };
 use crate::event::{
-    AttachmentKind, BlockId, BlockKind, CallKind, Event, EventKind, EventScope, FinishReason, JsonText,
-    NoticeCode, TokenCounts,
+    AttachmentKind, BlockCompletion, BlockId, BlockKind, CallKind, EventScope, FinishReason, JsonText,
+    TokenCounts,
 };
-use crate::json::{JsonWriter, MemberPaths, each_member, write_members};
-use crate::message::{Block, BlockContent, Choice, Message, ToolCall, Usage};
+use crate::json::{JsonWriter, MemberPaths, each_member, split_below, write_members};
+use crate::message::{Block, BlockContent, Choice, Message, ToolCall};
 use crate::protocol::error::is_told_by_status;
 use crate::protocol::finish_word;
 use crate::upstream::UpstreamError;
 
-pub(in crate::protocol) const ENCODING: ProtocolEncoding =
-    ProtocolEncoding { stream, whole, says: |_, _, _| SAYS, id_prefix: "" };
+pub(in crate::protocol) const ENCODING: ProtocolEncoding = ProtocolEncoding {
+    stream: WireEncoder::<OllamaStream>::boxed,
+    complete,
+    capabilities: |_, _, _| CAPABILITIES,
+    id_prefix: "",
+};
 
-const SAYS: WireCapabilities = WireCapabilities {
+const CAPABILITIES: WireCapabilities = WireCapabilities {
     own: &[CHAT, GENERATE],
-    not: &[
+    unsupported: &[
         WireFeature::Id,
         WireFeature::OtherChoices,
-        WireFeature::Builtin,
-        WireFeature::Result,
-        WireFeature::Opaque,
-        WireFeature::Unnamed,
         WireFeature::Refusal,
         WireFeature::Summary,
         WireFeature::Custom,
@@ -47,244 +45,201 @@ const SAYS: WireCapabilities = WireCapabilities {
         WireFeature::Total,
         WireFeature::Cached,
         WireFeature::CacheWrite,
-        WireFeature::ThoughtTokens,
-        WireFeature::CutOff,
+        WireFeature::ReasoningTokens,
         WireFeature::NamesOfFailure,
-        WireFeature::Correction,
-        WireFeature::LateId,
     ],
-    hangs: nothing_hangs,
-    logprobs: no_logprobs,
-    finish: &[
-        FinishReason::Stop,
-        FinishReason::Length,
-        FinishReason::ToolCalls,
-        FinishReason::ContentFilter,
-        FinishReason::Error,
-        FinishReason::Other,
-    ],
-    errors: &[],
+    indistinct_finish: &[],
+    ..WireCapabilities::BASE
 };
 
 /// The path of a role other than the usual one.
 const ROLE: &str = "message.role";
 
-fn stream(options: &EncodeOptions) -> Box<dyn StreamEncoder> {
-    // Blocks are written one after the other.
-    SerializingEncoder::boxed(
-        options,
-        ClientReading::Block,
-        OllamaStream { manner: EncodeContext::new(options), ..OllamaStream::default() },
-    )
-}
-
-/// The encoder of lines.
+/// The encoder of lines. The fields that wait are for the next line.
 #[derive(Default)]
 struct OllamaStream {
-    manner: EncodeContext,
+    core: EncoderCore<OpenText>,
     is_generate: bool,
     /// The beginning of every line: the model and the time.
     envelope: String,
-    /// The fields that wait for the next line: of the response, and of its message.
-    answer: MemberPaths,
+    /// The fields that wait for the message of the next line.
     message: MemberPaths,
-    total: Option<Usage>,
     /// The counters that wait for the last line, where clients look for them.
     counted: MemberPaths,
-    /// Texts that are being written, and whether each is reasoning.
-    texts: Vec<(BlockId, bool)>,
-    held: BufferedBlocks,
     /// The number of calls so far.
     calls: usize,
-    error: Option<UpstreamError<'static>>,
-    has_failed: bool,
     has_written: bool,
-    ids: UniqueCallIds,
-    stamps: DeltaTemplates,
-    frame: String,
 }
 
-impl StreamEncoder for OllamaStream {
-    fn encode(&mut self, event: &Event<'_>, out: &mut Vec<u8>) {
-        if self.stamps.repeat(event, out) {
+/// A text that is being written.
+struct OpenText {
+    is_reasoning: bool,
+}
+
+impl Wire for OllamaStream {
+    const CAPABILITIES: WireCapabilities = CAPABILITIES;
+    const READING: ClientReading = ClientReading::Block;
+    type Block = OpenText;
+
+    fn core(&mut self) -> &mut EncoderCore<OpenText> {
+        &mut self.core
+    }
+
+    fn start(&mut self, wire_type: &str, extra: Option<&JsonText<'_>>, _: &mut Vec<u8>) {
+        self.is_generate = is_generate(wire_type, &self.core.context.options);
+        self.render();
+        self.core.waiting = MemberPaths::of(self.core.own(extra));
+    }
+
+    fn start_block(&mut self, start: &BlockStart<'_>, _: &mut Vec<u8>) {
+        let keeps = self.core.keeps();
+        match start.kind {
+            BlockKind::Text | BlockKind::Refusal => {
+                self.core.blocks.insert(start.block, OpenText { is_reasoning: false });
+            }
+            BlockKind::Reasoning(_) => self.core.blocks.insert(start.block, OpenText { is_reasoning: true }),
+            // Clients of other protocols would not understand a call that the provider ran itself, nor its result.
+            BlockKind::ToolCall { call: CallKind::Builtin, .. } => {}
+            BlockKind::ToolResult { .. } | BlockKind::Opaque { .. } if !keeps => {}
+            BlockKind::ToolCall { .. } | BlockKind::ToolResult { .. } | BlockKind::Opaque { .. } => {
+                self.core.buffered.begin(start.event);
+            }
+        }
+    }
+
+    fn grow(&mut self, block: BlockId, text: &str, out: &mut Vec<u8>) {
+        let Some(OpenText { is_reasoning }) = self.core.blocks.get_mut(block) else { return };
+        let is_reasoning = *is_reasoning;
+        let is_plain = self.core.waiting.is_empty() && self.message.is_empty();
+        let mut piece = WrittenDelta::new(text);
+        self.write(out, |is_generate, writer| match is_reasoning {
+            true => {
+                write_content("", is_generate, writer);
+                piece.write("thinking", writer);
+            }
+            false => piece.write(content_type(is_generate), writer),
+        });
+        if is_plain {
+            self.core.templates.keep(block, self.core.frame.as_bytes(), &piece);
+        }
+    }
+
+    fn end_block(&mut self, block: BlockId, _: BlockCompletion, out: &mut Vec<u8>) {
+        self.core.blocks.remove(block);
+        let Some(block) = self.core.buffered.remove(block) else { return };
+        let EncoderCore { context, ids, .. } = &mut self.core;
+        let mut own = String::new();
+        let key = match &block.content {
+            BlockContent::ToolCall(call) => {
+                write_call(call, &block, self.calls, context, ids, &mut JsonWriter(&mut own));
+                self.calls += 1;
+                "tool_calls"
+            }
+            BlockContent::Opaque(value) => {
+                own.push_str(value.as_str());
+                &block.wire_type
+            }
+            _ => return,
+        };
+        self.write(out, |is_generate, writer| {
+            write_content("", is_generate, writer);
+            writer.list_member(key, |writer| writer.raw(&own));
+        });
+    }
+
+    fn rename(&mut self, _: Option<&str>, model: Option<&str>, out: &mut Vec<u8>) {
+        if model.is_some() {
+            self.flush(out);
+            self.core.rename(None, model);
+            self.render();
+        }
+    }
+
+    fn attach(&mut self, attachment: &AttachmentEvent<'_>, _: &mut Vec<u8>) {
+        if attachment.kind == AttachmentKind::Logprobs && self.core.keeps() {
+            self.core.waiting.extend("logprobs", attachment.value.as_str());
+        }
+    }
+
+    fn usage(&mut self, _: &str, raw: &JsonText<'_>, out: &mut Vec<u8>) {
+        // The next line, or the last one, has them.
+        self.core.templates.forget();
+        let is_normalized = self.core.is_normalized();
+        if !is_normalized && self.core.waiting.get("eval_count").is_some() {
+            self.flush(out);
+        }
+        let EncoderCore { context, counts, waiting, .. } = &mut self.core;
+        let own = if is_normalized { &mut self.counted } else { waiting };
+        match counts {
+            Some(counts) if !context.keeps() => set_usage(&counts.counters(), own),
+            _ => each_member(Some(raw), |path, value| own.set(path, value)),
+        }
+    }
+
+    fn extra(&mut self, scope: EventScope, path: &str, value: &JsonText<'_>, out: &mut Vec<u8>) {
+        let is_response = match scope {
+            EventScope::Response => true,
+            // The client knows no other role.
+            EventScope::Choice if path == ROLE && self.core.is_normalized() => return,
+            EventScope::Choice | EventScope::Item(_) => false,
+            EventScope::Block(_) => return,
+        };
+        let path = if is_response { path } else { path.strip_prefix("message.").unwrap_or(path) };
+        let fields = if is_response { &self.core.waiting } else { &self.message };
+        if fields.get(path).is_some() {
+            self.flush(out);
+        }
+        let fields = if is_response { &mut self.core.waiting } else { &mut self.message };
+        fields.set(path, value.as_str());
+    }
+
+    fn finish(&mut self, reason: FinishReason, raw: Option<&str>, out: &mut Vec<u8>) {
+        let context = &self.core.context;
+        let is_unsaid = context.is_normalized() || raw.is_none();
+        if context.lacks_end(reason, raw) || self.core.has_failed && is_unsaid {
             return;
         }
-        match &event.body {
-            EventKind::Start { model, wire_type, extra: members, .. } => {
-                let manner = self.manner.of_next(is_own(wire_type));
-                *self = Self { manner, frame: take(&mut self.frame), ..Self::default() };
-                self.is_generate = is_generate(wire_type, &self.manner.options);
-                self.render(model.as_deref());
-                if self.manner.keeps() {
-                    each_member(members.as_ref(), |path, value| self.answer.set(path, value));
-                }
-            }
-            EventKind::BlockStart { block, kind, .. } => self.block_start(*block, kind, event),
-            EventKind::Delta { block, text, .. } => match self.thought(*block) {
-                Some(is_reasoning) => {
-                    let is_plain = self.answer.is_empty() && self.message.is_empty();
-                    let mut piece = WrittenDelta::new(text);
-                    self.write(out, |is_generate, writer| {
-                        write_text(&mut piece, is_reasoning, is_generate, writer);
-                    });
-                    if is_plain {
-                        self.stamps.keep(*block, self.frame.as_bytes(), &piece);
-                    }
-                }
-                None => self.held.take(event),
+        let wire_type = if context.is_normalized() { Some(word_for(reason, raw)) } else { raw };
+        self.take_counters();
+        self.write_line(
+            out,
+            |is_generate, writer| write_content("", is_generate, writer),
+            |writer| {
+                write_done(wire_type, writer);
             },
-            EventKind::BlockEnd { block, .. } => self.block_end(*block, event, out),
-            EventKind::Identity { scope: EventScope::Response, model: Some(model), .. } => {
-                self.flush(out);
-                self.render(Some(model));
-            }
-            EventKind::Identity { .. } | EventKind::Correction { .. } => self.held.take(event),
-            EventKind::Attachment { kind: AttachmentKind::Logprobs, value, .. } if self.manner.keeps() => {
-                self.answer.extend("logprobs", value.as_str());
-            }
-            EventKind::Usage { counters, raw, .. } => {
-                // The next line, or the last one, has them.
-                self.stamps.forget();
-                count(&mut self.total, counters, raw);
-                if !self.manner.is_normalized() && self.answer.get("eval_count").is_some() {
-                    self.flush(out);
-                }
-                let own = if self.manner.is_normalized() { &mut self.counted } else { &mut self.answer };
-                match &self.total {
-                    Some(total) if !self.manner.keeps() => set_usage(&total.counters(), own),
-                    _ => each_member(Some(raw), |path, value| own.set(path, value)),
-                }
-            }
-            EventKind::Extra { scope, path, value } if self.manner.keeps() => {
-                self.extra(*scope, path, value.as_str(), event, out);
-            }
-            EventKind::Finish { reason, raw } => self.finish(*reason, raw.as_deref(), out),
-            EventKind::Error(error) => {
-                self.has_failed = true;
-                self.error.get_or_insert_with(|| error.clone().into_owned());
-                if !self.manner.is_normalized() {
-                    self.write_error(out);
-                }
-            }
-            EventKind::Notice(notice) => self.manner.notice(notice),
-            EventKind::End => {
-                // Held content comes before it.
-                self.write_error(out);
-                self.take_counters();
-                if !self.has_written || !self.answer.is_empty() || !self.message.is_empty() {
-                    self.flush(out);
-                }
-                self.manner.is_truncated = false;
-            }
-            EventKind::Attachment { .. }
-            | EventKind::Extra { .. }
-            | EventKind::ChoiceStart
-            | EventKind::ItemStart { .. }
-            | EventKind::ItemEnd { .. }
-            | EventKind::Progress { .. }
-            | EventKind::Markup { .. } => {}
+        );
+    }
+
+    fn fail(&mut self, error: &UpstreamError<'_>, out: &mut Vec<u8>) {
+        self.core.error.get_or_insert_with(|| error.clone().into_owned());
+        if !self.core.is_normalized() {
+            self.write_error(out);
+        }
+    }
+
+    fn end(&mut self, out: &mut Vec<u8>) {
+        // Buffered content comes before it.
+        self.write_error(out);
+        self.take_counters();
+        if !self.has_written || !self.core.waiting.is_empty() || !self.message.is_empty() {
+            self.flush(out);
         }
     }
 }
 
 impl OllamaStream {
     /// Renders the beginning of every line.
-    fn render(&mut self, model: Option<&str>) {
+    fn render(&mut self) {
         self.envelope.clear();
         let mut writer = JsonWriter(&mut self.envelope);
         writer.object();
-        write_names(model, &self.manner.options, &mut writer);
-    }
-
-    /// Whether the text that is being written is reasoning; none for other blocks.
-    fn thought(&self, block: BlockId) -> Option<bool> {
-        self.texts.iter().rev().find(|(own, _)| *own == block).map(|(_, is_reasoning)| *is_reasoning)
-    }
-
-    fn block_start(&mut self, block: BlockId, kind: &BlockKind<'_>, event: &Event<'_>) {
-        match kind {
-            BlockKind::Text | BlockKind::Refusal => self.texts.push((block, false)),
-            BlockKind::Reasoning(_) => self.texts.push((block, true)),
-            // Clients of other protocols would not understand a call that the provider ran itself, nor its result.
-            BlockKind::ToolCall { call: CallKind::Builtin, .. } => {}
-            BlockKind::ToolCall { .. } => self.held.take(event),
-            BlockKind::ToolResult { .. } | BlockKind::Opaque { .. } if !self.manner.keeps() => {}
-            BlockKind::ToolResult { .. } | BlockKind::Opaque { .. } => self.held.take(event),
-        }
-    }
-
-    fn block_end(&mut self, block: BlockId, event: &Event<'_>, out: &mut Vec<u8>) {
-        self.texts.retain(|(own, _)| *own != block);
-        self.held.take(event);
-        let Some(block) = self.held.remove(block) else { return };
-        match &block.content {
-            BlockContent::ToolCall(call) => {
-                let call = written(call, self.manner.mode(), &mut self.ids);
-                let (mode, keeps, ordinal) = (self.manner.mode(), self.manner.keeps(), self.calls);
-                self.calls += 1;
-                self.write(out, |is_generate, writer| {
-                    write_content("", is_generate, writer);
-                    writer.key("tool_calls");
-                    writer.list();
-                    write_call(&call, keeps.then_some(&block), ordinal, mode, writer);
-                    writer.end_list();
-                });
-            }
-            BlockContent::Opaque(value) => self.write(out, |is_generate, writer| {
-                write_content("", is_generate, writer);
-                writer.key(&block.wire_type);
-                writer.list();
-                writer.raw(value.as_str());
-                writer.end_list();
-            }),
-            _ => {}
-        }
-    }
-
-    fn extra(&mut self, scope: EventScope, path: &str, value: &str, event: &Event<'_>, out: &mut Vec<u8>) {
-        match scope {
-            EventScope::Response => {
-                if self.answer.get(path).is_some() {
-                    self.flush(out);
-                }
-                self.answer.set(path, value);
-            }
-            // The client knows no other role.
-            EventScope::Choice if path == ROLE && self.manner.is_normalized() => {}
-            EventScope::Choice | EventScope::Item(_) => {
-                let path = path.strip_prefix("message.").unwrap_or(path);
-                if self.message.get(path).is_some() {
-                    self.flush(out);
-                }
-                self.message.set(path, value);
-            }
-            EventScope::Block(_) => self.held.take(event),
-        }
-    }
-
-    fn finish(&mut self, reason: FinishReason, raw: Option<&str>, out: &mut Vec<u8>) {
-        let is_normalized = self.manner.is_normalized();
-        let is_open =
-            self.manner.is_truncated && reason == FinishReason::Other && (is_normalized || raw.is_none());
-        if is_open || self.has_failed && (is_normalized || raw.is_none()) {
-            return;
-        }
-        let wire_type = if is_normalized { Some(word_for(reason, raw)) } else { raw };
-        self.take_counters();
-        let mut frame = self.begin_frame();
-        let mut writer = JsonWriter(&mut frame);
-        write_message(self.is_generate, &self.message, &mut writer, |is_generate, writer| {
-            write_content("", is_generate, writer);
-        });
-        write_done(wire_type, &mut writer);
-        self.end_frame(frame, out);
+        let model = Some(self.core.model.as_str()).filter(|model| !model.is_empty());
+        write_names(model, &self.core.context.options, &mut writer);
     }
 
     /// Moves the counters into the next line.
     fn take_counters(&mut self) {
-        for (path, value) in take(&mut self.counted).iter() {
-            self.answer.set(path, value);
-        }
+        self.core.waiting.set_all(std::mem::take(&mut self.counted).iter());
     }
 
     /// Writes a line without content, for fields that must be written before they are replaced.
@@ -294,63 +249,49 @@ impl OllamaStream {
 
     /// Writes a line with the message that `content` writes.
     fn write(&mut self, out: &mut Vec<u8>, content: impl FnOnce(bool, &mut JsonWriter<'_>)) {
-        let mut frame = self.begin_frame();
-        let mut writer = JsonWriter(&mut frame);
+        self.write_line(out, content, |writer| writer.raw_member("done", "false"));
+    }
+
+    fn write_line(
+        &mut self,
+        out: &mut Vec<u8>,
+        content: impl FnOnce(bool, &mut JsonWriter<'_>),
+        done: impl FnOnce(&mut JsonWriter<'_>),
+    ) {
+        let frame = &mut self.core.frame;
+        frame.clear();
+        frame.push_str(&self.envelope);
+        let mut writer = JsonWriter(frame);
         write_message(self.is_generate, &self.message, &mut writer, content);
-        writer.raw_member("done", "false");
-        self.end_frame(frame, out);
+        self.message.clear();
+        done(&mut writer);
+        self.end_line(out);
     }
 
     fn write_error(&mut self, out: &mut Vec<u8>) {
-        let Some(error) = self.error.take() else { return };
+        let Some(error) = self.core.error.take() else { return };
         self.take_counters();
-        let mut frame = take(&mut self.frame);
+        let EncoderCore { context, waiting, frame, .. } = &mut self.core;
         frame.clear();
-        let mut writer = JsonWriter(&mut frame);
+        let mut writer = JsonWriter(frame);
         writer.object();
-        write_error(&error, self.manner.mode(), &mut self.answer, &mut writer);
-        self.answer.write(&mut writer);
-        self.answer.clear();
-        self.put(frame, out);
+        write_error(&error, context.is_normalized(), waiting, &mut writer);
+        self.end_line(out);
     }
 
-    fn begin_frame(&mut self) -> String {
-        let mut frame = take(&mut self.frame);
-        frame.clear();
-        frame.push_str(&self.envelope);
-        frame
-    }
-
-    fn end_frame(&mut self, mut frame: String, out: &mut Vec<u8>) {
-        self.answer.write(&mut JsonWriter(&mut frame));
-        self.answer.clear();
-        self.message.clear();
-        self.put(frame, out);
-    }
-
-    fn put(&mut self, mut frame: String, out: &mut Vec<u8>) {
+    /// Ends a line with the fields that wait.
+    fn end_line(&mut self, out: &mut Vec<u8>) {
         self.has_written = true;
+        let EncoderCore { frame, waiting, .. } = &mut self.core;
+        waiting.write_out(&mut JsonWriter(frame));
         frame.push_str("}\n");
         out.extend_from_slice(frame.as_bytes());
-        self.frame = frame;
     }
-}
-
-fn is_own(wire_type: &str) -> bool {
-    matches!(wire_type, CHAT | GENERATE)
 }
 
 /// Whether the response is one to `/api/generate`.
 fn is_generate(wire_type: &str, options: &EncodeOptions) -> bool {
     wire_type == GENERATE || options.is_normalized() && options.older_form
-}
-
-/// Returns the call in its written form.
-fn written(call: &ToolCall, mode: EncodeMode, ids: &mut UniqueCallIds) -> ToolCall {
-    match mode {
-        EncodeMode::Lossless => call.clone(),
-        EncodeMode::Normalized => ToolCall { id: ids.claim(&call.id), ..call.clone() },
-    }
 }
 
 /// The wire's finish reason for clients. Ollama stops after calls as after text.
@@ -361,9 +302,7 @@ fn word_for(reason: FinishReason, said: Option<&str>) -> &str {
 }
 
 fn write_names(model: Option<&str>, options: &EncodeOptions, writer: &mut JsonWriter<'_>) {
-    if let Some(model) = model.or(options.model.as_deref()) {
-        writer.text_member("model", model);
-    }
+    writer.optional_text_member("model", model);
     let mut time = String::new();
     write_time(options.created.unwrap_or(0), &mut time);
     writer.text_member("created_at", &time);
@@ -387,21 +326,20 @@ fn write_time(seconds: u64, out: &mut String) {
 /// Writes the message, or its equivalent in a response to `/api/generate`.
 fn write_message(
     is_generate: bool,
-    members: &MemberPaths,
+    fields: &MemberPaths,
     writer: &mut JsonWriter<'_>,
     content: impl FnOnce(bool, &mut JsonWriter<'_>),
 ) {
     if is_generate {
         return content(is_generate, writer);
     }
-    writer.key("message");
-    writer.object();
-    if members.get("role").is_none() {
-        writer.text_member("role", "assistant");
-    }
-    content(is_generate, writer);
-    members.write(writer);
-    writer.end_object();
+    writer.object_member("message", |writer| {
+        if fields.get("role").is_none() {
+            writer.text_member("role", "assistant");
+        }
+        content(is_generate, writer);
+        fields.write(writer);
+    });
 }
 
 /// The member that holds the text.
@@ -413,181 +351,140 @@ fn write_content(text: &str, is_generate: bool, writer: &mut JsonWriter<'_>) {
     writer.text_member(content_type(is_generate), text);
 }
 
-fn write_text(
-    piece: &mut WrittenDelta<'_>,
-    is_reasoning: bool,
-    is_generate: bool,
-    writer: &mut JsonWriter<'_>,
-) {
-    match is_reasoning {
-        true => {
-            write_content("", is_generate, writer);
-            piece.write("thinking", writer);
-        }
-        false => piece.write(content_type(is_generate), writer),
-    }
-}
-
 fn write_call(
     call: &ToolCall,
-    block: Option<&Block>,
+    block: &Block,
     ordinal: usize,
-    mode: EncodeMode,
+    context: &EncodeContext,
+    ids: &mut UniqueCallIds,
     writer: &mut JsonWriter<'_>,
 ) {
-    let members: Vec<_> = block
-        .into_iter()
-        .flat_map(|block| block.extra.iter())
-        .map(|(path, value)| (path, value.as_str()))
-        .collect();
-    let (inside, beside): (Vec<_>, Vec<_>) =
-        members.into_iter().partition(|(path, _)| path.starts_with("function."));
-    let inside: Vec<_> = inside.iter().map(|(path, value)| (&path["function.".len()..], *value)).collect();
-    writer.object();
-    if mode == EncodeMode::Normalized || !call.has_made_id {
-        writer.text_member("id", &call.id);
-    }
-    writer.key("function");
-    writer.object();
-    writer.key("index");
-    writer.number(ordinal);
-    writer.text_member("name", &call.name);
-    writer.key("arguments");
-    match mode {
-        EncodeMode::Normalized => writer.raw(&objects::arguments(call)),
-        EncodeMode::Lossless if is_object(call.arguments()) => writer.raw(call.arguments()),
-        // Arguments that are no object were a text.
-        EncodeMode::Lossless => writer.string(call.arguments()),
-    }
-    write_members(&inside, writer);
-    writer.end_object();
-    write_members(&beside, writer);
-    writer.end_object();
+    let (inside, beside) = split_below(block.extra.paths().filter(|_| context.keeps()), "function.");
+    writer.in_object(|writer| {
+        writer.optional_text_member("id", ids.written(context, &call.id, call.has_made_id).as_deref());
+        writer.object_member("function", |writer| {
+            writer.number_member("index", ordinal);
+            writer.text_member("name", &call.name);
+            writer.key("arguments");
+            match call.arguments() {
+                _ if context.is_normalized() => writer.raw(&objects::arguments(call)),
+                text if is_object(text) => writer.raw(text),
+                // Arguments that are no object were a text.
+                text => writer.string(text),
+            }
+            write_members(&inside, writer);
+        });
+        write_members(&beside, writer);
+    });
 }
 
 fn write_done(wire_type: Option<&str>, writer: &mut JsonWriter<'_>) {
     writer.raw_member("done", "true");
-    if let Some(wire_type) = wire_type {
-        writer.text_member("done_reason", wire_type);
-    }
+    writer.optional_text_member("done_reason", wire_type);
 }
 
 /// Writes an error: errors are plain messages here.
 fn write_error(
     error: &UpstreamError<'_>,
-    mode: EncodeMode,
+    is_normalized: bool,
     beside: &mut MemberPaths,
     writer: &mut JsonWriter<'_>,
 ) {
-    match mode {
-        EncodeMode::Lossless => writer.raw_member("error", error.raw.as_str()),
-        EncodeMode::Normalized => {
-            writer.text_member("error", &error.message);
-            if let Some(status) = error.status {
-                beside.set("status", &status.to_string());
-            }
-            if !is_told_by_status(error) {
-                beside.set("code", JsonText::from_text(error.class.name()).as_str());
-            }
-        }
+    if !is_normalized {
+        return writer.raw_member("error", error.raw.as_str());
+    }
+    writer.text_member("error", &error.message);
+    if let Some(status) = error.status {
+        beside.set("status", &status.to_string());
+    }
+    if !is_told_by_status(error) {
+        beside.set("code", JsonText::from_text(error.class.name()).as_str());
     }
 }
 
 /// Sets token counts in this wire's form.
-fn set_usage(counters: &TokenCounts, answer: &mut MemberPaths) {
+fn set_usage(counters: &TokenCounts, fields: &mut MemberPaths) {
     for (key, count) in [("prompt_eval_count", counters.input_tokens), ("eval_count", counters.output_tokens)]
     {
         if let Some(count) = count {
-            answer.set_number(key, count);
+            fields.set_number(key, count);
         }
     }
 }
 
 /// Writes the complete body.
-fn whole(message: &Message, options: &EncodeOptions, out: &mut Vec<u8>) {
-    let mode = options.mode;
-    let keeps = is_own(&message.wire_type) || mode == EncodeMode::Lossless;
-    let mut text = String::new();
-    let mut writer = JsonWriter(&mut text);
-    let mut answer = MemberPaths::default();
+fn complete(message: &Message, context: &EncodeContext, writer: &mut JsonWriter<'_>) {
+    let (is_normalized, keeps) = (context.is_normalized(), context.keeps());
+    let mut extra = MemberPaths::default();
     if keeps {
-        message.extra.iter().for_each(|(path, value)| answer.set(path, value.as_str()));
-    }
-    writer.object();
-    if let Some(error) = message.errors.first() {
-        write_error(error, mode, &mut answer, &mut writer);
+        extra.set_all(message.extra.paths());
     }
     let choice = message.first();
     let is_bare = choice.is_none_or(|choice| choice.blocks.is_empty() && choice.extra.is_empty());
-    if message.errors.is_empty() || !is_bare {
-        write_names(message.model.as_deref(), options, &mut writer);
-        if let Some(choice) = choice {
-            let is_generate = is_generate(&message.wire_type, options);
-            complete_message(choice, is_generate, keeps, mode, &mut writer);
+    writer.in_object(|writer| {
+        if let Some(error) = message.errors.first() {
+            write_error(error, is_normalized, &mut extra, writer);
         }
-    }
-    if keeps {
-        for entry in choice.into_iter().flat_map(|choice| choice.attachments(AttachmentKind::Logprobs)) {
-            answer.extend("logprobs", entry.value.as_str());
-        }
-    }
-    if let Some(own) = &message.usage {
-        match keeps {
-            true => each_member(Some(&own.raw), |path, value| answer.set(path, value)),
-            false => set_usage(&own.counters(), &mut answer),
-        }
-    }
-    let is_truncated = message.notices.iter().any(|notice| notice.code == NoticeCode::Truncated);
-    if let Some(finish) = choice.and_then(|choice| choice.finish.as_ref()) {
-        let is_unsaid = mode == EncodeMode::Normalized || finish.raw.is_none();
-        let is_open = is_truncated && finish.reason == FinishReason::Other && is_unsaid;
-        match mode {
-            _ if is_open => writer.raw_member("done", "false"),
-            _ if !message.errors.is_empty() && (mode == EncodeMode::Normalized || finish.raw.is_none()) => {}
-            EncodeMode::Normalized => {
-                write_done(Some(word_for(finish.reason, finish.raw.as_deref())), &mut writer)
+        if message.errors.is_empty() || !is_bare {
+            write_names(context.model_of(message), &context.options, writer);
+            if let Some(choice) = choice {
+                complete_message(choice, is_generate(&message.wire_type, &context.options), context, writer);
             }
-            EncodeMode::Lossless => write_done(finish.raw.as_deref(), &mut writer),
         }
-    }
-    answer.write(&mut writer);
-    writer.end_object();
-    out.extend_from_slice(text.as_bytes());
+        if keeps {
+            for entry in choice.into_iter().flat_map(|choice| choice.attachments(AttachmentKind::Logprobs)) {
+                extra.extend("logprobs", entry.value.as_str());
+            }
+        }
+        if let Some(own) = &message.usage {
+            match keeps {
+                true => each_member(Some(&own.raw), |path, value| extra.set(path, value)),
+                false => set_usage(&own.counters(), &mut extra),
+            }
+        }
+        if let Some(finish) = choice.and_then(|choice| choice.finish.as_ref()) {
+            let raw = finish.raw.as_deref();
+            match is_normalized {
+                _ if context.lacks_end(finish.reason, raw) => writer.raw_member("done", "false"),
+                _ if !message.errors.is_empty() && (is_normalized || raw.is_none()) => {}
+                true => write_done(Some(word_for(finish.reason, raw)), writer),
+                false => write_done(raw, writer),
+            }
+        }
+        extra.write(writer);
+    });
 }
 
 fn complete_message(
     choice: &Choice,
     is_generate: bool,
-    keeps: bool,
-    mode: EncodeMode,
+    context: &EncodeContext,
     writer: &mut JsonWriter<'_>,
 ) {
+    let (is_normalized, keeps) = (context.is_normalized(), context.keeps());
     let (mut text, mut thinking) = (String::new(), String::new());
-    let (mut members, mut calls, mut ids) = (MemberPaths::default(), String::new(), UniqueCallIds::default());
+    let (mut fields, mut calls, mut ids) = (MemberPaths::default(), String::new(), UniqueCallIds::default());
     if keeps {
-        for (path, value) in
-            choice.extra.iter().filter(|(path, _)| *path != ROLE || mode == EncodeMode::Lossless)
-        {
-            members.set(path.strip_prefix("message.").unwrap_or(path), value.as_str());
+        for (path, value) in choice.extra.paths().filter(|(path, _)| *path != ROLE || !is_normalized) {
+            fields.set(path.strip_prefix("message.").unwrap_or(path), value);
         }
     }
-    let mut list = JsonWriter(&mut calls);
-    list.list();
     let mut ordinal = 0;
-    for block in &choice.blocks {
-        match &block.content {
-            BlockContent::Text(own) | BlockContent::Refusal(own) => text.push_str(own),
-            BlockContent::Reasoning { text: own, .. } => thinking.push_str(own),
-            BlockContent::ToolCall(call) if call.kind != CallKind::Builtin => {
-                write_call(&written(call, mode, &mut ids), keeps.then_some(block), ordinal, mode, &mut list);
-                ordinal += 1;
+    JsonWriter(&mut calls).in_list(|list| {
+        for block in &choice.blocks {
+            match &block.content {
+                BlockContent::Text(own) | BlockContent::Refusal(own) => text.push_str(own),
+                BlockContent::Reasoning { text: own, .. } => thinking.push_str(own),
+                BlockContent::ToolCall(call) if call.kind != CallKind::Builtin => {
+                    write_call(call, block, ordinal, context, &mut ids, list);
+                    ordinal += 1;
+                }
+                BlockContent::Opaque(value) if keeps => fields.extend(&block.wire_type, value.as_str()),
+                BlockContent::ToolCall(_) | BlockContent::ToolResult(_) | BlockContent::Opaque(_) => {}
             }
-            BlockContent::Opaque(value) if keeps => members.extend(&block.wire_type, value.as_str()),
-            BlockContent::ToolCall(_) | BlockContent::ToolResult(_) | BlockContent::Opaque(_) => {}
         }
-    }
-    list.end_list();
-    write_message(is_generate, &members, writer, |is_generate, writer| {
+    });
+    write_message(is_generate, &fields, writer, |is_generate, writer| {
         write_content(&text, is_generate, writer);
         if !thinking.is_empty() {
             writer.text_member("thinking", &thinking);

@@ -215,24 +215,11 @@ fn write_think(request: &mut Request, writing: &RequestWriting<'_>) -> Option<Va
 fn write_message(mut message: RequestMessage, out: &mut Vec<Value>, writing: &mut RequestWriting<'_>) {
     let role = ROLES.iter().find(|(_, role)| *role == message.role).map_or("system", |(word, _)| word);
     if message.role == Role::Tool {
-        for mut part in std::mem::take(&mut message.content.parts) {
-            let PartKind::Result(ref mut result) = part.body else {
-                message.content.parts.push(part);
-                continue;
-            };
-            let mut object = Object::from_iter([("role", role)]);
-            write_content(result.content.take(), &mut object, writing);
-            put(&mut object, "tool_name", result.name.take());
-            put(&mut object, "tool_call_id", result.id.take());
-            if result.is_error == Some(true) {
-                writing.losses.put("error mark of a result");
-            }
-            message.retained.restore(NAME, &mut object);
-            writing.losses.part(NAME, &part);
-            out.push(object.into());
-        }
-        writing.losses.message(NAME, &message);
-        return;
+        return writing.put_results(message, role, NAME, out, |result, _, object, writing| {
+            write_content(result.content.take(), object, writing);
+            put(object, "tool_name", result.name.take());
+            put(object, "tool_call_id", result.id.take());
+        });
     }
     let mut object = Object::from_iter([("role", role)]);
     let content = message.content.take();

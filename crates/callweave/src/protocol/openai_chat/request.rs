@@ -7,11 +7,11 @@ use crate::error::Result;
 use crate::json::{Object, Value};
 use crate::request::{
     CacheMark, CallArguments, CallKind, CallResult, ContentPart, Media, MediaKind, MediaSource,
-    MessageContent, OutputFormat, PartKind, ProviderLimits, ProviderSeal, ReasoningMode, Request,
-    RequestCall, RequestCoding, RequestMembers, RequestMessage, RequestReasoning, RequestTool,
-    RetainedFields, Role, TextGrammar, ToolChoice, ToolKind, WEB_SEARCH, parse_data_url, type_of_name,
+    MessageContent, PartKind, ProviderLimits, ProviderSeal, ReasoningMode, Request, RequestCall,
+    RequestCoding, RequestMembers, RequestMessage, RequestReasoning, RequestTool, RetainedFields, Role,
+    ToolChoice, ToolKind, TypedForm, WEB_SEARCH, parse_data_url, type_of_name,
 };
-use write::{write, write_choice};
+use write::write;
 
 pub(super) const CODING: RequestCoding =
     RequestCoding { read, write, model: "model", limits: &ProviderLimits::UNKNOWN_CHAT };
@@ -74,7 +74,7 @@ fn read(body: Object) -> Result<Request> {
     sampling.logit_bias = body.object("logit_bias");
     sampling.logprobs = body.truth("logprobs");
     sampling.top_logprobs = body.number("top_logprobs");
-    request.format = read_format(&mut body);
+    request.format = TypedForm::Nested.read_format(&mut body, "response_format");
     request.reasoning.effort = body.string("reasoning_effort");
     request.reasoning.mode = ReasoningMode::read(&mut body, "thinking.type");
     if request.reasoning.mode.is_some() {
@@ -409,7 +409,7 @@ fn read_tool(tool: Object) -> RequestTool {
     };
     tool.constant("type", &word);
     let kind = match word.as_str() {
-        "custom" => ToolKind::Custom { grammar: read_grammar(&mut tool) },
+        "custom" => ToolKind::Custom { grammar: TypedForm::Nested.read_grammar(&mut tool) },
         _ => ToolKind::Function { schema: tool.object("function.parameters").map(Value::from) },
     };
     if tool.peek("function.parameters").is_some_and(|schema| !schema.is_null()) {
@@ -423,63 +423,11 @@ fn read_tool(tool: Object) -> RequestTool {
     RequestTool { description, strict, cache, retained: tool.rest(NAME), ..RequestTool::new(name, kind) }
 }
 
-fn read_grammar(tool: &mut RequestMembers) -> Option<TextGrammar> {
-    if tool.constant("custom.format.type", "text") {
-        return Some(TextGrammar { syntax: "text".to_owned(), definition: String::new() });
-    }
-    tool.peek_str("custom.format.grammar.syntax")?;
-    tool.peek_str("custom.format.grammar.definition")?;
-    tool.constant("custom.format.type", "grammar");
-    let syntax = tool.string("custom.format.grammar.syntax")?;
-    let definition = tool.string("custom.format.grammar.definition")?;
-    Some(TextGrammar { syntax, definition })
-}
-
 fn read_choice(body: &mut RequestMembers) -> Option<ToolChoice> {
-    let choice = body.peek("tool_choice")?;
-    let named = |base: &str, kind| {
-        let name = choice.get(base)?.get("name")?.as_str()?.to_owned();
-        Some(ToolChoice::Tool { name, kind })
-    };
-    let read = match (choice.as_str(), choice.get("type").and_then(Value::as_str)) {
-        (Some("auto"), _) => Some(ToolChoice::Auto),
-        (Some("none"), _) => Some(ToolChoice::None),
-        (Some("required"), _) => Some(ToolChoice::Required),
-        // Mistral's name, which stays.
-        (Some("any"), _) => {
-            body.note_read("tool_choice");
-            return Some(ToolChoice::Required);
-        }
-        (_, Some("function")) => named("function", CallKind::Function),
-        (_, Some("custom")) => named("custom", CallKind::Custom),
-        (_, Some("allowed_tools")) => {
-            let tools = choice.pointer("/allowed_tools/tools").and_then(Value::as_array);
-            let names = tools.into_iter().flatten().map(|tool| {
-                tool.pointer("/function/name").or(tool.pointer("/custom/name"))?.as_str().map(str::to_owned)
-            });
-            let is_required = choice.pointer("/allowed_tools/mode").is_some_and(|mode| *mode == "required");
-            names.collect::<Option<_>>().map(|names| ToolChoice::Allowed { names, is_required })
-        }
-        _ => None,
-    }?;
-    if write_choice(&read) == *choice {
-        body.take_if("tool_choice", |_| true);
+    // Mistral's name, which stays.
+    if body.peek_str("tool_choice") == Some("any") {
+        body.note_read("tool_choice");
+        return Some(ToolChoice::Required);
     }
-    Some(read)
-}
-
-fn read_format(body: &mut RequestMembers) -> Option<OutputFormat> {
-    let format = match body.peek_str("response_format.type") {
-        Some("text") => OutputFormat::Text,
-        Some("json_object") => OutputFormat::Json,
-        Some("json_schema") => OutputFormat::Schema {
-            schema: body.object("response_format.json_schema.schema")?.into(),
-            name: body.string("response_format.json_schema.name"),
-            description: body.string("response_format.json_schema.description"),
-            strict: body.truth("response_format.json_schema.strict"),
-        },
-        _ => return None,
-    };
-    body.string("response_format.type");
-    Some(format)
+    TypedForm::Nested.read_choice(body)
 }

@@ -10,11 +10,11 @@ use crate::error::Result;
 use crate::json::{Object, Value};
 use crate::request::{
     CallArguments, CallKind, CallResult, CompactionSettings, ContentPart, Media, MediaKind, MediaSource,
-    MessageContent, OutputFormat, PartKind, ProviderLimits, ProviderSeal, Request, RequestCall,
-    RequestCoding, RequestMembers, RequestMessage, RequestReasoning, RequestTool, RetainedFields, Role,
-    TextGrammar, ToolChoice, ToolKind, WEB_SEARCH, parse_data_url,
+    MessageContent, PartKind, ProviderLimits, ProviderSeal, Request, RequestCall, RequestCoding,
+    RequestMembers, RequestMessage, RequestReasoning, RequestTool, RetainedFields, Role, ToolKind, TypedForm,
+    WEB_SEARCH, parse_data_url,
 };
-use write::{write, write_choice};
+use write::write;
 
 pub(super) const CODING: RequestCoding =
     RequestCoding { read, write, model: "model", limits: &ProviderLimits::OPENAI_RESPONSES };
@@ -54,7 +54,7 @@ fn read(body: Object) -> Result<Request> {
         .into_iter()
         .map(|tool| read_tool(tool, ToolDepth::Outer))
         .collect();
-    request.tool_choice = read_choice(&mut body);
+    request.tool_choice = TypedForm::Flat.read_choice(&mut body);
     if request.tool_choice.is_none() && body.peek("tool_choice").is_some_and(Value::is_number) {
         body.note_malformed("tool_choice");
     }
@@ -64,7 +64,7 @@ fn read(body: Object) -> Result<Request> {
     request.sampling.temperature = body.number("temperature");
     request.sampling.top_p = body.number("top_p");
     request.sampling.top_logprobs = body.number("top_logprobs");
-    request.format = read_format(&mut body);
+    request.format = TypedForm::Flat.read_format(&mut body, "text.format");
     request.verbosity = body.string("text.verbosity");
     request.reasoning.effort = body.string("reasoning.effort");
     request.reasoning.summary = body.string("reasoning.summary");
@@ -251,7 +251,7 @@ fn read_tool(tool: Object, depth: ToolDepth) -> RequestTool {
         ("function", Some(_)) => {
             Some(ToolKind::Function { schema: tool.object("parameters").map(Value::from) })
         }
-        ("custom", Some(_)) => Some(ToolKind::Custom { grammar: read_grammar(&mut tool) }),
+        ("custom", Some(_)) => Some(ToolKind::Custom { grammar: TypedForm::Flat.read_grammar(&mut tool) }),
         ("namespace", Some(_)) if depth == ToolDepth::Outer => tool.objects("tools").map(|tools| {
             ToolKind::Group(tools.into_iter().map(|tool| read_tool(tool, ToolDepth::Inner)).collect())
         }),
@@ -267,53 +267,4 @@ fn read_tool(tool: Object, depth: ToolDepth) -> RequestTool {
     let description = tool.string("description");
     let strict = tool.truth("strict");
     RequestTool { description, strict, retained: tool.rest(NAME), ..RequestTool::new(name, kind) }
-}
-
-fn read_grammar(tool: &mut RequestMembers) -> Option<TextGrammar> {
-    if tool.constant("format.type", "text") {
-        return Some(TextGrammar { syntax: "text".to_owned(), definition: String::new() });
-    }
-    tool.peek_str("format.syntax")?;
-    tool.peek_str("format.definition")?;
-    tool.constant("format.type", "grammar");
-    Some(TextGrammar { syntax: tool.string("format.syntax")?, definition: tool.string("format.definition")? })
-}
-
-fn read_choice(body: &mut RequestMembers) -> Option<ToolChoice> {
-    let choice = body.peek("tool_choice")?;
-    let named = |kind| Some(ToolChoice::Tool { name: choice.get("name")?.as_str()?.to_owned(), kind });
-    let read = match (choice.as_str(), choice.get("type").and_then(Value::as_str)) {
-        (Some("auto"), _) => Some(ToolChoice::Auto),
-        (Some("none"), _) => Some(ToolChoice::None),
-        (Some("required"), _) => Some(ToolChoice::Required),
-        (_, Some("function")) => named(CallKind::Function),
-        (_, Some("custom")) => named(CallKind::Custom),
-        (_, Some("allowed_tools")) => {
-            let tools = choice["tools"].as_array();
-            let names = tools.into_iter().flatten().map(|tool| tool["name"].as_str().map(str::to_owned));
-            let is_required = choice["mode"] == "required";
-            names.collect::<Option<_>>().map(|names| ToolChoice::Allowed { names, is_required })
-        }
-        _ => None,
-    }?;
-    if write_choice(&read) == *choice {
-        body.take_if("tool_choice", |_| true);
-    }
-    Some(read)
-}
-
-fn read_format(body: &mut RequestMembers) -> Option<OutputFormat> {
-    let format = match body.peek_str("text.format.type") {
-        Some("text") => OutputFormat::Text,
-        Some("json_object") => OutputFormat::Json,
-        Some("json_schema") => OutputFormat::Schema {
-            schema: body.object("text.format.schema")?.into(),
-            name: body.string("text.format.name"),
-            description: body.string("text.format.description"),
-            strict: body.truth("text.format.strict"),
-        },
-        _ => return None,
-    };
-    body.string("text.format.type");
-    Some(format)
 }

@@ -11,7 +11,7 @@ use crate::request::{
 };
 
 /// Repairs or drops parts that the provider would refuse.
-pub(super) fn mend_parts(
+pub(super) fn normalize_parts(
     request: &mut Request,
     protocol: &str,
     limits: &ProviderLimits,
@@ -34,21 +34,21 @@ pub(super) fn mend_parts(
             // Some servers refuse an empty text beside calls, and none needs it.
             message.content.parts.retain(|part| part.as_text() != Some(""));
         }
-        drop_doubled_thoughts(&mut message);
+        drop_doubled_reasoning(&mut message);
         if let Some(issuer) = limits.signs_calls {
             sign_first_call(&mut message.content.parts, protocol, issuer, limits.unsigned);
         }
-        if let ReplayedReasoning::Signed(_) = limits.thoughts {
+        if let ReplayedReasoning::Signed(_) = limits.replayed_reasoning {
             think_first(&mut message.content.parts);
         }
         if limits.speaks_first {
             message.content.parts.sort_by_key(|part| matches!(part.body, PartKind::Call(_)));
         }
-        message.content.parts.retain(|part| can_be_told(part, protocol, limits, losses));
+        message.content.parts.retain(|part| can_be_written(part, protocol, limits, losses));
         for part in &mut message.content.parts {
-            mend_part(part);
+            normalize_part(part);
             if !limits.takes_documents {
-                tell_document(part, losses);
+                report_document(part, losses);
             }
             let PartKind::Result(result) = &mut part.body else { continue };
             let is_object = result.value.as_ref().is_some_and(Value::is_object);
@@ -56,13 +56,13 @@ pub(super) fn mend_parts(
                 emit_value(result);
             }
             result.content.parts.retain(|part| match &part.body {
-                PartKind::Media(_) => can_be_told(part, protocol, limits, losses),
+                PartKind::Media(_) => can_be_written(part, protocol, limits, losses),
                 _ => true,
             });
             for part in &mut result.content.parts {
-                mend_part(part);
+                normalize_part(part);
                 if !limits.takes_documents {
-                    tell_document(part, losses);
+                    report_document(part, losses);
                 }
                 emit_opaque(part, protocol, losses);
             }
@@ -100,8 +100,8 @@ pub(super) fn mend_parts(
         }
         let is_told = |part: &ContentPart| matches!(part.body, PartKind::Reasoning(_));
         if has_calls && limits.fills_reasoning && !message.content.parts.iter().any(is_told) {
-            let thought = RequestReasoning { text: Some(" ".to_owned()), ..RequestReasoning::default() };
-            message.content.parts.insert(0, ContentPart::new(thought));
+            let reasoning = RequestReasoning { text: Some(" ".to_owned()), ..RequestReasoning::default() };
+            message.content.parts.insert(0, ContentPart::new(reasoning));
         }
         if !message.content.is_empty() || was_empty && limits.takes_blank_text {
             messages.push_back(message);
@@ -147,10 +147,10 @@ fn sign_first_call(
             && part.signature.as_ref().is_some_and(|seal| seal.is_of(issuer))
     };
     let Some(call) = parts.iter().position(|part| matches!(part.body, PartKind::Call(_))) else { return };
-    if let Some(thought) = parts.iter().position(is_loose)
+    if let Some(reasoning) = parts.iter().position(is_loose)
         && parts[call].signature.is_none()
     {
-        parts[call].signature = parts[thought].signature.take();
+        parts[call].signature = parts[reasoning].signature.take();
     }
     if !parts[call].signature.as_ref().is_some_and(|seal| seal.is_of(issuer))
         && let Some(unsigned) = unsigned
@@ -168,13 +168,13 @@ fn think_first(parts: &mut [ContentPart]) {
 }
 
 /// Drops duplicates: gateways send reasoning twice, as text and with its signatures.
-fn drop_doubled_thoughts(message: &mut RequestMessage) {
+fn drop_doubled_reasoning(message: &mut RequestMessage) {
     let is_sealed = |part: &ContentPart| match &part.body {
-        PartKind::Reasoning(thought) => part.signature.is_some() || thought.encrypted.is_some(),
+        PartKind::Reasoning(reasoning) => part.signature.is_some() || reasoning.encrypted.is_some(),
         _ => false,
     };
     let is_told = |part: &ContentPart| match &part.body {
-        PartKind::Reasoning(thought) => thought.text.as_ref().is_some_and(|text| !text.is_empty()),
+        PartKind::Reasoning(reasoning) => reasoning.text.as_ref().is_some_and(|text| !text.is_empty()),
         _ => false,
     };
     let is_bare = |part: &ContentPart| matches!(part.body, PartKind::Reasoning(_)) && part.is_plain();
@@ -190,7 +190,12 @@ fn is_kept_complete(part: &ContentPart) -> bool {
 }
 
 /// Whether the provider takes such a part at all.
-fn can_be_told(part: &ContentPart, protocol: &str, limits: &ProviderLimits, losses: &mut LossList) -> bool {
+fn can_be_written(
+    part: &ContentPart,
+    protocol: &str,
+    limits: &ProviderLimits,
+    losses: &mut LossList,
+) -> bool {
     let is_own = part.retained.protocol() == Some(protocol);
     match &part.body {
         PartKind::Media(media) if !can_be_reached(media, limits) => {
@@ -206,22 +211,22 @@ fn can_be_told(part: &ContentPart, protocol: &str, limits: &ProviderLimits, loss
             }
             is_own
         }
-        PartKind::Reasoning(thought) => {
-            let mut texts = thought.text.iter().chain(thought.summary.iter().flatten());
+        PartKind::Reasoning(reasoning) => {
+            let mut texts = reasoning.text.iter().chain(reasoning.summary.iter().flatten());
             let has_text = texts.any(|text| !text.is_empty());
-            let is_told = match limits.thoughts {
+            let is_told = match limits.replayed_reasoning {
                 ReplayedReasoning::Never => false,
-                ReplayedReasoning::Told => {
+                ReplayedReasoning::Plain => {
                     let is_replayed =
-                        limits.replays.is_some_and(|issuer| is_sealed_by(part, thought, issuer));
-                    if has_text && thought.encrypted.is_some() && !is_replayed {
+                        limits.replays.is_some_and(|issuer| is_sealed_by(part, reasoning, issuer));
+                    if has_text && reasoning.encrypted.is_some() && !is_replayed {
                         losses.put("encrypted reasoning");
                     }
                     has_text || is_replayed
                 }
-                ReplayedReasoning::Signed(issuer) => is_sealed_by(part, thought, issuer),
+                ReplayedReasoning::Signed(issuer) => is_sealed_by(part, reasoning, issuer),
                 ReplayedReasoning::Encrypted(issuer) => {
-                    is_own || thought.encrypted.as_ref().is_some_and(|seal| seal.is_of(issuer))
+                    is_own || reasoning.encrypted.as_ref().is_some_and(|seal| seal.is_of(issuer))
                 }
             };
             if !is_told {
@@ -241,15 +246,15 @@ fn can_be_reached(media: &Media, limits: &ProviderLimits) -> bool {
     bucket.is_none_or(|bucket| limits.bucket == Some(*bucket))
 }
 
-fn is_sealed_by(part: &ContentPart, thought: &RequestReasoning, issuer: &str) -> bool {
-    [&part.signature, &thought.encrypted].into_iter().flatten().any(|seal| seal.is_of(issuer))
+fn is_sealed_by(part: &ContentPart, reasoning: &RequestReasoning, issuer: &str) -> bool {
+    [&part.signature, &reasoning.encrypted].into_iter().flatten().any(|seal| seal.is_of(issuer))
 }
 
 fn is_blank(part: &ContentPart) -> bool {
     matches!(&part.body, PartKind::Text(text) if text.trim().is_empty())
 }
 
-fn mend_part(part: &mut ContentPart) {
+fn normalize_part(part: &mut ContentPart) {
     if matches!(part.body, PartKind::Reasoning(_)) && is_kept_complete(part) {
         // It was kept completely, and is written already.
         part.retained = RetainedFields::default();
@@ -295,7 +300,7 @@ fn mend_part(part: &mut ContentPart) {
 }
 
 /// A document that is text, as text.
-fn tell_document(part: &mut ContentPart, losses: &mut LossList) {
+fn report_document(part: &mut ContentPart, losses: &mut LossList) {
     let PartKind::Media(media) = &mut part.body else { return };
     let MediaSource::Text(text) = &mut media.source else { return };
     losses.put("form of a document");

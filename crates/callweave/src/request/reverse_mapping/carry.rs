@@ -21,7 +21,7 @@ pub(super) struct SealCarrier {
 struct PendingSeals {
     seals: Vec<(Option<EventScope>, CarriedSeal)>,
     /// Reasoning blocks that are open.
-    thoughts: HashMap<BlockId, (SealFingerprint, Option<String>)>,
+    reasoning_blocks: HashMap<BlockId, (SealFingerprint, Option<String>)>,
     /// Ids of items with reasoning.
     items: HashMap<ItemId, String>,
     /// The start of a call that may still be signed, and the events after it.
@@ -64,7 +64,7 @@ impl SealCarrier {
                 pending.items.insert(*item, id.to_string());
             }
             EventKind::BlockStart { block, kind: BlockKind::Reasoning(_), .. } => {
-                pending.thoughts.insert(*block, Default::default());
+                pending.reasoning_blocks.insert(*block, Default::default());
             }
             EventKind::BlockStart { kind: BlockKind::ToolCall { id: Some(_), call, .. }, .. }
                 if *call != CallKind::Builtin =>
@@ -77,12 +77,12 @@ impl SealCarrier {
                 return;
             }
             EventKind::Delta { block, text, .. } => {
-                if let Some((fingerprint, _)) = pending.thoughts.get_mut(block) {
+                if let Some((fingerprint, _)) = pending.reasoning_blocks.get_mut(block) {
                     fingerprint.push(text);
                 }
             }
             EventKind::Correction { block, text } => {
-                if let Some((fingerprint, _)) = pending.thoughts.get_mut(block) {
+                if let Some((fingerprint, _)) = pending.reasoning_blocks.get_mut(block) {
                     *fingerprint = SealFingerprint::of(text);
                 }
             }
@@ -90,8 +90,8 @@ impl SealCarrier {
                 pending.hang(*scope, *kind, text(value), self.issuer)
             }
             EventKind::BlockEnd { block, .. } => {
-                if let Some((fingerprint, Some(signature))) = pending.thoughts.remove(block) {
-                    pending.put(None, self.issuer, SealedKind::Thought(fingerprint), signature);
+                if let Some((fingerprint, Some(signature))) = pending.reasoning_blocks.remove(block) {
+                    pending.put(None, self.issuer, SealedKind::Reasoning(fingerprint), signature);
                 }
             }
             EventKind::End => *pending = PendingSeals::default(),
@@ -105,11 +105,13 @@ impl PendingSeals {
     fn hang(&mut self, scope: EventScope, kind: AttachmentKind, data: String, issuer: &str) {
         match (scope, kind) {
             (EventScope::Block(block), AttachmentKind::Signature) => {
-                if let Some((_, signature)) = self.thoughts.get_mut(&block) {
+                if let Some((_, signature)) = self.reasoning_blocks.get_mut(&block) {
                     *signature = Some(data);
                 }
             }
-            (EventScope::Block(block), AttachmentKind::Encrypted) if self.thoughts.contains_key(&block) => {
+            (EventScope::Block(block), AttachmentKind::Encrypted)
+                if self.reasoning_blocks.contains_key(&block) =>
+            {
                 self.put(Some(scope), issuer, SealedKind::Encrypted(String::new()), data);
             }
             (EventScope::Item(item), AttachmentKind::Encrypted) => {

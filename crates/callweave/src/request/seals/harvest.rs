@@ -40,7 +40,7 @@ impl std::fmt::Debug for ActiveTurn {
 
 /// A turn while it comes.
 struct GrowingTurn {
-    thoughts: Vec<GrowingReasoning>,
+    reasoning_parts: Vec<GrowingReasoning>,
     calls: Vec<GrowingCall>,
     texts: Vec<GrowingText>,
     items: HashMap<ItemId, TurnItem>,
@@ -56,7 +56,7 @@ struct GrowingTurn {
 struct TurnItem {
     id: Option<String>,
     place: TurnPosition,
-    thought: Option<usize>,
+    reasoning_part: Option<usize>,
     /// Whether it holds something else than reasoning.
     is_other: bool,
 }
@@ -86,7 +86,7 @@ struct GrowingText {
 #[derive(Clone, Copy)]
 enum BlockRole {
     /// A part of reasoning.
-    Thought(usize, usize),
+    Reasoning(usize, usize),
     Call(usize),
     Text(usize),
 }
@@ -174,7 +174,7 @@ impl ActiveTurn {
 impl GrowingTurn {
     fn new(hashes: &KeyedHashes) -> Self {
         Self {
-            thoughts: Vec::new(),
+            reasoning_parts: Vec::new(),
             calls: Vec::new(),
             texts: Vec::new(),
             items: HashMap::new(),
@@ -198,16 +198,16 @@ impl GrowingTurn {
                 let id = id.as_ref().map(|id| id.to_string());
                 self.bytes += 64 + id.as_ref().map_or(0, String::len);
                 let place = self.place();
-                self.items.insert(*item, TurnItem { id, place, thought: None, is_other: false });
+                self.items.insert(*item, TurnItem { id, place, reasoning_part: None, is_other: false });
             }
             EventKind::BlockStart { block, item, kind, .. } => {
                 self.bytes += 64;
                 let piece = match kind {
                     BlockKind::Reasoning(form) => {
-                        let thought = self.thought(*item);
-                        let texts = &mut self.thoughts[thought].texts;
+                        let reasoning_part = self.reasoning_part(*item);
+                        let texts = &mut self.reasoning_parts[reasoning_part].texts;
                         texts.push((*form, String::new()));
-                        Some(BlockRole::Thought(thought, texts.len() - 1))
+                        Some(BlockRole::Reasoning(reasoning_part, texts.len() - 1))
                     }
                     BlockKind::ToolCall { id, name, call, .. } if *call != CallKind::Builtin => {
                         let id = id.as_deref().unwrap_or_default().to_owned();
@@ -220,16 +220,16 @@ impl GrowingTurn {
                     _ => None,
                 };
                 if let Some(own) = item.as_ref().and_then(|item| self.items.get_mut(item)) {
-                    own.is_other |= !matches!(piece, Some(BlockRole::Thought(..)));
+                    own.is_other |= !matches!(piece, Some(BlockRole::Reasoning(..)));
                 }
                 if let Some(piece) = piece {
                     self.blocks.insert(*block, piece);
                 }
             }
             EventKind::Delta { block, text, .. } => match self.blocks.get(block) {
-                Some(BlockRole::Thought(thought, part)) => {
+                Some(BlockRole::Reasoning(reasoning_part, part)) => {
                     self.bytes += text.len();
-                    self.thoughts[*thought].texts[*part].1.push_str(text);
+                    self.reasoning_parts[*reasoning_part].texts[*part].1.push_str(text);
                 }
                 Some(BlockRole::Call(call)) => {
                     self.bytes += text.len();
@@ -243,9 +243,9 @@ impl GrowingTurn {
                 None => {}
             },
             EventKind::Correction { block, text } => match self.blocks.get(block) {
-                Some(BlockRole::Thought(thought, part)) => {
+                Some(BlockRole::Reasoning(reasoning_part, part)) => {
                     self.bytes += text.len();
-                    text.as_ref().clone_into(&mut self.thoughts[*thought].texts[*part].1);
+                    text.as_ref().clone_into(&mut self.reasoning_parts[*reasoning_part].texts[*part].1);
                 }
                 Some(BlockRole::Call(call)) => {
                     self.bytes += text.len();
@@ -273,41 +273,43 @@ impl GrowingTurn {
     fn hang(&mut self, scope: EventScope, kind: AttachmentKind, data: String) {
         match (scope, kind) {
             (EventScope::Block(block), AttachmentKind::Signature) => match self.blocks.get(&block) {
-                Some(BlockRole::Thought(thought, _)) => self.thoughts[*thought].sealed.signature = Some(data),
+                Some(BlockRole::Reasoning(reasoning_part, _)) => {
+                    self.reasoning_parts[*reasoning_part].sealed.signature = Some(data)
+                }
                 Some(BlockRole::Call(call)) => self.calls[*call].signature = Some(data),
                 Some(BlockRole::Text(at)) => self.texts[*at].signature = Some(data),
                 None => {}
             },
             (EventScope::Block(block), AttachmentKind::Encrypted) => {
-                if let Some(BlockRole::Thought(thought, _)) = self.blocks.get(&block) {
-                    self.thoughts[*thought].sealed.encrypted = Some(data);
+                if let Some(BlockRole::Reasoning(reasoning_part, _)) = self.blocks.get(&block) {
+                    self.reasoning_parts[*reasoning_part].sealed.encrypted = Some(data);
                 }
             }
             // Reasoning of which nothing is shown has no block.
             (EventScope::Item(item), AttachmentKind::Encrypted)
                 if self.items.get(&item).is_some_and(|item| !item.is_other) =>
             {
-                let thought = self.thought(Some(item));
-                self.thoughts[thought].sealed.encrypted = Some(data);
+                let reasoning_part = self.reasoning_part(Some(item));
+                self.reasoning_parts[reasoning_part].sealed.encrypted = Some(data);
             }
             _ => {}
         }
     }
 
     /// The reasoning of an item, or a new one.
-    fn thought(&mut self, item: Option<ItemId>) -> usize {
+    fn reasoning_part(&mut self, item: Option<ItemId>) -> usize {
         let here = self.place();
-        let count = self.thoughts.len();
+        let count = self.reasoning_parts.len();
         let own = item.and_then(|item| self.items.get_mut(&item));
         let mut sealed = SealedReasoning { place: here, ..SealedReasoning::default() };
         if let Some(item) = own {
-            if let Some(thought) = item.thought {
-                return thought;
+            if let Some(reasoning_part) = item.reasoning_part {
+                return reasoning_part;
             }
-            item.thought = Some(count);
+            item.reasoning_part = Some(count);
             (sealed.place, sealed.item) = (item.place, item.id.clone());
         }
-        self.thoughts.push(GrowingReasoning { texts: Vec::new(), sealed });
+        self.reasoning_parts.push(GrowingReasoning { texts: Vec::new(), sealed });
         count
     }
 
@@ -322,10 +324,15 @@ impl GrowingTurn {
 
     /// The turn to keep, if it has seals, and the keys to find it by.
     fn finish(self, hashes: &KeyedHashes) -> Option<(Vec<TurnKey>, SealedTurn)> {
-        let told = self.thoughts.iter().flat_map(|thought| &thought.texts).map(|(_, text)| text.as_str());
+        let told = self
+            .reasoning_parts
+            .iter()
+            .flat_map(|reasoning_part| &reasoning_part.texts)
+            .map(|(_, text)| text.as_str());
         let mut turn = SealedTurn { reasoning: hashes.reasoning(told), ..SealedTurn::default() };
-        let has_reasoning = self.thoughts.iter().any(|thought| !thought.texts.is_empty());
-        for GrowingReasoning { texts, mut sealed } in self.thoughts {
+        let has_reasoning =
+            self.reasoning_parts.iter().any(|reasoning_part| !reasoning_part.texts.is_empty());
+        for GrowingReasoning { texts, mut sealed } in self.reasoning_parts {
             if !sealed.is_sealed() {
                 continue;
             }
@@ -338,7 +345,7 @@ impl GrowingTurn {
                 }
             }
             sealed.text = (!raw.is_empty()).then(|| raw.concat());
-            turn.thoughts.push(sealed);
+            turn.reasoning_parts.push(sealed);
         }
         let (mut keys, mut named) = (Vec::new(), Vec::new());
         for GrowingCall { id, name, arguments, signature } in self.calls {
@@ -352,14 +359,14 @@ impl GrowingTurn {
             if self.has_text || !named.is_empty() {
                 keys.push(hashes.content(self.text.end(), &named));
             } else if has_reasoning {
-                keys.push(hashes.thought(turn.reasoning));
+                keys.push(hashes.reasoning_part(turn.reasoning));
             }
             for GrowingText { calls, hash, signature } in self.texts {
                 let hash = hash.end();
                 turn.texts.extend(signature.map(|signature| SealedText { calls, hash, signature }));
             }
         }
-        let is_sealed = !turn.thoughts.is_empty()
+        let is_sealed = !turn.reasoning_parts.is_empty()
             || !turn.texts.is_empty()
             || turn.calls.iter().any(|call| call.signature.is_some());
         (is_sealed && !keys.is_empty()).then_some((keys, turn))

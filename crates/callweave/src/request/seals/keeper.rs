@@ -99,14 +99,14 @@ impl SealKeeper {
         let model = options.model.as_deref().or(request.model.as_deref());
         let Ok(limits) = target.limits_of(model, options) else { return 0 };
         let Some(issuer) = limits.issuer() else { return 0 };
-        if let ReplayedReasoning::Encrypted(_) = limits.thoughts {
+        if let ReplayedReasoning::Encrypted(_) = limits.replayed_reasoning {
             request.reasoning.wants_encrypted =
                 request.protocol != Some(target.name) && thinks(request, model.unwrap_or_default());
         }
         let hashes = self.hashes(issuer, scope);
         let tag = hashes.start("tag").end();
         let takes_reasoning =
-            !matches!(limits.thoughts, ReplayedReasoning::Signed(_)) || is_reasoning_on(request);
+            !matches!(limits.replayed_reasoning, ReplayedReasoning::Signed(_)) || is_reasoning_on(request);
         let restoring = SealRestorer::new(&*self.store, &hashes, (issuer, tag), target.name, takes_reasoning);
         restoring.restore(request)
     }

@@ -109,7 +109,7 @@ impl<'s> SealRestorer<'s> {
         let resolved = |seal: Box<ProviderSeal>| ProviderSeal::new(self.issuer, seal.data);
         for message in &mut request.messages {
             for part in &mut message.content.parts {
-                let PartKind::Reasoning(thought) = &mut part.body else {
+                let PartKind::Reasoning(reasoning_part) = &mut part.body else {
                     if let Some(seal) = part.signature.take_if(|seal| seal.issuer == signature) {
                         part.signature = Some(resolved(seal));
                     }
@@ -119,15 +119,15 @@ impl<'s> SealRestorer<'s> {
                     continue;
                 }
                 // A place for the one may hold the other.
-                let places = [&mut part.signature, &mut thought.encrypted];
+                let places = [&mut part.signature, &mut reasoning_part.encrypted];
                 let found = places.into_iter().find_map(|place| {
                     place.take_if(|seal| seal.issuer == signature || seal.issuer == encrypted)
                 });
                 match found {
                     Some(seal) if seal.issuer == signature => part.signature = Some(resolved(seal)),
                     Some(seal) => {
-                        thought.text.take_if(|text| text.is_empty());
-                        thought.encrypted = Some(resolved(seal));
+                        reasoning_part.text.take_if(|text| text.is_empty());
+                        reasoning_part.encrypted = Some(resolved(seal));
                     }
                     None => {}
                 }
@@ -186,8 +186,9 @@ impl<'s> SealRestorer<'s> {
         let key = if has_text || !calls.is_empty() {
             self.hashes.content(text.end(), &calls)
         } else {
-            self.hashes
-                .thought(self.hashes.reasoning(parts_of(messages).flat_map(|(_, part)| reasoning_of(part))))
+            self.hashes.reasoning_part(
+                self.hashes.reasoning(parts_of(messages).flat_map(|(_, part)| reasoning_of(part))),
+            )
         };
         if !self.contents.insert(key) {
             return None;
@@ -217,8 +218,8 @@ impl<'s> SealRestorer<'s> {
         if !self.is_unchanged(messages, &turns) {
             return false;
         }
-        let replaces =
-            self.takes_reasoning && turns.iter().any(|turn| !self.turns[*turn].turn.thoughts.is_empty());
+        let replaces = self.takes_reasoning
+            && turns.iter().any(|turn| !self.turns[*turn].turn.reasoning_parts.is_empty());
         let mut plan = RestorePlan::default();
         // The beginning of the text since the last call, its last part, and its hash.
         let (mut start, mut last, mut text) = ((0, 0), None, self.hashes.start("text"));
@@ -261,11 +262,13 @@ impl<'s> SealRestorer<'s> {
     ) {
         let LoadedTurn { turn, placed } = &mut self.turns[turn];
         if self.takes_reasoning {
-            while let Some(thought) = turn.thoughts.get_mut(*placed).filter(|own| own.place.calls <= call) {
+            while let Some(reasoning_part) =
+                turn.reasoning_parts.get_mut(*placed).filter(|own| own.place.calls <= call)
+            {
                 *placed += 1;
-                let thought = std::mem::take(thought);
-                let is_after = thought.place.is_after_text && thought.place.calls == call;
-                let part = thought.into_part(self.issuer, self.protocol);
+                let reasoning_part = std::mem::take(reasoning_part);
+                let is_after = reasoning_part.place.is_after_text && reasoning_part.place.calls == call;
+                let part = reasoning_part.into_part(self.issuer, self.protocol);
                 plan.inserts.push((if is_after { end } else { start }, part));
             }
         }
@@ -288,7 +291,9 @@ impl<'s> SealRestorer<'s> {
         // Some clients send it twice, as text and with its seals.
         let mut given: HashSet<u64> = turns().map(|turn| turn.reasoning).collect();
         given.insert(nothing);
-        given.extend(turns().flat_map(|turn| &turn.thoughts).map(|own| self.hashes.reasoning(own.texts())));
+        given.extend(
+            turns().flat_map(|turn| &turn.reasoning_parts).map(|own| self.hashes.reasoning(own.texts())),
+        );
         told.into_iter().all(|texts| given.contains(&self.hashes.reasoning(texts)))
     }
 }
@@ -331,7 +336,9 @@ fn parts_of(messages: &[RequestMessage]) -> impl Iterator<Item = (PartIndex, &Co
 /// Joins the pieces of a text with its signature, where that came in a part of its own behind them.
 fn join_signed(parts: &mut Vec<ContentPart>) {
     let is_bare = |part: &ContentPart| match &part.body {
-        PartKind::Reasoning(thought) => part.signature.is_some() && thought.text.as_deref() == Some(""),
+        PartKind::Reasoning(reasoning_part) => {
+            part.signature.is_some() && reasoning_part.text.as_deref() == Some("")
+        }
         _ => false,
     };
     if !parts.iter().any(is_bare) {
@@ -341,19 +348,19 @@ fn join_signed(parts: &mut Vec<ContentPart>) {
     for mut part in parts.drain(..) {
         if is_bare(&part) {
             let is_piece = |part: &ContentPart| match &part.body {
-                PartKind::Reasoning(thought) => {
-                    part.is_plain() && thought.text.is_some() && thought.encrypted.is_none()
+                PartKind::Reasoning(reasoning_part) => {
+                    part.is_plain() && reasoning_part.text.is_some() && reasoning_part.encrypted.is_none()
                 }
                 _ => false,
             };
             let count = joined.iter().rev().take_while(|part| is_piece(part)).count();
             let words = joined.drain(joined.len() - count..).map(|part| match part.body {
-                PartKind::Reasoning(thought) => thought.text.unwrap_or_default(),
+                PartKind::Reasoning(reasoning_part) => reasoning_part.text.unwrap_or_default(),
                 _ => String::new(),
             });
             let words = words.collect();
-            if let PartKind::Reasoning(thought) = &mut part.body {
-                thought.text = Some(words);
+            if let PartKind::Reasoning(reasoning_part) = &mut part.body {
+                reasoning_part.text = Some(words);
             }
         }
         joined.push(part);

@@ -16,7 +16,7 @@ pub(super) struct SealedTurn {
     /// The hash of all reasoning that the client was shown.
     pub(super) reasoning: u64,
     /// The reasoning that is sealed, in order.
-    pub(super) thoughts: Vec<SealedReasoning>,
+    pub(super) reasoning_parts: Vec<SealedReasoning>,
     /// All calls that the client runs, in order.
     pub(super) calls: Vec<SealedCall>,
     /// Signatures of texts.
@@ -144,7 +144,7 @@ impl KeyedHashes {
     }
 
     /// The key of a turn of nothing but reasoning.
-    pub(super) fn thought(&self, reasoning: u64) -> TurnKey {
+    pub(super) fn reasoning_part(&self, reasoning: u64) -> TurnKey {
         self.key("reasoning", &[&reasoning.to_le_bytes()])
     }
 
@@ -239,9 +239,9 @@ impl RunningHash {
 
 /// The reasoning of a part, as a client sends it.
 pub(super) fn reasoning_of(part: &ContentPart) -> Vec<&str> {
-    let PartKind::Reasoning(thought) = &part.body else { return Vec::new() };
-    match &thought.text {
+    let PartKind::Reasoning(reasoning_part) = &part.body else { return Vec::new() };
+    match &reasoning_part.text {
         Some(text) => vec![text.as_str()],
-        None => thought.summary.iter().flatten().map(String::as_str).collect(),
+        None => reasoning_part.summary.iter().flatten().map(String::as_str).collect(),
     }
 }

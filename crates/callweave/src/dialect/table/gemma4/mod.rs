@@ -12,7 +12,7 @@ pub(super) fn dialect() -> Dialect {
         .markup(["<turn|>"])
         .example("<|tool_call>call:get_weather{city:<|\"|>Oslo<|\"|>}<tool_call|>")
         .result("<|tool_response>response:{name}{value:<|\"|>{content}<|\"|>}<tool_response|>");
-    dialect.thoughts.push(ReasoningMarkers {
+    dialect.reasoning.push(ReasoningMarkers {
         open: ["<|channel>thought\n", "<|channel>thought", "<|channel>"].map(str::to_owned).to_vec(),
         close: vec!["<channel|>".to_owned()],
     });

@@ -16,7 +16,7 @@ pub(super) fn dialect() -> Dialect {
     };
     Dialect::new("minicpm5")
         .models(["minicpm5", "minicpm-5"])
-        .thoughts("<think>", "</think>")
+        .reasoning("<think>", "</think>")
         .form(form("param"))
         .form(form("parameter"))
         .example("<function name=\"get_weather\"><param name=\"city\">Oslo</param></function>")

@@ -12,7 +12,7 @@ pub(super) fn dialect() -> Dialect {
     };
     Dialect::new("minimax_m3")
         .models(["minimax-m3"])
-        .thoughts("<mm:think>", "</mm:think>")
+        .reasoning("<mm:think>", "</mm:think>")
         .form(
             CallForm::new(CallBody::Elements(body))
                 .shared()

@@ -1,64 +1,41 @@
 //! The events of a stream.
 //!
-//! Clients get one block at a time ([`SerializingEncoder`]), numbered from 0; the same protocol gets its own numbers
+//! Clients get one block at a time ([`WireEncoder`](crate::encode::WireEncoder)), numbered from 0; the same protocol gets its own numbers
 //! back. Fields of the response beside its content wait for the `message_delta` that ends it, or come in a separate one
 //! if more content follows.
 
 use super::super::{
     CITATIONS_DELTA, COMPACTION, COMPACTION_DELTA, DATA, FALLBACK, INPUT_DELTA, MESSAGE, PING,
-    REDACTED_THINKING, SIGNATURE, SIGNATURE_DELTA, TEXT, TEXT_DELTA, THINKING, THINKING_DELTA, TOOL_USE,
-    USAGE,
+    REDACTED_THINKING, SIGNATURE, SIGNATURE_DELTA, TEXT, TEXT_DELTA, THINKING, THINKING_DELTA, USAGE,
 };
 use super::{
-    NO_USAGE, READ, answers, calls_itself, hangs, stop_reason, write_block, write_error, write_usage,
+    CAPABILITIES, NO_USAGE, call_type, calls_itself, is_expressed, stop_reason, write_block, write_call,
+    write_error, write_usage, writes_attachment, writes_field,
 };
 use crate::encode::{
-    ArgumentPieces, ClientReading, DeltaTemplates, EncodeContext, EncodeOptions, SerializingEncoder,
-    StreamEncoder, UniqueCallIds, WrittenDelta, count,
+    ArgumentPieces, AttachmentEvent, BlockStart, ClientReading, EncoderCore, Wire, WireCapabilities,
+    WrittenDelta, put_event, put_named_event as put,
 };
 use crate::event::{
-    AttachmentKind, BlockCompletion, BlockId, BlockKind, CallKind, Event, EventKind, EventScope,
-    FinishReason, JsonText, ReasoningForm, TokenCounts,
+    AttachmentKind, BlockCompletion, BlockId, BlockKind, Event, EventKind, EventScope, FinishReason,
+    JsonText, ReasoningForm,
 };
 use crate::json::{JsonWriter, MemberPaths, each_member};
-use crate::message::Usage;
 use crate::upstream::UpstreamError;
 
 /// Members of the response that are beside the `delta` of a `message_delta`, not in it.
 const BESIDE: &[&str] = &["context_management"];
 
-pub(super) fn encoder(options: &EncodeOptions) -> Box<dyn StreamEncoder> {
-    SerializingEncoder::boxed(
-        options,
-        ClientReading::Block,
-        AnthropicStream { manner: EncodeContext::new(options), ..AnthropicStream::default() },
-    )
-}
-
-/// The state of the response.
+/// The state of the response. The fields that wait are for a `message_delta`.
 #[derive(Default)]
-struct AnthropicStream {
-    manner: EncodeContext,
-    id: String,
-    model: String,
+pub(super) struct AnthropicStream {
+    core: EncoderCore<OpenAnthropicBlock>,
     /// A `message_start` that waits for its usage.
     start: Option<MessageStart>,
     /// Token counts that wait for a `message_delta`, and the last emitted ones; empty if there are none.
     usage: String,
     emitted_usage: String,
-    /// All token counts so far.
-    counts: Option<Usage>,
-    /// The other fields that wait for a `message_delta`.
-    answer: MemberPaths,
-    blocks: Vec<OpenAnthropicBlock>,
-    /// Numbers of truncated calls; if the end of the input truncated them, the wire had no end for them.
-    cut: Vec<i64>,
     next_index: i64,
-    ids: UniqueCallIds,
-    has_failed: bool,
-    stamps: DeltaTemplates,
-    frame: String,
-    text: String,
 }
 
 struct MessageStart {
@@ -69,13 +46,12 @@ struct MessageStart {
 }
 
 /// An open block.
-struct OpenAnthropicBlock {
-    block: BlockId,
+pub(super) struct OpenAnthropicBlock {
     index: i64,
     form: AnthropicBlockForm,
     /// The fields of its start, and then the fields that wait for its next delta.
     extra: MemberPaths,
-    is_told: bool,
+    is_emitted: bool,
 }
 
 enum AnthropicBlockForm {
@@ -105,69 +81,20 @@ impl AnthropicBlockForm {
     }
 }
 
-impl StreamEncoder for AnthropicStream {
-    fn encode(&mut self, event: &Event<'_>, out: &mut Vec<u8>) {
-        if self.stamps.repeat(event, out) {
-            return;
-        }
-        let body = &event.body;
-        if self.has_failed && self.manner.is_normalized() && !matches!(body, EventKind::Start { .. }) {
-            // Clients stop reading at an error.
-            return;
-        }
-        self.settle(body, out);
-        match body {
-            EventKind::Start { id, model, wire_type, extra: members } => {
-                let (frame, text) = (std::mem::take(&mut self.frame), std::mem::take(&mut self.text));
-                let manner = self.manner.of_next(wire_type == MESSAGE);
-                *self = Self { manner, frame, text, ..Self::default() };
-                self.start(id.as_deref(), model.as_deref(), wire_type, members.as_ref());
-            }
-            EventKind::Usage { wire_type, counters, raw } => self.usage(wire_type, counters, raw, out),
-            EventKind::Identity { scope: EventScope::Response, id, model } if !self.manner.is_normalized() => {
-                self.rename(id.as_deref(), model.as_deref());
-            }
-            EventKind::Extra { scope, path, value } if self.writes(path) => self.extra(*scope, path, value, out),
-            EventKind::BlockStart { .. } => self.start_block(body, out),
-            EventKind::Delta { block, text, .. } => self.grow(*block, text, out),
-            EventKind::Attachment { scope, kind, wire_type, value } => self.attach(*scope, *kind, wire_type, value, out),
-            EventKind::BlockEnd { block, completion } => self.end_block(*block, *completion, out),
-            EventKind::Progress { scope: EventScope::Response, wire_type, .. } if wire_type == PING => {
-                self.put(PING, out, |_| {});
-            }
-            EventKind::Error(error) => self.fail(error, out),
-            EventKind::Finish { reason, raw } => self.finish(*reason, raw.as_deref(), out),
-            EventKind::Notice(notice) => self.manner.notice(notice),
-            EventKind::End => {
-                self.flush_news(out);
-                if !std::mem::take(&mut self.manner.is_truncated) && !self.has_failed {
-                    self.put("message_stop", out, |_| {});
-                }
-            }
-            EventKind::ChoiceStart
-            | EventKind::Extra { .. }
-            | EventKind::ItemStart { .. }
-            | EventKind::ItemEnd { .. }
-            | EventKind::Identity { .. }
-            | EventKind::Progress { .. }
-            | EventKind::Markup { .. }
-            // The wire has no form for it.
-            | EventKind::Correction { .. } => {}
-        }
-    }
-}
+impl Wire for AnthropicStream {
+    const CAPABILITIES: WireCapabilities = CAPABILITIES;
+    const READING: ClientReading = ClientReading::Block;
+    const ENDS_AT_ERROR: bool = true;
+    type Block = OpenAnthropicBlock;
 
-impl AnthropicStream {
-    /// Writes the output that has waited for this event.
-    fn settle(&mut self, body: &EventKind<'_>, out: &mut Vec<u8>) {
-        if !self.cut.is_empty() && !matches!(body, EventKind::Notice(_)) {
-            let cut = std::mem::take(&mut self.cut);
-            if !matches!(body, EventKind::Finish { raw: None, .. }) {
-                cut.into_iter().for_each(|index| self.stop(index, out));
-            }
-        }
-        let Some(start) = &self.start else { return };
-        match body {
+    fn core(&mut self) -> &mut EncoderCore<OpenAnthropicBlock> {
+        &mut self.core
+    }
+
+    /// Writes a `message_start` that has waited for this event.
+    fn settle(&mut self, event: &Event<'_>, out: &mut Vec<u8>) -> bool {
+        let Some(start) = &self.start else { return false };
+        match &event.body {
             EventKind::Usage { .. } | EventKind::Notice(_) => {}
             EventKind::Extra { scope: EventScope::Response, .. }
             | EventKind::Identity { scope: EventScope::Response, .. } => {}
@@ -179,100 +106,36 @@ impl AnthropicStream {
             }
             _ => self.write_start(None, out),
         }
+        false
     }
 
-    fn start(
-        &mut self,
-        id: Option<&str>,
-        model: Option<&str>,
-        wire_type: &str,
-        members: Option<&JsonText<'_>>,
-    ) {
-        self.id = id.or(self.manner.options.id.as_deref()).unwrap_or_default().to_owned();
-        self.model = model.or(self.manner.options.model.as_deref()).unwrap_or_default().to_owned();
-        let paths = self.members(members);
-        let is_named = !wire_type.is_empty() || self.manner.is_normalized();
-        self.start = Some(MessageStart { extra: paths, is_again: false, is_named });
+    fn start(&mut self, wire_type: &str, extra: Option<&JsonText<'_>>, _: &mut Vec<u8>) {
+        let is_named = !wire_type.is_empty() || self.core.is_normalized();
+        self.start =
+            Some(MessageStart { extra: self.members(self.core.own(extra)), is_again: false, is_named });
     }
 
-    /// The members of a start that are written.
-    fn members(&self, members: Option<&JsonText<'_>>) -> MemberPaths {
-        let mut paths = MemberPaths::default();
-        each_member(members.filter(|_| self.manner.keeps()), |path, value| {
-            if self.writes(path) {
-                paths.set(path, value);
-            }
-        });
-        paths
-    }
-
-    /// Whether an extra field is written. A field with the name of a read member has a type that clients do not expect.
-    fn writes(&self, path: &str) -> bool {
-        self.manner.keeps() && path != "type" && !(self.manner.is_normalized() && READ.contains(&path))
-    }
-
-    fn rename(&mut self, id: Option<&str>, model: Option<&str>) {
-        for (own, given) in [(&mut self.id, id), (&mut self.model, model)] {
-            if let Some(given) = given {
-                given.clone_into(own);
-            }
-        }
-        if self.start.is_none() {
-            self.start = Some(MessageStart {
-                extra: std::mem::take(&mut self.answer),
-                is_again: true,
-                is_named: true,
-            });
-        }
-    }
-
-    fn write_start(&mut self, usage: Option<&str>, out: &mut Vec<u8>) {
-        let Some(MessageStart { extra: members, is_named, .. }) = self.start.take() else { return };
-        let is_normalized = self.manner.is_normalized();
-        if !is_named && usage.is_none() {
-            // The input has no start of a message: an error, or the middle of a stream.
-            let later = std::mem::replace(&mut self.answer, members);
-            later.iter().for_each(|(path, value)| self.answer.set(path, value));
+    fn rename(&mut self, id: Option<&str>, model: Option<&str>, _: &mut Vec<u8>) {
+        if self.core.is_normalized() {
             return;
         }
-        let usage = usage.or(is_normalized.then_some(NO_USAGE));
-        let (id, model) = (std::mem::take(&mut self.id), std::mem::take(&mut self.model));
-        self.put("message_start", out, |writer| {
-            writer.key("message");
-            writer.object();
-            if !id.is_empty() || is_normalized {
-                writer.text_member("id", &id);
-            }
-            writer.text_member("type", MESSAGE);
-            if !model.is_empty() || is_normalized {
-                writer.text_member("model", &model);
-            }
-            let usual = [("role", "\"assistant\""), ("content", "[]"), ("stop_reason", "null")];
-            for (key, value) in usual.into_iter().chain([("stop_sequence", "null")]) {
-                if members.get(key).is_none() {
-                    writer.raw_member(key, value);
-                }
-            }
-            if let Some(usage) = usage {
-                writer.raw_member(USAGE, usage);
-            }
-            members.write(writer);
-            writer.end_object();
-        });
-        (self.id, self.model) = (id, model);
+        self.core.rename(id, model);
+        if self.start.is_none() {
+            let extra = std::mem::take(&mut self.core.waiting);
+            self.start = Some(MessageStart { extra, is_again: true, is_named: true });
+        }
     }
 
-    fn usage(&mut self, wire_type: &str, counters: &TokenCounts, raw: &JsonText<'_>, out: &mut Vec<u8>) {
-        count(&mut self.counts, counters, raw);
-        let keeps = self.manner.keeps() && wire_type == USAGE;
+    fn usage(&mut self, wire_type: &str, raw: &JsonText<'_>, out: &mut Vec<u8>) {
+        let keeps = self.core.keeps() && wire_type == USAGE;
         if self.start.is_none() && !self.usage.is_empty() && keeps {
-            self.flush_news(out);
+            self.flush_waiting(out);
         }
         let is_start = self.start.is_some();
         let mut usage = std::mem::take(if is_start { &mut self.emitted_usage } else { &mut self.usage });
         usage.clear();
-        match &self.counts {
-            Some(counts) if self.manner.is_normalized() => {
+        match &self.core.counts {
+            Some(counts) if self.core.is_normalized() => {
                 write_usage(&counts.counters, Some(raw).filter(|_| keeps), &mut JsonWriter(&mut usage));
             }
             _ => JsonWriter(&mut usage).raw(raw.as_str()),
@@ -286,21 +149,26 @@ impl AnthropicStream {
     }
 
     fn extra(&mut self, scope: EventScope, path: &str, value: &JsonText<'_>, out: &mut Vec<u8>) {
-        let is_normalized = self.manner.is_normalized();
+        let is_normalized = self.core.is_normalized();
+        if !writes_field(path, is_normalized) {
+            return;
+        }
         match scope {
             EventScope::Response if calls_itself(path, value) => {
-                self.flush_news(out);
-                self.put_raw(path, value, out);
+                self.flush_waiting(out);
+                self.core.frame.clear();
+                JsonWriter(&mut self.core.frame).raw(value.as_str());
+                put_event(Some(path), &self.core.frame, out);
             }
             EventScope::Response => {
-                if self.answer.get(path).is_some() {
-                    self.flush_news(out);
+                if self.core.waiting.get(path).is_some() {
+                    self.flush_waiting(out);
                 }
-                self.answer.set(path, value.as_str());
+                self.core.waiting.set(path, value.as_str());
             }
             EventScope::Block(block) => {
                 self.emit_block(block, None, out);
-                let Some(open) = self.open(block) else { return };
+                let Some(open) = self.core.blocks.get_mut(block) else { return };
                 if calls_itself(path, value) {
                     // Clients would not know such a delta.
                     let index = Some(open.index).filter(|_| !is_normalized);
@@ -309,7 +177,7 @@ impl AnthropicStream {
                 if open.extra.get(path).is_some() {
                     self.write_members(block, out);
                 }
-                if let Some(open) = self.open(block) {
+                if let Some(open) = self.core.blocks.get_mut(block) {
                     open.extra.set(path, value.as_str());
                 }
             }
@@ -320,140 +188,55 @@ impl AnthropicStream {
                 if calls_itself(path, value) {
                     return self.put_complete_delta(index, value, out);
                 }
-                put_delta(&mut self.frame, index, "", out, |writer| {
+                put_delta(&mut self.core.frame, index, "", out, |writer| {
                     crate::json::write_members(&[(path, value.as_str())], writer);
                 });
             }
         }
     }
 
-    fn open(&mut self, block: BlockId) -> Option<&mut OpenAnthropicBlock> {
-        self.blocks.iter_mut().rev().find(|open| open.block == block)
-    }
-
-    fn start_block(&mut self, start: &EventKind<'_>, out: &mut Vec<u8>) {
-        let EventKind::BlockStart { block, kind, wire_type, index, extra: members, .. } = start else {
+    fn start_block(&mut self, start: &BlockStart<'_>, out: &mut Vec<u8>) {
+        let (is_normalized, keeps) = (self.core.is_normalized(), self.core.keeps());
+        if !is_expressed(start.kind, start.wire_type, &self.core.context) {
             return;
-        };
-        let (is_normalized, keeps) = (self.manner.is_normalized(), self.manner.keeps());
-        let form = match kind {
+        }
+        let form = match start.kind {
             BlockKind::Text | BlockKind::Refusal => AnthropicBlockForm::Text,
             BlockKind::Reasoning(ReasoningForm::Redacted) => AnthropicBlockForm::Redacted,
             BlockKind::Reasoning(ReasoningForm::Raw | ReasoningForm::Summary) => {
                 AnthropicBlockForm::Thinking { is_signed: false }
             }
-            // A client would run a call that another provider has already run.
-            BlockKind::ToolCall { call: CallKind::Builtin, .. } if !keeps => return,
             BlockKind::ToolCall { id, is_made, name, call } => AnthropicBlockForm::Call {
-                wire_type: if keeps && !wire_type.is_empty() { wire_type.as_ref() } else { TOOL_USE }
-                    .to_owned(),
-                id: match is_normalized {
-                    true => Some(self.ids.claim(id.as_deref().unwrap_or_default())),
-                    false => id.as_deref().filter(|_| !is_made).map(str::to_owned),
-                },
+                wire_type: call_type(start.wire_type, keeps).to_owned(),
+                id: self.core.call_id(id.as_deref(), *is_made),
                 name: name.to_string(),
-                arguments: ArgumentPieces::new(*call, self.manner.mode()),
+                arguments: ArgumentPieces::new(*call, self.core.context.mode()),
             },
-            // A client cannot read content without a wire type, either.
-            BlockKind::ToolResult { .. } | BlockKind::Opaque { .. }
-                if !keeps || is_normalized && wire_type.is_empty() =>
-            {
-                return;
-            }
-            BlockKind::ToolResult { value, .. } if is_normalized && !answers(value) => return,
             BlockKind::ToolResult { value, .. } | BlockKind::Opaque { value } => {
                 AnthropicBlockForm::Fixed(value.as_str().to_owned())
             }
         };
         if keeps {
-            self.flush_news(out);
+            self.flush_waiting(out);
         }
-        let index = index.filter(|_| !is_normalized).unwrap_or(self.next_index);
+        let index = start.index.unwrap_or(self.next_index);
         // An empty text or empty reasoning need not be written.
         let waits = match form {
             AnthropicBlockForm::Text | AnthropicBlockForm::Thinking { .. } => is_normalized,
             AnthropicBlockForm::Redacted => true,
             AnthropicBlockForm::Call { .. } | AnthropicBlockForm::Fixed(_) => false,
         };
-        let members = self.members(members.as_ref());
-        self.blocks.push(OpenAnthropicBlock { block: *block, index, form, extra: members, is_told: false });
+        let extra = self.members(start.extra);
+        self.core.blocks.insert(start.block, OpenAnthropicBlock { index, form, extra, is_emitted: false });
         if !waits {
-            self.emit_block(*block, None, out);
-        }
-    }
-
-    /// Writes the start of a block, if it has not been written; `data` is the encrypted reasoning.
-    fn emit_block(&mut self, block: BlockId, data: Option<&str>, out: &mut Vec<u8>) {
-        let is_normalized = self.manner.is_normalized();
-        let Some(at) = self.blocks.iter().rposition(|open| open.block == block) else { return };
-        let OpenAnthropicBlock { index, form, extra: members, is_told, .. } = &mut self.blocks[at];
-        if std::mem::replace(is_told, true) {
-            return;
-        }
-        if let (AnthropicBlockForm::Redacted, None, true) = (&form, data, is_normalized) {
-            // Visible text makes it plain reasoning.
-            *form = AnthropicBlockForm::Thinking { is_signed: false };
-        }
-        let (index, form, members) = (*index, &*form, std::mem::take(members));
-        self.next_index = index.saturating_add(1);
-        let mut grown = None;
-        put(&mut self.frame, "content_block_start", out, |writer| {
-            writer.key("index");
-            writer.number(index);
-            writer.key("content_block");
-            match form {
-                AnthropicBlockForm::Fixed(value)
-                    if calls_itself(COMPACTION, &JsonText::trusted(value.as_str())) =>
-                {
-                    writer.raw("{\"type\":\"compaction\",\"content\":null}");
-                    grown = Some(value.clone());
-                }
-                AnthropicBlockForm::Fixed(value) => writer.raw(value),
-                AnthropicBlockForm::Text => {
-                    let usual = if members.get(TEXT).is_some() { &[][..] } else { &[(TEXT, "\"\"")] };
-                    write_block(TEXT, usual, &members, writer);
-                }
-                AnthropicBlockForm::Thinking { .. } => {
-                    write_block(THINKING, &[(THINKING, "\"\""), (SIGNATURE, "\"\"")], &members, writer);
-                }
-                AnthropicBlockForm::Redacted => {
-                    let usual: Vec<_> = data.map(|data| (DATA, data)).into_iter().collect();
-                    write_block(REDACTED_THINKING, &usual, &members, writer);
-                }
-                AnthropicBlockForm::Call { wire_type, id, name, .. } => {
-                    writer.object();
-                    writer.text_member("type", wire_type);
-                    if let Some(id) = id {
-                        writer.text_member("id", id);
-                    }
-                    writer.text_member("name", name);
-                    writer.raw_member("input", "{}");
-                    members.write(writer);
-                    writer.end_object();
-                }
-            }
-        });
-        if let Some(value) = grown {
-            put(&mut self.frame, "content_block_delta", out, |writer| {
-                writer.key("index");
-                writer.number(index);
-                writer.key("delta");
-                writer.object();
-                writer.text_member("type", COMPACTION_DELTA);
-                each_member(Some(&JsonText::trusted(value.as_str())), |key, value| {
-                    if key != "type" {
-                        writer.raw_member(key, value);
-                    }
-                });
-                writer.end_object();
-            });
+            self.emit_block(start.block, None, out);
         }
     }
 
     fn grow(&mut self, block: BlockId, text: &str, out: &mut Vec<u8>) {
         self.emit_block(block, None, out);
-        let Self { blocks, stamps, frame, text: scratch, .. } = self;
-        let Some(open) = blocks.iter_mut().rev().find(|open| open.block == block) else { return };
+        let EncoderCore { blocks, templates, frame, scratch, .. } = &mut self.core;
+        let Some(open) = blocks.get_mut(block) else { return };
         let (text, is_plain) = match &mut open.form {
             AnthropicBlockForm::Call { arguments, .. } => {
                 (arguments.next(text, scratch), arguments.is_plain())
@@ -470,36 +253,23 @@ impl AnthropicStream {
             open.extra.write(writer);
         });
         if is_plain && open.extra.is_empty() {
-            stamps.keep(block, frame.as_bytes(), &piece);
+            templates.keep(block, frame.as_bytes(), &piece);
         }
         open.extra.clear();
     }
 
-    /// Writes the waiting fields of a block, in a delta that adds nothing else.
-    fn write_members(&mut self, block: BlockId, out: &mut Vec<u8>) {
-        if self.open(block).is_some_and(|open| open.is_told && !open.extra.is_empty()) {
-            self.grow(block, "", out);
-        }
-    }
-
-    fn attach(
-        &mut self,
-        scope: EventScope,
-        kind: AttachmentKind,
-        wire_type: &str,
-        value: &JsonText<'_>,
-        out: &mut Vec<u8>,
-    ) {
-        let keeps = self.manner.keeps();
+    fn attach(&mut self, attachment: &AttachmentEvent<'_>, out: &mut Vec<u8>) {
+        let AttachmentEvent { scope, kind, wire_type, value } = *attachment;
+        let keeps = self.core.keeps();
         let mut index = self.next_index - 1;
         if let EventScope::Block(block) = scope {
-            let Some(open) = self.open(block) else { return };
+            let Some(open) = self.core.blocks.get_mut(block) else { return };
             let is_apt = match &open.form {
-                AnthropicBlockForm::Thinking { .. } => hangs(ReasoningForm::Raw, kind, value),
+                AnthropicBlockForm::Thinking { .. } => writes_attachment(ReasoningForm::Raw, kind, value),
                 // Encrypted data is part of the block's start.
                 AnthropicBlockForm::Redacted => {
-                    let is_late = kind == AttachmentKind::Encrypted && open.is_told;
-                    hangs(ReasoningForm::Redacted, kind, value) && !is_late
+                    let is_late = kind == AttachmentKind::Encrypted && open.is_emitted;
+                    writes_attachment(ReasoningForm::Redacted, kind, value) && !is_late
                 }
                 AnthropicBlockForm::Text | AnthropicBlockForm::Call { .. } | AnthropicBlockForm::Fixed(_) => {
                     false
@@ -512,7 +282,7 @@ impl AnthropicStream {
                 return self.emit_block(block, Some(value.as_str()), out);
             }
             self.emit_block(block, None, out);
-            if let Some(open) = self.open(block) {
+            if let Some(open) = self.core.blocks.get_mut(block) {
                 index = open.index;
                 if let (AnthropicBlockForm::Thinking { is_signed }, AttachmentKind::Signature) =
                     (&mut open.form, kind)
@@ -528,17 +298,18 @@ impl AnthropicStream {
             AttachmentKind::Annotation => (CITATIONS_DELTA, "citation"),
             AttachmentKind::Encrypted | AttachmentKind::Logprobs => ("", wire_type),
         };
-        put_delta(&mut self.frame, index, name, out, |writer| writer.raw_member(key, value.as_str()));
+        put_delta(&mut self.core.frame, index, name, out, |writer| writer.raw_member(key, value.as_str()));
     }
 
     fn end_block(&mut self, block: BlockId, completion: BlockCompletion, out: &mut Vec<u8>) {
-        let is_normalized = self.manner.is_normalized();
+        let is_normalized = self.core.is_normalized();
         if !is_normalized {
             self.emit_block(block, None, out);
         }
         self.write_members(block, out);
-        let Some(at) = self.blocks.iter().rposition(|open| open.block == block) else { return };
-        let OpenAnthropicBlock { index, form, is_told, .. } = self.blocks.remove(at);
+        let Some(OpenAnthropicBlock { index, form, is_emitted, .. }) = self.core.blocks.remove(block) else {
+            return;
+        };
         let is_truncated = completion != BlockCompletion::Complete && !is_normalized;
         let rest = match &form {
             AnthropicBlockForm::Call { arguments, .. } if !is_truncated => arguments.rest(),
@@ -546,131 +317,215 @@ impl AnthropicStream {
         };
         if let Some(rest) = rest {
             let (kind, key) = form.delta();
-            put_delta(&mut self.frame, index, kind, out, |writer| writer.text_member(key, rest));
+            put_delta(&mut self.core.frame, index, kind, out, |writer| writer.text_member(key, rest));
         }
-        if !is_told {
+        if !is_emitted {
             return;
         }
         if let AnthropicBlockForm::Thinking { is_signed: false } = form
-            && !self.manner.keeps()
+            && !self.core.keeps()
         {
             // Clients send reasoning back only if it has a signature, even an empty one.
-            put_delta(&mut self.frame, index, SIGNATURE_DELTA, out, |writer| {
+            put_delta(&mut self.core.frame, index, SIGNATURE_DELTA, out, |writer| {
                 writer.text_member(SIGNATURE, "")
             });
         }
         match is_truncated {
-            true => self.cut.push(index),
+            true => self.core.unended.push(index),
             false => self.stop(index, out),
         }
     }
 
     fn stop(&mut self, index: i64, out: &mut Vec<u8>) {
-        self.put("content_block_stop", out, |writer| {
-            writer.key("index");
-            writer.number(index);
-        });
+        self.put("content_block_stop", out, |writer| writer.number_member("index", index));
     }
 
-    fn fail(&mut self, error: &UpstreamError<'_>, out: &mut Vec<u8>) {
-        self.has_failed = true;
-        if !self.usage.is_empty() && !self.manner.is_normalized() {
-            self.flush_news(out);
+    fn progress(&mut self, wire_type: &str, out: &mut Vec<u8>) {
+        if wire_type == PING {
+            self.put(PING, out, |_| {});
         }
-        let (is_normalized, answer) = (self.manner.is_normalized(), std::mem::take(&mut self.answer));
-        self.put("error", out, |writer| {
-            write_error(error, is_normalized, writer);
-            answer.write(writer);
-        });
     }
 
     fn finish(&mut self, reason: FinishReason, raw: Option<&str>, out: &mut Vec<u8>) {
-        if self.manner.is_normalized() {
+        if self.core.is_normalized() {
             self.write_end(Some(stop_reason(reason, raw)), out);
         } else if raw.is_some() {
             self.write_end(raw, out);
         }
     }
 
+    fn fail(&mut self, error: &UpstreamError<'_>, out: &mut Vec<u8>) {
+        let is_normalized = self.core.is_normalized();
+        if !self.usage.is_empty() && !is_normalized {
+            self.flush_waiting(out);
+        }
+        let EncoderCore { frame, waiting, .. } = &mut self.core;
+        put(frame, "error", out, |writer| {
+            write_error(error, is_normalized, writer);
+            waiting.write_out(writer);
+        });
+    }
+
+    fn end(&mut self, out: &mut Vec<u8>) {
+        self.flush_waiting(out);
+        if !self.core.context.is_truncated && !self.core.has_failed {
+            self.put("message_stop", out, |_| {});
+        }
+    }
+}
+
+impl AnthropicStream {
+    /// The members of a start that are written.
+    fn members(&self, extra: Option<&JsonText<'_>>) -> MemberPaths {
+        let mut paths = MemberPaths::default();
+        each_member(extra, |path, value| {
+            if writes_field(path, self.core.is_normalized()) {
+                paths.set(path, value);
+            }
+        });
+        paths
+    }
+
+    fn write_start(&mut self, usage: Option<&str>, out: &mut Vec<u8>) {
+        let Some(MessageStart { extra, is_named, .. }) = self.start.take() else { return };
+        let is_normalized = self.core.is_normalized();
+        if !is_named && usage.is_none() {
+            // The input has no start of a message: an error, or the middle of a stream.
+            let later = std::mem::replace(&mut self.core.waiting, extra);
+            return self.core.waiting.set_all(later.iter());
+        }
+        let usage = usage.or(is_normalized.then_some(NO_USAGE));
+        let EncoderCore { frame, id, model, .. } = &mut self.core;
+        put(frame, "message_start", out, |writer| {
+            writer.object_member("message", |writer| {
+                let is_written = |name: &&str| is_normalized || !name.is_empty();
+                writer.optional_text_member("id", Some(id.as_str()).filter(is_written));
+                writer.text_member("type", MESSAGE);
+                writer.optional_text_member("model", Some(model.as_str()).filter(is_written));
+                let usual = [("role", "\"assistant\""), ("content", "[]"), ("stop_reason", "null")];
+                for (key, value) in usual.into_iter().chain([("stop_sequence", "null")]) {
+                    if extra.get(key).is_none() {
+                        writer.raw_member(key, value);
+                    }
+                }
+                if let Some(usage) = usage {
+                    writer.raw_member(USAGE, usage);
+                }
+                extra.write(writer);
+            });
+        });
+    }
+
+    /// Writes the start of a block, if it has not been written; `data` is the encrypted reasoning.
+    fn emit_block(&mut self, block: BlockId, data: Option<&str>, out: &mut Vec<u8>) {
+        let is_normalized = self.core.is_normalized();
+        let EncoderCore { blocks, frame, .. } = &mut self.core;
+        let Some(OpenAnthropicBlock { index, form, extra, is_emitted }) = blocks.get_mut(block) else {
+            return;
+        };
+        if std::mem::replace(is_emitted, true) {
+            return;
+        }
+        if let (AnthropicBlockForm::Redacted, None, true) = (&form, data, is_normalized) {
+            // Visible text makes it plain reasoning.
+            *form = AnthropicBlockForm::Thinking { is_signed: false };
+        }
+        let (index, form, extra) = (*index, &*form, std::mem::take(extra));
+        self.next_index = index.saturating_add(1);
+        let mut grown = None;
+        put(frame, "content_block_start", out, |writer| {
+            writer.number_member("index", index);
+            writer.key("content_block");
+            match form {
+                AnthropicBlockForm::Fixed(value)
+                    if calls_itself(COMPACTION, &JsonText::trusted(value.as_str())) =>
+                {
+                    writer.raw("{\"type\":\"compaction\",\"content\":null}");
+                    grown = Some(JsonText::trusted(value.as_str()));
+                }
+                AnthropicBlockForm::Fixed(value) => writer.raw(value),
+                AnthropicBlockForm::Text => write_block(TEXT, &[(TEXT, "\"\"")], &extra, writer),
+                AnthropicBlockForm::Thinking { .. } => {
+                    write_block(THINKING, &[(THINKING, "\"\""), (SIGNATURE, "\"\"")], &extra, writer);
+                }
+                AnthropicBlockForm::Redacted => {
+                    let usual = data.map(|data| (DATA, data));
+                    write_block(REDACTED_THINKING, usual.as_slice(), &extra, writer);
+                }
+                AnthropicBlockForm::Call { wire_type, id, name, .. } => {
+                    write_call(wire_type, id.as_deref(), name, &extra, writer, |writer| writer.raw("{}"));
+                }
+            }
+        });
+        if let Some(value) = grown {
+            put_delta(frame, index, COMPACTION_DELTA, out, |writer| {
+                each_member(Some(&value), |key, value| {
+                    if key != "type" {
+                        writer.raw_member(key, value);
+                    }
+                });
+            });
+        }
+    }
+
+    /// Writes the waiting fields of a block, in a delta that adds nothing else.
+    fn write_members(&mut self, block: BlockId, out: &mut Vec<u8>) {
+        let open = self.core.blocks.get_mut(block);
+        if open.is_some_and(|open| open.is_emitted && !open.extra.is_empty()) {
+            self.grow(block, "", out);
+        }
+    }
+
     /// Writes the fields that wait for a `message_delta`, if there are any.
-    fn flush_news(&mut self, out: &mut Vec<u8>) {
-        if !self.usage.is_empty() || !self.answer.is_empty() {
+    fn flush_waiting(&mut self, out: &mut Vec<u8>) {
+        if !self.usage.is_empty() || !self.core.waiting.is_empty() {
             self.write_end(None, out);
         }
     }
 
     fn write_end(&mut self, stop_reason: Option<&str>, out: &mut Vec<u8>) {
-        let answer = std::mem::take(&mut self.answer);
+        let waiting = std::mem::take(&mut self.core.waiting);
         // Clients look for counts in every `message_delta`; unchanged ones are repeated.
         if !self.usage.is_empty() {
             std::mem::swap(&mut self.emitted_usage, &mut self.usage);
             self.usage.clear();
         }
-        let usage = std::mem::take(&mut self.emitted_usage);
-        let is_normalized = self.manner.is_normalized();
-        self.put("message_delta", out, |writer| {
-            writer.key("delta");
-            writer.object();
-            if answer.get("stop_reason").is_none() {
-                match stop_reason {
-                    Some(wire_type) => writer.text_member("stop_reason", wire_type),
-                    None => writer.raw_member("stop_reason", "null"),
-                }
-            }
-            if answer.get("stop_sequence").is_none() {
-                writer.raw_member("stop_sequence", "null");
-            }
+        let is_normalized = self.core.is_normalized();
+        put(&mut self.core.frame, "message_delta", out, |writer| {
             let (beside, inside): (Vec<_>, Vec<_>) =
-                answer.iter().partition(|(path, _)| BESIDE.contains(path));
-            crate::json::write_members(&inside, writer);
-            writer.end_object();
+                waiting.iter().partition(|(path, _)| BESIDE.contains(path));
+            writer.object_member("delta", |writer| {
+                if waiting.get("stop_reason").is_none() {
+                    match stop_reason {
+                        Some(wire_type) => writer.text_member("stop_reason", wire_type),
+                        None => writer.raw_member("stop_reason", "null"),
+                    }
+                }
+                if waiting.get("stop_sequence").is_none() {
+                    writer.raw_member("stop_sequence", "null");
+                }
+                crate::json::write_members(&inside, writer);
+            });
             crate::json::write_members(&beside, writer);
-            if !usage.is_empty() {
-                writer.raw_member(USAGE, &usage);
+            if !self.emitted_usage.is_empty() {
+                writer.raw_member(USAGE, &self.emitted_usage);
             } else if is_normalized {
                 writer.raw_member(USAGE, NO_USAGE);
             }
         });
-        self.emitted_usage = usage;
     }
 
     fn put(&mut self, name: &str, out: &mut Vec<u8>, members: impl FnOnce(&mut JsonWriter<'_>)) {
-        put(&mut self.frame, name, out, members);
+        put(&mut self.core.frame, name, out, members);
     }
 
     /// Writes a complete delta.
     fn put_complete_delta(&mut self, index: i64, value: &JsonText<'_>, out: &mut Vec<u8>) {
         self.put("content_block_delta", out, |writer| {
-            writer.key("index");
-            writer.number(index);
+            writer.number_member("index", index);
             writer.raw_member("delta", value.as_str());
         });
     }
-
-    /// Writes a complete event.
-    fn put_raw(&mut self, name: &str, value: &JsonText<'_>, out: &mut Vec<u8>) {
-        self.frame.clear();
-        let mut writer = JsonWriter(&mut self.frame);
-        writer.raw(value.as_str());
-        for piece in ["event: ", name, "\ndata: ", &self.frame, "\n\n"] {
-            out.extend_from_slice(piece.as_bytes());
-        }
-    }
-}
-
-/// Writes one event; `members` adds to its object.
-fn put(frame: &mut String, name: &str, out: &mut Vec<u8>, members: impl FnOnce(&mut JsonWriter<'_>)) {
-    frame.clear();
-    frame.push_str("event: ");
-    frame.push_str(name);
-    frame.push_str("\ndata: ");
-    let mut writer = JsonWriter(frame);
-    writer.object();
-    writer.text_member("type", name);
-    members(&mut writer);
-    writer.end_object();
-    frame.push_str("\n\n");
-    out.extend_from_slice(frame.as_bytes());
 }
 
 /// Writes a delta of the block with that number.
@@ -679,17 +534,15 @@ fn put_delta(
     index: i64,
     kind: &str,
     out: &mut Vec<u8>,
-    extra: impl FnOnce(&mut JsonWriter<'_>),
+    members: impl FnOnce(&mut JsonWriter<'_>),
 ) {
     put(frame, "content_block_delta", out, |writer| {
-        writer.key("index");
-        writer.number(index);
-        writer.key("delta");
-        writer.object();
-        if !kind.is_empty() {
-            writer.text_member("type", kind);
-        }
-        extra(writer);
-        writer.end_object();
+        writer.number_member("index", index);
+        writer.object_member("delta", |writer| {
+            if !kind.is_empty() {
+                writer.text_member("type", kind);
+            }
+            members(writer);
+        });
     });
 }

@@ -2,12 +2,13 @@
 
 use super::{ISSUER, NAME, TIERS};
 use crate::json::{Number, Object, Value};
-use crate::request::thinking::{budget_within, is_adaptive, knows_effort, takes_both_samplings, version};
+use crate::request::thinking::{
+    budget_within, is_adaptive, knows_effort, take_display, takes_both_samplings, version,
+};
 use crate::request::{
-    CacheMark, CallArguments, CallKind, ContentForm, ContentPart, Media, MediaKind, MediaSource,
-    MessageContent, OutputFormat, PartKind, ProviderSeal, ReasoningMode, Request, RequestMessage,
-    RequestReasoning, RequestTool, RequestWriting, Role, ToolChoice, ToolKind, WEB_SEARCH, effort, put,
-    take_word,
+    CacheMark, CallKind, ContentForm, ContentPart, Media, MediaKind, MediaSource, MessageContent,
+    OutputFormat, PartKind, ProviderSeal, ReasoningMode, Request, RequestMessage, RequestReasoning,
+    RequestTool, RequestWriting, Role, ToolChoice, ToolKind, WEB_SEARCH, effort, put, take_word,
 };
 
 pub(super) fn write(request: &mut Request, writing: &mut RequestWriting<'_>) -> Object {
@@ -42,12 +43,7 @@ pub(super) fn write(request: &mut Request, writing: &mut RequestWriting<'_>) -> 
         settle_sampling(request, &mut body);
     }
     if writing.is_lossless || body.get("thinking").is_some_and(|thinking| thinking["type"] != "disabled") {
-        let told = request.reasoning.summary.take();
-        put(
-            &mut body,
-            "thinking.display",
-            told.map(|told| if told == "none" { "omitted" } else { "summarized" }),
-        );
+        put(&mut body, "thinking.display", take_display(&mut request.reasoning));
     }
     put(&mut body, "max_tokens", request.max_tokens.take());
     if request.kept.members(NAME).is_some_and(|members| members.contains_key("output_format")) {
@@ -196,12 +192,7 @@ fn write_choice(request: &mut Request, body: &mut Object, writing: &RequestWriti
 }
 
 fn write_message(mut message: RequestMessage, writing: &mut RequestWriting<'_>) -> Value {
-    let role = match message.role {
-        Role::Assistant => "assistant",
-        Role::System | Role::Developer => "system",
-        Role::User | Role::Tool => "user",
-    };
-    let mut object = Object::from_iter([("role", role)]);
+    let mut object = Object::from_iter([("role", message.role.speaker())]);
     let content = message.content.take();
     let is_text = writing.is_lossless && content.form == ContentForm::Text;
     put(&mut object, "content", write_content(content, is_text, writing));
@@ -244,11 +235,7 @@ fn write_block(mut part: ContentPart, writing: &mut RequestWriting<'_>) -> Optio
             block.insert("type", if is_builtin { "server_tool_use" } else { "tool_use" });
             put(&mut block, "id", call.id);
             block.insert("name", call.name);
-            let input = match call.arguments {
-                CallArguments::Json(value) if writing.is_lossless => value,
-                arguments => writing.object_of(arguments).into(),
-            };
-            block.insert("input", input);
+            block.insert("input", writing.value_of(call.arguments));
         }
         PartKind::Result(result) => {
             block.insert("type", "tool_result");

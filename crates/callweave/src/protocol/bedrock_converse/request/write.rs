@@ -5,12 +5,13 @@ use std::collections::HashSet;
 use super::{ISSUER, NAME, TIERS};
 use crate::json::{Number, Object, Value};
 use crate::request::thinking::{
-    budget_within, is_adaptive, is_of_other_maker, knows_effort, max_output, takes_both_samplings,
+    budget_within, is_adaptive, is_of_other_maker, knows_effort, max_output, take_display,
+    takes_both_samplings,
 };
 use crate::request::{
-    CacheMark, CallArguments, ContentForm, ContentPart, Media, MediaKind, MediaSource, MessageContent,
-    OutputFormat, PartKind, ProviderSeal, ReasoningMode, Request, RequestMessage, RequestTool,
-    RequestWriting, RetainedFields, Role, ToolChoice, ToolKind, effort, ending_of_type, put, take_word,
+    CacheMark, ContentForm, ContentPart, Media, MediaKind, MediaSource, MessageContent, OutputFormat,
+    PartKind, ProviderSeal, ReasoningMode, Request, RequestMessage, RequestTool, RequestWriting,
+    RetainedFields, Role, ToolChoice, ToolKind, effort, ending_of_type, put, take_word,
 };
 
 pub(super) fn write(request: &mut Request, writing: &mut RequestWriting<'_>) -> Object {
@@ -56,9 +57,7 @@ pub(super) fn write(request: &mut Request, writing: &mut RequestWriting<'_>) -> 
     let reasoning = &mut request.reasoning;
     let mode = reasoning.mode.take_if(|_| writing.is_lossless);
     if has_reasoning || writing.is_lossless {
-        let told = reasoning.summary.take();
-        let display = told.map(|told| if told == "none" { "omitted" } else { "summarized" });
-        put(&mut body, "additionalModelRequestFields.thinking.display", display);
+        put(&mut body, "additionalModelRequestFields.thinking.display", take_display(reasoning));
     }
     if writing.is_lossless {
         put(&mut body, "additionalModelRequestFields.thinking.type", mode.map(ReasoningMode::word));
@@ -306,12 +305,7 @@ fn write_message(
     names: &mut DocumentNames,
     writing: &mut RequestWriting<'_>,
 ) -> Value {
-    let role = match message.role {
-        Role::Assistant => "assistant",
-        Role::System | Role::Developer => "system",
-        Role::User | Role::Tool => "user",
-    };
-    let mut object = Object::from_iter([("role", role)]);
+    let mut object = Object::from_iter([("role", message.role.speaker())]);
     let MessageContent { parts, form } = message.content.take();
     if !parts.is_empty() || form == ContentForm::List || !writing.is_lossless {
         let mut blocks = write_blocks(parts, names, writing);
@@ -398,11 +392,7 @@ fn write_block(
             let call = *call;
             put(&mut block, "toolUse.toolUseId", call.id);
             put(&mut block, "toolUse.name", Some(call.name));
-            let input = match call.arguments {
-                CallArguments::Json(value) if writing.is_lossless => value,
-                arguments => writing.object_of(arguments).into(),
-            };
-            put(&mut block, "toolUse.input", Some(input));
+            put(&mut block, "toolUse.input", Some(writing.value_of(call.arguments)));
         }
         PartKind::Result(result) => {
             put(&mut block, "toolResult.toolUseId", result.id);

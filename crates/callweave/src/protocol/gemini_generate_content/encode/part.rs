@@ -1,7 +1,7 @@
 //! The parts of a content: texts, calls, results, data, and the attachments of each.
 
 use crate::encode::objects::{self, is_object};
-use crate::encode::{EncodeMode, WrittenDelta};
+use crate::encode::{EncodeContext, WrittenDelta};
 use crate::event::{BlockCompletion, JsonText};
 use crate::json::{JsonKind, JsonWriter, MemberPaths, Str, Tape, TapeNode, write_members};
 use crate::message::{Block, BlockContent, ToolCall};
@@ -11,48 +11,48 @@ pub(super) fn write_text(
     piece: &mut WrittenDelta<'_>,
     is_reasoning: bool,
     writer: &mut JsonWriter<'_>,
-    members: impl FnOnce(&mut JsonWriter<'_>),
+    extra: impl FnOnce(&mut JsonWriter<'_>),
 ) {
-    writer.object();
-    piece.write("text", writer);
-    if is_reasoning {
-        writer.raw_member("thought", "true");
-    }
-    members(writer);
-    writer.end_object();
+    writer.in_object(|writer| {
+        piece.write("text", writer);
+        if is_reasoning {
+            writer.raw_member("thought", "true");
+        }
+        extra(writer);
+    });
 }
 
 /// Writes a part that holds a call, a result or something opaque.
-pub(super) fn write_block(block: &Block, mode: EncodeMode, keeps: bool, writer: &mut JsonWriter<'_>) {
-    if !keeps {
-        let BlockContent::ToolCall(call) = &block.content else { return };
-        writer.object();
-        writer.key(words::FUNCTION_CALL);
-        write_call(call, "name", None, mode, writer);
-        return writer.end_object();
-    }
+pub(super) fn write_block(block: &Block, context: &EncodeContext, writer: &mut JsonWriter<'_>) {
+    let is_normalized = context.is_normalized();
+    let wire_type = block.wire_type.as_str();
     match &block.content {
-        BlockContent::ToolCall(call) => match block.wire_type.as_str() {
-            words::EXECUTABLE_CODE => write_part(block, words::EXECUTABLE_CODE, writer, |writer| {
+        BlockContent::ToolCall(call) if !context.keeps() => writer.in_object(|writer| {
+            writer.key(words::FUNCTION_CALL);
+            write_call(call, "name", None, is_normalized, writer);
+        }),
+        _ if !context.keeps() => {}
+        BlockContent::ToolCall(call) => match wire_type {
+            words::EXECUTABLE_CODE => write_part(block, wire_type, writer, |writer| {
                 match is_object(&call.raw_arguments) {
                     true => writer.raw(&call.raw_arguments),
                     // The frame was truncated in it.
                     false => writer.raw(&objects::under("code", &call.raw_arguments)),
                 }
             }),
-            words::TOOL_CALL => write_part(block, words::TOOL_CALL, writer, |writer| {
-                write_call(call, "toolType", Some(block), mode, writer);
+            words::TOOL_CALL => write_part(block, wire_type, writer, |writer| {
+                write_call(call, "toolType", Some(block), is_normalized, writer);
             }),
             _ => write_part(block, words::FUNCTION_CALL, writer, |writer| {
-                write_call(call, "name", Some(block), mode, writer);
+                write_call(call, "name", Some(block), is_normalized, writer);
             }),
         },
         BlockContent::ToolResult(result) => {
-            write_part(block, &block.wire_type, writer, |writer| writer.raw(result.value.as_str()));
+            write_part(block, wire_type, writer, |writer| writer.raw(result.value.as_str()));
         }
-        BlockContent::Opaque(value) if block.wire_type == words::PARTS => writer.raw(value.as_str()),
+        BlockContent::Opaque(value) if wire_type == words::PARTS => writer.raw(value.as_str()),
         BlockContent::Opaque(value) => {
-            write_part(block, &block.wire_type, writer, |writer| writer.raw(value.as_str()));
+            write_part(block, wire_type, writer, |writer| writer.raw(value.as_str()));
         }
         BlockContent::Text(_) | BlockContent::Refusal(_) | BlockContent::Reasoning { .. } => {}
     }
@@ -65,19 +65,17 @@ pub(super) fn write_part(
     writer: &mut JsonWriter<'_>,
     content: impl FnOnce(&mut JsonWriter<'_>),
 ) {
-    writer.object();
-    writer.key(wire_type);
-    content(writer);
-    let is_inside = |path: &str| inner_path(wire_type, path).is_some();
-    write_belongings(block, |path| !is_inside(path), writer);
-    writer.end_object();
+    writer.in_object(|writer| {
+        writer.key(wire_type);
+        content(writer);
+        write_belongings(block, |path| inner_path(wire_type, path).is_none(), writer);
+    });
 }
 
 /// Writes the attachments and extra fields of a part.
 pub(super) fn write_belongings(block: &Block, is_wanted: impl Fn(&str) -> bool, writer: &mut JsonWriter<'_>) {
-    let hung = block.attachments.iter().map(|hung| (hung.wire_type.as_str(), hung.value.as_str()));
-    let members = block.extra.iter().map(|(path, value)| (path, value.as_str()));
-    let all: Vec<_> = hung.chain(members).filter(|(path, _)| is_wanted(path)).collect();
+    let attached = block.attachments.iter().map(|own| (own.wire_type.as_str(), own.value.as_str()));
+    let all: Vec<_> = attached.chain(block.extra.paths()).filter(|(path, _)| is_wanted(path)).collect();
     write_members(&all, writer);
 }
 
@@ -91,39 +89,41 @@ fn write_call(
     call: &ToolCall,
     name: &str,
     block: Option<&Block>,
-    mode: EncodeMode,
+    is_normalized: bool,
     writer: &mut JsonWriter<'_>,
 ) {
-    writer.object();
-    write_call_names(call, name, mode, writer);
-    writer.key("args");
-    match mode {
-        EncodeMode::Normalized => writer.raw(&objects::arguments(call)),
-        EncodeMode::Lossless => write_arguments(call, writer),
-    }
-    if call.completion != BlockCompletion::Complete {
-        writer.raw_member("willContinue", "true");
-    }
-    let wire_type = if name == "name" { words::FUNCTION_CALL } else { words::TOOL_CALL };
-    for (path, value) in block.into_iter().flat_map(|block| block.extra.iter()) {
-        match inner_path(wire_type, path) {
-            // Clients cannot read a value that could not be read as a leaf.
-            Some(words::PARTIAL_ARGS) if mode == EncodeMode::Normalized => {}
-            Some(words::PARTIAL_ARGS) => {
-                writer.key(words::PARTIAL_ARGS);
-                writer.list();
-                writer.raw(value.as_str());
-                writer.end_list();
-            }
-            Some(path) => write_members(&[(path, value.as_str())], writer),
-            None => {}
+    writer.in_object(|writer| {
+        write_call_names(call, name, is_normalized, writer);
+        writer.key("args");
+        match is_normalized {
+            true => writer.raw(&objects::arguments(call)),
+            false => write_arguments(call, writer),
         }
-    }
-    writer.end_object();
+        if call.completion != BlockCompletion::Complete {
+            writer.raw_member("willContinue", "true");
+        }
+        let wire_type = if name == "name" { words::FUNCTION_CALL } else { words::TOOL_CALL };
+        for (path, value) in block.into_iter().flat_map(|block| block.extra.paths()) {
+            match inner_path(wire_type, path) {
+                // Clients cannot read a value that could not be read as a leaf.
+                Some(words::PARTIAL_ARGS) if is_normalized => {}
+                Some(words::PARTIAL_ARGS) => {
+                    writer.list_member(words::PARTIAL_ARGS, |writer| writer.raw(value));
+                }
+                Some(path) => write_members(&[(path, value)], writer),
+                None => {}
+            }
+        }
+    });
 }
 
-pub(super) fn write_call_names(call: &ToolCall, name: &str, mode: EncodeMode, writer: &mut JsonWriter<'_>) {
-    if mode == EncodeMode::Normalized || !call.has_made_id {
+pub(super) fn write_call_names(
+    call: &ToolCall,
+    name: &str,
+    is_normalized: bool,
+    writer: &mut JsonWriter<'_>,
+) {
+    if is_normalized || !call.has_made_id {
         writer.text_member("id", &call.id);
     }
     writer.text_member(name, &call.name);
@@ -148,23 +148,23 @@ pub(super) fn write_leaves(block: &Block, writer: &mut JsonWriter<'_>) {
     if let Some(odd) = block.extra.get("functionCall.partialArgs") {
         list.raw(odd.as_str());
     }
-    let is_told = call.raw_arguments.is_empty()
+    let is_expressed = call.raw_arguments.is_empty()
         || tape
             .parse(&call.raw_arguments)
             .is_ok_and(|value| leaf_by_leaf(value, is_truncated, &mut list).is_some());
     write_part(block, words::FUNCTION_CALL, writer, |writer| {
-        writer.object();
-        if !is_told {
-            writer.key("args");
-            write_arguments(call, writer);
-        } else if leaves.len() > 1 {
-            leaves.push(']');
-            writer.raw_member(words::PARTIAL_ARGS, &leaves);
-        }
-        if is_truncated {
-            writer.raw_member("willContinue", "true");
-        }
-        writer.end_object();
+        writer.in_object(|writer| {
+            if !is_expressed {
+                writer.key("args");
+                write_arguments(call, writer);
+            } else if leaves.len() > 1 {
+                leaves.push(']');
+                writer.raw_member(words::PARTIAL_ARGS, &leaves);
+            }
+            if is_truncated {
+                writer.raw_member("willContinue", "true");
+            }
+        });
     });
 }
 
@@ -193,10 +193,10 @@ fn leaf_by_leaf(object: TapeNode<'_>, is_truncated: bool, list: &mut JsonWriter<
             JsonKind::Bool => "boolValue",
             JsonKind::Null => "nullValue",
         };
-        list.object();
-        list.text_member("jsonPath", &path);
-        list.raw_member(key, value.raw());
-        list.end_object();
+        list.in_object(|entry| {
+            entry.text_member("jsonPath", &path);
+            entry.raw_member(key, value.raw());
+        });
     }
     if is_truncated && list.0.ends_with("\"}") {
         list.0.pop();
@@ -236,23 +236,19 @@ fn member_step(key: &str) -> Option<String> {
 }
 
 /// Sets log probabilities in Google's form: chosen tokens and their alternatives in separate lists.
-pub(super) fn set_logprobs<'j>(
-    entries: impl Iterator<Item = &'j JsonText<'static>>,
-    members: &mut MemberPaths,
-) {
+pub(super) fn set_logprobs(entries: impl Iterator<Item = JsonText<'static>>, members: &mut MemberPaths) {
     let mut tape = Tape::new();
     for entry in entries {
         let Ok(entry) = tape.parse(entry.as_str()) else { continue };
         let (mut chosen, mut rivals) = (String::new(), None);
-        let mut writer = JsonWriter(&mut chosen);
-        writer.object();
-        for (key, value) in entry.members() {
-            match key {
-                "topCandidates" => rivals = Some(value.raw()),
-                _ => writer.raw_member(key, value.raw()),
+        JsonWriter(&mut chosen).in_object(|writer| {
+            for (key, value) in entry.members() {
+                match key {
+                    "topCandidates" => rivals = Some(value.raw()),
+                    _ => writer.raw_member(key, value.raw()),
+                }
             }
-        }
-        writer.end_object();
+        });
         if chosen.len() > 2 {
             members.extend("logprobsResult.chosenCandidates", &chosen);
         }

@@ -1,12 +1,11 @@
 //! Events → chunks.
 
-use std::mem::take;
-
 use super::part::{set_logprobs, write_block, write_call_names, write_leaves, write_part, write_text};
-use super::{block_reason, emit_usage, word_for, write_candidate, write_error, write_names};
+use super::{
+    CAPABILITIES, block_reason, emit_usage, finish_reason, write_candidate, write_error, write_names,
+};
 use crate::encode::{
-    BufferedBlocks, ClientReading, DeltaTemplates, EncodeContext, EncodeMode, EncodeOptions,
-    SerializingEncoder, StreamEncoder, UniqueCallIds, WrittenDelta, count,
+    AttachmentEvent, BlockStart, ClientReading, EncoderCore, Wire, WireCapabilities, WrittenDelta,
 };
 use crate::event::{
     AttachmentKind, BlockCompletion, BlockId, BlockKind, CallKind, Event, EventKind, EventScope,
@@ -14,37 +13,26 @@ use crate::event::{
 };
 use crate::framing::Framing;
 use crate::json::{JsonWriter, MemberPaths, each_member};
-use crate::message::{BlockContent, ExtraFields, Usage};
-use crate::protocol::gemini_generate_content::{RESPONSE, words};
+use crate::message::{BlockContent, ExtraFields};
+use crate::protocol::gemini_generate_content::words;
 use crate::request::is_marked;
 use crate::upstream::UpstreamError;
 
-/// The encoder of chunks.
+/// The encoder of chunks. The fields that wait are for the next chunk.
 #[derive(Default)]
 pub(super) struct GeminiStream {
-    manner: EncodeContext,
-    id: String,
-    model: String,
-    /// The fields and the usage that wait for the next chunk; usage is empty if there is none.
-    answer: MemberPaths,
+    core: EncoderCore<OpenText>,
+    /// The usage that waits for the next chunk; empty if there is none.
     usage: String,
-    /// All token counts so far.
-    total: Option<Usage>,
     choices: Vec<OpenCandidate>,
-    /// A call that has begun without any output.
+    /// A call that has begun without any output, and its choice.
     unannounced: Option<(u32, BlockId)>,
     /// Whether the id or model changed and no chunk has been written since.
     has_news: bool,
     /// The reason why the prompt was blocked.
     blocked: Option<String>,
-    has_failed: bool,
-    /// The error to report after all content.
-    error: Option<UpstreamError<'static>>,
-    ids: UniqueCallIds,
     /// The number of chunks of this response.
     chunks: usize,
-    stamps: DeltaTemplates,
-    frame: String,
 }
 
 /// A candidate that is being written.
@@ -52,102 +40,237 @@ pub(super) struct GeminiStream {
 struct OpenCandidate {
     number: u32,
     /// The fields that wait for its next chunk; fields of its content begin with `content.`.
-    pending: MemberPaths,
+    waiting: MemberPaths,
     logprobs: Vec<JsonText<'static>>,
-    texts: Vec<OpenText>,
-    held: BufferedBlocks,
-    is_told: bool,
+    is_emitted: bool,
 }
 
 /// A text that is being written.
-struct OpenText {
-    block: BlockId,
+pub(super) struct OpenText {
     is_reasoning: bool,
     /// The fields that wait for its next part.
-    members: MemberPaths,
+    extra: MemberPaths,
 }
 
-impl GeminiStream {
-    /// Returns the encoder, which gets the parts of a candidate one after the other.
-    pub(super) fn boxed(options: &EncodeOptions) -> Box<dyn StreamEncoder> {
-        let own = Self { manner: EncodeContext::new(options), ..Self::default() };
-        SerializingEncoder::boxed(options, ClientReading::BlockOfEach, own)
+impl Wire for GeminiStream {
+    const CAPABILITIES: WireCapabilities = CAPABILITIES;
+    const READING: ClientReading = ClientReading::BlockOfEach;
+    type Block = OpenText;
+
+    fn core(&mut self) -> &mut EncoderCore<OpenText> {
+        &mut self.core
     }
-}
 
-impl StreamEncoder for GeminiStream {
-    fn encode(&mut self, event: &Event<'_>, out: &mut Vec<u8>) {
-        if self.stamps.repeat(event, out) {
+    /// Writes the announcement of a call with arguments that come leaf by leaf, before anything else is written. Its
+    /// signature is in the same part.
+    fn settle(&mut self, event: &Event<'_>, out: &mut Vec<u8>) -> bool {
+        let Some((choice, block)) = self.unannounced.take() else { return false };
+        let is_signed =
+            matches!(event.body, EventKind::Attachment { scope: EventScope::Block(own), .. } if own == block);
+        if is_signed {
+            self.core.buffered.take(event);
+        }
+        self.write(choice, None, out, |core, writer| {
+            let Some(block) = core.buffered.get_mut(block) else { return };
+            let BlockContent::ToolCall(call) = &block.content else { return };
+            write_part(block, words::FUNCTION_CALL, writer, |writer| {
+                writer.in_object(|writer| {
+                    write_call_names(call, "name", false, writer);
+                    writer.raw_member("willContinue", "true");
+                });
+            });
+            block.attachments.clear();
+            block.extra = ExtraFields::default();
+        });
+        is_signed
+    }
+
+    fn start(&mut self, _: &str, extra: Option<&JsonText<'_>>, _: &mut Vec<u8>) {
+        self.has_news = true;
+        each_member(self.core.own(extra), |path, value| self.set(path, value));
+    }
+
+    fn start_choice(&mut self, _: &mut Vec<u8>) {
+        self.choices.push(OpenCandidate { number: self.core.choice, ..OpenCandidate::default() });
+    }
+
+    fn start_block(&mut self, start: &BlockStart<'_>, _: &mut Vec<u8>) {
+        let (is_normalized, keeps) = (self.core.is_normalized(), self.core.keeps());
+        let is_reasoning = match start.kind {
+            BlockKind::Text | BlockKind::Refusal => false,
+            BlockKind::Reasoning(_) => true,
+            // Clients of other protocols would not understand a call that the provider ran itself, nor its result.
+            BlockKind::ToolCall { call: CallKind::Builtin, .. } if !keeps => return,
+            BlockKind::ToolResult { .. } | BlockKind::Opaque { .. } if !keeps => return,
+            // No client can read such a part.
+            BlockKind::Opaque { .. } if is_normalized && start.wire_type == words::PARTS => return,
+            BlockKind::ToolCall { .. } | BlockKind::ToolResult { .. } | BlockKind::Opaque { .. } => {
+                let is_call = matches!(start.kind, BlockKind::ToolCall { .. });
+                if is_call && start.wire_type == words::PARTIAL_ARGS && !is_normalized {
+                    self.unannounced = Some((self.core.choice, start.block));
+                }
+                return self.core.buffered.begin(start.event);
+            }
+        };
+        self.core.blocks.insert(start.block, OpenText { is_reasoning, extra: MemberPaths::of(start.extra) });
+    }
+
+    fn grow(&mut self, block: BlockId, text: &str, out: &mut Vec<u8>) {
+        let Some(open) = self.core.blocks.get_mut(block) else { return };
+        let has_extra = !open.extra.is_empty();
+        // The first chunk of a list begins it.
+        let is_plain = !has_extra && self.usage.is_empty() && self.core.waiting.is_empty() && self.chunks > 0;
+        let number = self.core.choice;
+        let is_plain = is_plain
+            && self
+                .choice(number)
+                .is_some_and(|choice| choice.waiting.is_empty() && choice.logprobs.is_empty());
+        let mut piece = WrittenDelta::new(text);
+        self.write(number, None, out, |core, writer| {
+            let Some(open) = core.blocks.get_mut(block) else { return };
+            write_text(&mut piece, open.is_reasoning, writer, |writer| open.extra.write_out(writer));
+        });
+        if is_plain {
+            self.core.templates.keep(block, self.core.frame.as_bytes(), &piece);
+        }
+    }
+
+    fn end_block(&mut self, block: BlockId, _: BlockCompletion, out: &mut Vec<u8>) {
+        if let Some(open) = self.core.blocks.get_mut(block) {
+            // A signature may belong to a part without any text.
+            if !open.extra.is_empty() {
+                self.grow(block, "", out);
+            }
+            self.core.blocks.remove(block);
             return;
         }
-        let number = event.choice;
-        if self.announce_before(event, out) {
-            return;
+        let Some(mut block) = self.core.buffered.remove(block) else { return };
+        let is_normalized = self.core.is_normalized();
+        if let BlockContent::ToolCall(call) = &mut block.content {
+            if is_normalized {
+                call.id = self.core.ids.claim(&call.id);
+            } else if block.wire_type == words::PARTIAL_ARGS {
+                // Without any arguments, the announcement alone says that it continues and never does.
+                if call.completion == BlockCompletion::Complete || !call.raw_arguments.is_empty() {
+                    self.write(self.core.choice, None, out, |_, writer| write_leaves(&block, writer));
+                }
+                return;
+            }
         }
-        match &event.body {
-            EventKind::Start { id, model, wire_type, extra: members } => {
-                let manner = self.manner.of_next(wire_type == RESPONSE);
-                *self = Self { manner, frame: take(&mut self.frame), ..Self::default() };
-                self.id = id.as_deref().or(self.manner.options.id.as_deref()).unwrap_or_default().to_owned();
-                self.model =
-                    model.as_deref().or(self.manner.options.model.as_deref()).unwrap_or_default().to_owned();
-                self.has_news = true;
-                if self.manner.keeps() {
-                    each_member(members.as_ref(), |path, value| self.set(path, value));
+        self.write(self.core.choice, None, out, |core, writer| write_block(&block, &core.context, writer));
+    }
+
+    fn rename(&mut self, id: Option<&str>, model: Option<&str>, out: &mut Vec<u8>) {
+        let is_normalized = self.core.is_normalized();
+        if self.has_news && !is_normalized {
+            self.flush(out);
+        }
+        let is_new = |own: &str| own.is_empty() || !is_normalized;
+        let (id, model) = (id.filter(|_| is_new(&self.core.id)), model.filter(|_| is_new(&self.core.model)));
+        self.core.rename(id, model);
+        self.has_news = true;
+    }
+
+    fn attach(&mut self, attachment: &AttachmentEvent<'_>, out: &mut Vec<u8>) {
+        let AttachmentEvent { scope, kind, wire_type, value } = *attachment;
+        let keeps = self.core.keeps();
+        match (scope, kind) {
+            // A signature is of value only to its issuer, unless a mark names the issuer.
+            _ if !keeps && !is_marked(value) => {}
+            (EventScope::Block(block), _) => {
+                if let Some(open) = self.core.blocks.get_mut(block) {
+                    open.extra.set(if keeps { wire_type } else { words::SIGNATURE }, value.as_str());
                 }
             }
-            EventKind::ChoiceStart => self.choices.push(OpenCandidate { number, ..OpenCandidate::default() }),
-            EventKind::BlockStart { block, kind, wire_type, extra: members, .. } => {
-                self.block_start(*block, kind, wire_type, members.as_ref(), event);
+            _ if !keeps => {}
+            (_, AttachmentKind::Logprobs) => {
+                if let Some(choice) = self.choice(self.core.choice) {
+                    choice.logprobs.extend(value.clone().entries());
+                }
             }
-            EventKind::Delta { block, text, .. } => self.delta(number, *block, text, event, out),
-            EventKind::BlockEnd { block, .. } => self.block_end(number, *block, event, out),
-            EventKind::Identity { scope: EventScope::Response, id, model } => {
-                let is_normalized = self.manner.is_normalized();
-                if self.has_news && !is_normalized {
+            _ if words::CITATIONS.contains(&wire_type) => {
+                if let Some(choice) = self.choice(self.core.choice) {
+                    let path = format!("{}.{wire_type}", words::CITATION_METADATA);
+                    choice.waiting.extend(&path, value.as_str());
+                }
+            }
+            _ => self.extra(EventScope::Choice, wire_type, value, out),
+        }
+    }
+
+    fn usage(&mut self, _: &str, _: &JsonText<'_>, out: &mut Vec<u8>) {
+        // The next chunk holds them.
+        self.core.templates.forget();
+        if !self.usage.is_empty() && !self.core.is_normalized() {
+            self.flush(out);
+        }
+        self.emit_counts();
+    }
+
+    fn extra(&mut self, scope: EventScope, path: &str, value: &JsonText<'_>, out: &mut Vec<u8>) {
+        let number = self.core.choice;
+        match scope {
+            EventScope::Response => {
+                if self.core.waiting.get(path).is_some() {
                     self.flush(out);
                 }
-                for (own, given) in [(&mut self.id, id), (&mut self.model, model)] {
-                    if let Some(given) = given.as_deref().filter(|_| own.is_empty() || !is_normalized) {
-                        *own = given.to_owned();
-                    }
+                self.set(path, value.as_str());
+            }
+            // The client knows no other role.
+            EventScope::Choice if path == "content.role" && self.core.is_normalized() => {}
+            EventScope::Choice | EventScope::Item(_) => {
+                if self.choice(number).is_some_and(|choice| choice.waiting.get(path).is_some()) {
+                    self.write_candidate(number, None, out);
                 }
-                self.has_news = true;
-            }
-            EventKind::Identity { .. } | EventKind::Correction { .. } => self.hold(event),
-            EventKind::Attachment { scope, kind, wire_type, value } => {
-                self.attach(number, *scope, *kind, wire_type, value, event, out);
-            }
-            EventKind::Usage { counters, raw, .. } => {
-                // The next chunk holds them.
-                self.stamps.forget();
-                if !self.usage.is_empty() && !self.manner.is_normalized() {
-                    self.flush(out);
+                if let Some(choice) = self.choice(number) {
+                    choice.waiting.set(path, value.as_str());
                 }
-                count(&mut self.total, counters, raw);
-                self.tell_counts();
             }
-            EventKind::Finish { reason, raw } => self.finish(number, *reason, raw.as_deref(), out),
-            // Held content comes before it.
-            EventKind::Error(error) if self.manner.is_normalized() => {
-                self.has_failed = true;
-                self.error.get_or_insert_with(|| error.clone().into_owned());
+            EventScope::Block(block) => {
+                if let Some(open) = self.core.blocks.get_mut(block) {
+                    open.extra.set(path, value.as_str());
+                }
             }
-            EventKind::Error(error) => {
-                self.flush_choices(out);
-                self.has_failed = true;
-                self.write_error(error, out);
-            }
-            EventKind::Notice(notice) => self.manner.notice(notice),
-            EventKind::Extra { scope, path, value } if self.manner.keeps() => {
-                self.extra(number, *scope, path, value.as_str(), event, out);
-            }
-            EventKind::End => self.end(out),
-            EventKind::Extra { .. }
-            | EventKind::ItemStart { .. }
-            | EventKind::ItemEnd { .. }
-            | EventKind::Progress { .. }
-            | EventKind::Markup { .. } => {}
+        }
+    }
+
+    fn finish(&mut self, reason: FinishReason, raw: Option<&str>, out: &mut Vec<u8>) {
+        let wire_type = finish_reason(reason, raw, self.core.has_failed, &self.core.context);
+        // A blocked prompt has no candidate: its feedback has the reason.
+        let is_blocked = raw.is_some() && self.blocked.as_deref() == raw;
+        if self.core.is_normalized() {
+            // Clients look for the counts in the last chunk.
+            self.emit_counts();
+        }
+        let number = self.core.choice;
+        let Some(choice) = self.choice(number) else { return };
+        let is_silent =
+            wire_type.is_none() && choice.waiting.is_empty() && (choice.is_emitted || number == 0);
+        if !is_silent && (choice.is_emitted || !is_blocked) {
+            self.write_candidate(number, wire_type, out);
+        }
+    }
+
+    fn fail(&mut self, error: &UpstreamError<'_>, out: &mut Vec<u8>) {
+        // Buffered content comes before it.
+        if self.core.is_normalized() {
+            self.core.error.get_or_insert_with(|| error.clone().into_owned());
+        } else {
+            self.flush_choices(out);
+            self.write_error(error, out);
+        }
+    }
+
+    fn end(&mut self, out: &mut Vec<u8>) {
+        self.flush_choices(out);
+        if let Some(error) = self.core.error.take() {
+            self.write_error(&error, out);
+        }
+        if !self.core.has_failed || !self.usage.is_empty() || !self.core.waiting.is_empty() {
+            self.flush_news(out);
+        }
+        if self.is_array() && !self.core.context.is_truncated {
+            out.extend_from_slice(if self.chunks == 0 { b"[]" } else { b"\n]" });
         }
     }
 }
@@ -157,270 +280,45 @@ impl GeminiStream {
         self.choices.iter_mut().find(|choice| choice.number == number)
     }
 
-    fn hold(&mut self, event: &Event<'_>) {
-        if let Some(choice) = self.choice(event.choice) {
-            choice.held.take(event);
-        }
-    }
-
-    fn block_start(
-        &mut self,
-        block: BlockId,
-        kind: &BlockKind<'_>,
-        wire_type: &str,
-        members: Option<&JsonText<'_>>,
-        event: &Event<'_>,
-    ) {
-        let keeps = self.manner.keeps();
-        let is_normalized = self.manner.is_normalized();
-        let is_streamed = wire_type == words::PARTIAL_ARGS && !is_normalized;
-        let Some(choice) = self.choice(event.choice) else { return };
-        let is_reasoning = match kind {
-            BlockKind::Text | BlockKind::Refusal => false,
-            BlockKind::Reasoning(_) => true,
-            // Clients of other protocols would not understand a call that the provider ran itself, nor its result.
-            BlockKind::ToolCall { call: CallKind::Builtin, .. } if !keeps => return,
-            BlockKind::ToolCall { .. } => {
-                choice.held.take(event);
-                self.unannounced = is_streamed.then_some((event.choice, block));
-                return;
-            }
-            // No client can read such a part.
-            BlockKind::Opaque { .. } if is_normalized && wire_type == words::PARTS => return,
-            BlockKind::ToolResult { .. } | BlockKind::Opaque { .. } => {
-                if keeps {
-                    choice.held.take(event);
-                }
-                return;
-            }
-        };
-        let mut own = MemberPaths::default();
-        if keeps {
-            each_member(members, |path, value| own.set(path, value));
-        }
-        choice.texts.push(OpenText { block, is_reasoning, members: own });
-    }
-
-    fn delta(&mut self, number: u32, block: BlockId, text: &str, event: &Event<'_>, out: &mut Vec<u8>) {
-        let Some(choice) = self.choice(number) else { return };
-        match choice.texts.iter().rposition(|text| text.block == block) {
-            Some(at) => self.write_text(number, at, text, out),
-            None => choice.held.take(event),
-        }
-    }
-
-    fn block_end(&mut self, number: u32, block: BlockId, event: &Event<'_>, out: &mut Vec<u8>) {
-        let is_normalized = self.manner.is_normalized();
-        let Some(choice) = self.choice(number) else { return };
-        if let Some(at) = choice.texts.iter().rposition(|text| text.block == block) {
-            // A signature may belong to a part without any text.
-            if !choice.texts[at].members.is_empty() {
-                self.write_text(number, at, "", out);
-            }
-            if let Some(choice) = self.choice(number) {
-                choice.texts.remove(at);
-            }
-            return;
-        }
-        choice.held.take(event);
-        let Some(mut block) = choice.held.remove(block) else { return };
-        match &mut block.content {
-            BlockContent::ToolCall(call) if is_normalized => call.id = self.ids.claim(&call.id),
-            BlockContent::ToolCall(call) if block.wire_type == words::PARTIAL_ARGS => {
-                // Without any arguments, the announcement alone says that it continues and never does.
-                if call.completion == BlockCompletion::Complete || !call.raw_arguments.is_empty() {
-                    self.write(number, None, out, &mut |_, writer| write_leaves(&block, writer));
-                }
-                return;
-            }
-            _ => {}
-        }
-        let (mode, keeps) = (self.manner.mode(), self.manner.keeps());
-        self.write(number, None, out, &mut |_, writer| write_block(&block, mode, keeps, writer));
-    }
-
-    /// Writes the announcement of a call with arguments that come leaf by leaf, before anything else is written. Its
-    /// signature is in the same part; returns true if the event was that.
-    fn announce_before(&mut self, event: &Event<'_>, out: &mut Vec<u8>) -> bool {
-        let Some((number, block)) = self.unannounced else { return false };
-        let is_signed =
-            matches!(event.body, EventKind::Attachment { scope: EventScope::Block(own), .. } if own == block);
-        if is_signed {
-            self.hold(event);
-        }
-        self.unannounced = None;
-        self.write(number, None, out, &mut |choice, writer| {
-            let Some(block) = choice.held.get_mut(block) else { return };
-            let BlockContent::ToolCall(call) = &block.content else { return };
-            write_part(block, words::FUNCTION_CALL, writer, |writer| {
-                writer.object();
-                write_call_names(call, "name", EncodeMode::Lossless, writer);
-                writer.raw_member("willContinue", "true");
-                writer.end_object();
-            });
-            block.attachments.clear();
-            block.extra = ExtraFields::default();
-        });
-        is_signed
-    }
-
-    #[expect(clippy::too_many_arguments, reason = "the members of one event, taken apart once")]
-    fn attach(
-        &mut self,
-        number: u32,
-        scope: EventScope,
-        kind: AttachmentKind,
-        wire_type: &str,
-        value: &JsonText<'_>,
-        event: &Event<'_>,
-        out: &mut Vec<u8>,
-    ) {
-        // A signature is of value only to its issuer, unless a mark names the issuer.
-        if !self.manner.keeps() && !is_marked(value) {
-            return;
-        }
-        let is_own = self.manner.keeps();
-        let Some(choice) = self.choice(number) else { return };
-        if !is_own {
-            if let EventScope::Block(block) = scope
-                && let Some(text) = choice.texts.iter_mut().rev().find(|text| text.block == block)
-            {
-                text.members.set(words::SIGNATURE, value.as_str());
-            }
-            return;
-        }
-        match (scope, kind) {
-            (EventScope::Block(block), _) => {
-                match choice.texts.iter_mut().rev().find(|text| text.block == block) {
-                    Some(text) => text.members.set(wire_type, value.as_str()),
-                    None => self.hold(event),
-                }
-            }
-            (_, AttachmentKind::Logprobs) => choice.logprobs.extend(value.clone().entries()),
-            _ if words::CITATIONS.contains(&wire_type) => {
-                choice.pending.extend(&format!("{}.{wire_type}", words::CITATION_METADATA), value.as_str());
-            }
-            _ => self.extra(number, EventScope::Choice, wire_type, value.as_str(), event, out),
-        }
-    }
-
-    fn extra(
-        &mut self,
-        number: u32,
-        scope: EventScope,
-        path: &str,
-        value: &str,
-        event: &Event<'_>,
-        out: &mut Vec<u8>,
-    ) {
-        match scope {
-            EventScope::Response => {
-                if self.answer.get(path).is_some() {
-                    self.flush(out);
-                }
-                self.set(path, value);
-            }
-            // The client knows no other role.
-            EventScope::Choice if path == "content.role" && self.manner.is_normalized() => {}
-            EventScope::Choice | EventScope::Item(_) => {
-                if self.choice(number).is_some_and(|choice| choice.pending.get(path).is_some()) {
-                    self.write_candidate(number, None, out);
-                }
-                if let Some(choice) = self.choice(number) {
-                    choice.pending.set(path, value);
-                }
-            }
-            EventScope::Block(block) => {
-                let Some(choice) = self.choice(number) else { return };
-                match choice.texts.iter_mut().rev().find(|text| text.block == block) {
-                    Some(text) => text.members.set(path, value),
-                    None => self.hold(event),
-                }
-            }
-        }
-    }
-
     /// Puts the token counts so far into the next chunk.
-    fn tell_counts(&mut self) {
-        if let Some(total) = &self.total {
-            emit_usage(total, self.manner.keeps(), self.manner.mode(), &mut self.usage);
+    fn emit_counts(&mut self) {
+        if let Some(counts) = &self.core.counts {
+            emit_usage(counts, &self.core.context, &mut self.usage);
         }
     }
 
     /// Keeps a member of the response for the next chunk.
     fn set(&mut self, path: &str, value: &str) {
         self.blocked = block_reason(path, value).or(self.blocked.take());
-        self.answer.set(path, value);
+        self.core.waiting.set(path, value);
     }
 
-    fn finish(&mut self, number: u32, reason: FinishReason, raw: Option<&str>, out: &mut Vec<u8>) {
-        let is_normalized = self.manner.is_normalized();
-        let wire_type = match raw {
-            _ if is_normalized && self.has_failed => None,
-            _ if is_normalized && self.manner.is_truncated && reason == FinishReason::Other => None,
-            raw if is_normalized => Some(word_for(reason, raw)),
-            raw => raw,
-        };
-        // A blocked prompt has no candidate: its feedback has the reason.
-        let is_blocked = raw.is_some() && self.blocked.as_deref() == raw;
-        if is_normalized {
-            // Clients look for the counts in the last chunk.
-            self.tell_counts();
-        }
-        let Some(choice) = self.choice(number) else { return };
-        let is_silent = wire_type.is_none() && choice.pending.is_empty() && (choice.is_told || number == 0);
-        if !is_silent && (choice.is_told || !is_blocked) {
-            self.write_candidate(number, wire_type, out);
-        }
+    fn is_array(&self) -> bool {
+        self.core.context.options.framing == Some(Framing::JsonValues)
     }
 
     /// Writes an error, which is alone in its chunk.
     fn write_error(&mut self, error: &UpstreamError<'_>, out: &mut Vec<u8>) {
-        if !self.usage.is_empty() || !self.answer.is_empty() {
+        if !self.usage.is_empty() || !self.core.waiting.is_empty() {
             self.flush_news(out);
         }
-        let mut frame = self.begin_frame();
-        let mut writer = JsonWriter(&mut frame);
-        writer.object();
-        write_error(error, self.manner.mode(), &mut writer);
-        self.end_frame(frame, out);
-    }
-
-    fn end(&mut self, out: &mut Vec<u8>) {
-        self.flush_choices(out);
-        if let Some(error) = self.error.take() {
-            self.write_error(&error, out);
-        }
-        if !self.has_failed || !self.usage.is_empty() || !self.answer.is_empty() {
-            self.flush_news(out);
-        }
-        if self.is_array() && !self.manner.is_truncated {
-            out.extend_from_slice(if self.chunks == 0 { b"[]" } else { b"\n]" });
-        }
-        self.manner.is_truncated = false;
-    }
-
-    fn is_array(&self) -> bool {
-        self.manner.options.framing == Some(Framing::JsonValues)
+        self.put(out, |own, writer| write_error(error, own.core.is_normalized(), writer));
     }
 
     /// Writes the waiting fields of candidates.
     fn flush_choices(&mut self, out: &mut Vec<u8>) {
-        let waiting: Vec<u32> = self
-            .choices
-            .iter()
-            .filter(|choice| !choice.pending.is_empty() || !choice.logprobs.is_empty())
-            .map(|choice| choice.number)
-            .collect();
-        for number in waiting {
-            self.write_candidate(number, None, out);
+        for at in 0..self.choices.len() {
+            let OpenCandidate { number, waiting, logprobs, .. } = &self.choices[at];
+            if !waiting.is_empty() || !logprobs.is_empty() {
+                self.write_candidate(*number, None, out);
+            }
         }
     }
 
     /// Writes fields that are about to be replaced before they were written, with any candidate that has begun
     /// meanwhile.
     fn flush(&mut self, out: &mut Vec<u8>) {
-        match self.choices.iter().find(|choice| !choice.is_told).map(|choice| choice.number) {
+        match self.choices.iter().find(|choice| !choice.is_emitted).map(|choice| choice.number) {
             Some(number) => self.write_candidate(number, None, out),
             None => self.flush_news(out),
         }
@@ -428,39 +326,14 @@ impl GeminiStream {
 
     /// Writes a chunk without candidates, if there are waiting fields.
     fn flush_news(&mut self, out: &mut Vec<u8>) {
-        if self.usage.is_empty() && self.answer.is_empty() && !self.has_news {
-            return;
-        }
-        let mut frame = self.begin_frame();
-        let mut writer = JsonWriter(&mut frame);
-        writer.object();
-        self.write_news(&mut writer);
-        self.end_frame(frame, out);
-    }
-
-    /// Writes a part of a text.
-    fn write_text(&mut self, number: u32, at: usize, text: &str, out: &mut Vec<u8>) {
-        // The first chunk of a list begins it.
-        let is_plain = self.usage.is_empty() && self.answer.is_empty() && self.chunks > 0;
-        let plain = self
-            .choice(number)
-            .filter(|choice| is_plain && choice.pending.is_empty() && choice.logprobs.is_empty());
-        let plain = plain.and_then(|choice| choice.texts.get(at)).filter(|own| own.members.is_empty());
-        let plain = plain.map(|own| own.block);
-        let mut piece = WrittenDelta::new(text);
-        self.write(number, None, out, &mut |choice, writer| {
-            let Some(own) = choice.texts.get_mut(at) else { return };
-            write_text(&mut piece, own.is_reasoning, writer, |writer| own.members.write(writer));
-            own.members.clear();
-        });
-        if let Some(block) = plain {
-            self.stamps.keep(block, self.frame.as_bytes(), &piece);
+        if !self.usage.is_empty() || !self.core.waiting.is_empty() || self.has_news {
+            self.put(out, Self::write_news);
         }
     }
 
     /// Writes a chunk of a candidate without parts.
     fn write_candidate(&mut self, number: u32, finish: Option<&str>, out: &mut Vec<u8>) {
-        self.write(number, finish, out, &mut |_, _| {});
+        self.write(number, finish, out, |_, _| {});
     }
 
     /// Writes a chunk of one candidate: its waiting fields, and the parts that `parts` writes.
@@ -469,55 +342,50 @@ impl GeminiStream {
         number: u32,
         finish: Option<&str>,
         out: &mut Vec<u8>,
-        parts: &mut dyn FnMut(&mut OpenCandidate, &mut JsonWriter<'_>),
+        parts: impl FnOnce(&mut EncoderCore<OpenText>, &mut JsonWriter<'_>),
     ) {
-        let mut frame = self.begin_frame();
-        let mut writer = JsonWriter(&mut frame);
-        writer.object();
-        if let Some(choice) = self.choices.iter_mut().find(|choice| choice.number == number) {
-            choice.is_told = true;
-            let (mut pending, logprobs) = (take(&mut choice.pending), take(&mut choice.logprobs));
-            set_logprobs(logprobs.iter(), &mut pending);
-            if finish.is_some() && self.manner.is_normalized() {
-                // Clients iterate over the parts of every chunk, including the last.
-                pending.set("content.role", "\"model\"");
+        self.put(out, |own, writer| {
+            let Self { choices, core, .. } = own;
+            if let Some(choice) = choices.iter_mut().find(|choice| choice.number == number) {
+                choice.is_emitted = true;
+                set_logprobs(choice.logprobs.drain(..), &mut choice.waiting);
+                if finish.is_some() && core.is_normalized() {
+                    // Clients iterate over the parts of every chunk, including the last.
+                    choice.waiting.set("content.role", "\"model\"");
+                }
+                writer.list_member("candidates", |writer| {
+                    write_candidate(number, &choice.waiting, finish, writer, |writer| parts(core, writer));
+                });
+                choice.waiting.clear();
             }
-            writer.key("candidates");
-            writer.list();
-            write_candidate(number, &pending, finish, &mut writer, |writer| parts(choice, writer));
-            writer.end_list();
-        }
-        self.write_news(&mut writer);
-        self.end_frame(frame, out);
+            own.write_news(writer);
+        });
     }
 
     /// Writes the fields that wait for any chunk, and the id and model that every chunk repeats.
     fn write_news(&mut self, writer: &mut JsonWriter<'_>) {
-        self.answer.write(writer);
-        self.answer.clear();
+        self.core.waiting.write_out(writer);
         if !self.usage.is_empty() {
             writer.raw_member(words::USAGE, &self.usage);
             self.usage.clear();
         }
-        write_names([&self.model, &self.id].map(String::as_str), writer);
+        write_names([&self.core.model, &self.core.id].map(String::as_str), writer);
         self.has_news = false;
     }
 
-    fn begin_frame(&mut self) -> String {
-        let mut frame = take(&mut self.frame);
+    /// Writes a chunk with the object that `members` fills.
+    fn put(&mut self, out: &mut Vec<u8>, members: impl FnOnce(&mut Self, &mut JsonWriter<'_>)) {
+        let mut frame = std::mem::take(&mut self.core.frame);
         frame.clear();
         frame.push_str(match (self.is_array(), self.chunks) {
             (false, _) => "data: ",
             (true, 0) => "[",
             (true, _) => ",\r\n",
         });
-        frame
-    }
-
-    fn end_frame(&mut self, mut frame: String, out: &mut Vec<u8>) {
-        frame.push_str(if self.is_array() { "}" } else { "}\n\n" });
+        JsonWriter(&mut frame).in_object(|writer| members(self, writer));
+        frame.push_str(if self.is_array() { "" } else { "\n\n" });
         out.extend_from_slice(frame.as_bytes());
         self.chunks += 1;
-        self.frame = frame;
+        self.core.frame = frame;
     }
 }

@@ -3,10 +3,10 @@
 use super::{GOOGLE_SIGNATURE, NAME, ROLES, SUMMARIES, is_copy};
 use crate::json::{Object, Value};
 use crate::request::{
-    CallArguments, CallKind, ContentForm, ContentPart, Media, MediaKind, MediaSource, MessageContent,
-    OutputFormat, PartKind, ProviderSeal, ReasoningMode, Request, RequestMessage, RequestTool,
-    RequestWriting, RetainedFields, Role, TextGrammar, ToolChoice, ToolKind, WEB_SEARCH, data_url, effort,
-    ending_of_type, put, take_word,
+    CacheMark, CallArguments, CallKind, ContentForm, ContentPart, Media, MediaKind, MediaSource,
+    MessageContent, PartKind, ProviderSeal, ReasoningMode, Request, RequestMessage, RequestTool,
+    RequestWriting, RetainedFields, Role, ToolKind, TypedForm, WEB_SEARCH, data_url, effort, ending_of_type,
+    put, take_word,
 };
 
 pub(super) fn write(request: &mut Request, writing: &mut RequestWriting<'_>) -> Object {
@@ -21,7 +21,7 @@ pub(super) fn write(request: &mut Request, writing: &mut RequestWriting<'_>) -> 
     } else {
         write_search(request, &mut body);
     }
-    let has_tools = writing.put_tools(request, &mut body, NAME, write_tool, write_choice);
+    let has_tools = writing.put_tools(request, &mut body, NAME, write_tool, TypedForm::Nested);
     put(&mut body, "max_completion_tokens", request.max_tokens.take());
     let stop = std::mem::take(&mut request.stop);
     put(&mut body, "stop", (!stop.is_empty()).then_some(stop));
@@ -45,7 +45,11 @@ pub(super) fn write(request: &mut Request, writing: &mut RequestWriting<'_>) -> 
         put(&mut body, "thinking.budget_tokens", request.reasoning.budget.take());
         put(&mut body, "thinking.display", take_word(&mut request.reasoning.summary, SUMMARIES));
     }
-    put(&mut body, "response_format", request.format.take().map(|format| write_format(format, writing)));
+    put(
+        &mut body,
+        "response_format",
+        request.format.take().map(|format| TypedForm::Nested.write_format(format, writing)),
+    );
     let effort = effort::take(&mut request.reasoning);
     if has_tools && !writing.is_lossless && calls_without_thinking(body["model"].as_str().unwrap_or_default())
     {
@@ -146,29 +150,14 @@ fn write_search(request: &mut Request, body: &mut Object) {
 fn write_message(mut message: RequestMessage, out: &mut Vec<Value>, writing: &mut RequestWriting<'_>) {
     let role = ROLES.iter().find(|(_, role)| *role == message.role).map_or("user", |(word, _)| word);
     if message.role == Role::Tool {
-        for mut part in std::mem::take(&mut message.content.parts) {
-            let PartKind::Result(ref mut result) = part.body else {
-                message.content.parts.push(part);
-                continue;
-            };
-            let mut object = Object::from_iter([("role", role)]);
-            put(&mut object, "tool_call_id", result.id.take());
+        return writing.put_results(message, role, NAME, out, |result, cache, object, writing| {
+            put(object, "tool_call_id", result.id.take());
             let name = result.name.take();
-            put(&mut object, "name", name.filter(|_| writing.is_lossless || writing.limits.names_results));
+            put(object, "name", name.filter(|_| writing.is_lossless || writing.limits.names_results));
             let content = one_text(result.content.take(), writing);
-            if let Some(content) = write_content(content, writing) {
-                object.insert("content", content);
-            }
-            if result.is_error == Some(true) {
-                writing.losses.put("error mark of a result");
-            }
-            write_cache(&mut part, &mut object, writing);
-            message.retained.restore(NAME, &mut object);
-            writing.losses.part(NAME, &part);
-            out.push(object.into());
-        }
-        writing.losses.message(NAME, &message);
-        return;
+            put(object, "content", write_content(content, writing));
+            write_cache(cache, object, writing);
+        });
     }
     let mut object = Object::from_iter([("role", role)]);
     if writing.is_lossless || writing.limits.names_speakers {
@@ -286,9 +275,9 @@ fn write_content(content: MessageContent, writing: &mut RequestWriting<'_>) -> O
     (!parts.is_empty() || writing.is_lossless).then(|| parts.into())
 }
 
-fn write_cache(part: &mut ContentPart, object: &mut Object, writing: &RequestWriting<'_>) {
+fn write_cache(cache: &mut Option<Box<CacheMark>>, object: &mut Object, writing: &RequestWriting<'_>) {
     if writing.is_lossless
-        && let Some(mark) = part.cache.take()
+        && let Some(mark) = cache.take()
     {
         put(object, "cache_control.type", Some("ephemeral"));
         put(object, "cache_control.ttl", mark.ttl);
@@ -315,7 +304,7 @@ fn write_part(mut part: ContentPart, writing: &mut RequestWriting<'_>) -> Option
             return None;
         }
     }
-    write_cache(&mut part, &mut object, writing);
+    write_cache(&mut part.cache, &mut object, writing);
     part.retained.restore(NAME, &mut object);
     writing.losses.part(NAME, &part);
     Some(object.into())
@@ -376,28 +365,19 @@ fn write_call(mut part: ContentPart, writing: &mut RequestWriting<'_>) -> Option
     let call = *call;
     let mut object = Object::new();
     put(&mut object, "id", call.id);
-    match call.kind {
-        CallKind::Custom => {
-            object.insert("type", "custom");
-            put(&mut object, "custom.name", Some(call.name));
-            let input = match call.arguments {
-                CallArguments::Json(value) if writing.is_lossless => value,
-                arguments => arguments.into_text().into(),
-            };
-            put(&mut object, "custom.input", Some(input));
-        }
-        CallKind::Function | CallKind::Builtin => {
-            object.insert("type", "function");
-            put(&mut object, "function.name", Some(call.name));
-            let arguments = match call.arguments {
-                // Some servers write objects, and only they read them.
-                CallArguments::Json(value) if writing.is_lossless => value,
-                arguments => arguments.into_text().into(),
-            };
-            put(&mut object, "function.arguments", Some(arguments));
-        }
-    }
-    write_cache(&mut part, &mut object, writing);
+    let (kind, member) = match call.kind {
+        CallKind::Custom => ("custom", "input"),
+        CallKind::Function | CallKind::Builtin => ("function", "arguments"),
+    };
+    object.insert("type", kind);
+    put(&mut object, &format!("{kind}.name"), Some(call.name));
+    let arguments = match call.arguments {
+        // Some servers write objects, and only they read them.
+        CallArguments::Json(value) if writing.is_lossless => value,
+        arguments => arguments.into_text().into(),
+    };
+    put(&mut object, &format!("{kind}.{member}"), Some(arguments));
+    write_cache(&mut part.cache, &mut object, writing);
     if part.retained.members(NAME).is_some_and(|members| members.contains_key("extra_content")) {
         part.signature = None;
     }
@@ -410,91 +390,21 @@ fn write_call(mut part: ContentPart, writing: &mut RequestWriting<'_>) -> Option
 }
 
 fn write_tool(mut tool: RequestTool, writing: &mut RequestWriting<'_>) -> Option<Value> {
-    let mut object = Object::new();
-    match std::mem::replace(&mut tool.kind, ToolKind::Group(Vec::new())) {
-        ToolKind::Function { schema } => {
-            object.insert("type", "function");
-            put(&mut object, "function.name", Some(tool.name.clone()));
-            put(&mut object, "function.description", tool.description.take());
-            put(&mut object, "function.parameters", schema);
-            put(&mut object, "function.strict", tool.strict.take());
-        }
-        ToolKind::Custom { grammar } => {
-            object.insert("type", "custom");
-            put(&mut object, "custom.name", Some(tool.name.clone()));
-            put(&mut object, "custom.description", tool.description.take());
-            if let Some(TextGrammar { syntax, .. }) = &grammar
-                && syntax == "text"
-            {
-                put(&mut object, "custom.format.type", Some("text"));
-            } else if let Some(grammar) = grammar {
-                put(&mut object, "custom.format.type", Some("grammar"));
-                put(&mut object, "custom.format.grammar.syntax", Some(grammar.syntax));
-                put(&mut object, "custom.format.grammar.definition", Some(grammar.definition));
-            }
-        }
-        ToolKind::Builtin(word) => {
-            tool.kind = ToolKind::Builtin(word);
-            writing.losses.tool(NAME, &tool);
-            return tool.retained.into_complete(NAME);
-        }
-        ToolKind::Group(_) => {
+    let Some(mut object) = TypedForm::Nested.write_tool(&mut tool, None) else {
+        if let ToolKind::Group(_) = tool.kind {
             writing.losses.put("group of tools");
             return None;
         }
-    }
+        writing.losses.tool(NAME, &tool);
+        return tool.retained.into_complete(NAME);
+    };
     let is_inner =
         tool.retained.members(NAME).is_some_and(|members| members["function"].get("cache_control").is_some());
     if is_inner && writing.is_lossless {
         tool.cache = None;
     }
-    if writing.is_lossless
-        && let Some(mark) = tool.cache.take()
-    {
-        put(&mut object, "cache_control.type", Some("ephemeral"));
-        put(&mut object, "cache_control.ttl", mark.ttl);
-    }
+    write_cache(&mut tool.cache, &mut object, writing);
     tool.retained.restore(NAME, &mut object);
     writing.losses.tool(NAME, &tool);
     Some(object.into())
-}
-
-pub(super) fn write_choice(choice: &ToolChoice) -> Value {
-    let named = |name: &str, kind: CallKind| {
-        let base = if kind == CallKind::Custom { "custom" } else { "function" };
-        Value::object([("type", base.into()), (base, Value::object([("name", name.into())]))])
-    };
-    match choice {
-        ToolChoice::Auto => "auto".into(),
-        ToolChoice::None => "none".into(),
-        ToolChoice::Required => "required".into(),
-        ToolChoice::Tool { name, kind } => named(name, *kind),
-        ToolChoice::Allowed { names, is_required } => {
-            let mode = if *is_required { "required" } else { "auto" };
-            let tools: Value = names.iter().map(|name| named(name, CallKind::Function)).collect();
-            let allowed = Value::object([("mode", mode.into()), ("tools", tools)]);
-            Value::object([("type", "allowed_tools".into()), ("allowed_tools", allowed)])
-        }
-    }
-}
-
-fn write_format(format: OutputFormat, writing: &RequestWriting<'_>) -> Value {
-    let mut object = Object::new();
-    match format {
-        OutputFormat::Text => {
-            object.insert("type", "text");
-        }
-        OutputFormat::Json => {
-            object.insert("type", "json_object");
-        }
-        OutputFormat::Schema { name, description, schema, strict } => {
-            object.insert("type", "json_schema");
-            let name = name.or_else(|| (!writing.is_lossless).then(|| "structured_output".to_owned()));
-            put(&mut object, "json_schema.name", name);
-            put(&mut object, "json_schema.description", description);
-            put(&mut object, "json_schema.schema", Some(schema));
-            put(&mut object, "json_schema.strict", strict);
-        }
-    }
-    object.into()
 }

@@ -11,7 +11,7 @@ use crate::request::is_marked;
 use crate::upstream::UpstreamError;
 
 /// The member of the response in which mistral.rs has the reasoning.
-pub(super) const THOUGHTS: &str = "reasoning";
+pub(super) const REASONING: &str = "reasoning";
 
 /// The phase of an object when it is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,7 +32,7 @@ pub(super) struct ResponseClosing<'m> {
 #[derive(Clone, Copy, Debug)]
 enum ResponseFailure<'m> {
     /// The error as the provider wrote it.
-    Told(&'m UpstreamError<'static>),
+    Reported(&'m UpstreamError<'static>),
     /// An error message made here.
     Made(&'m str),
 }
@@ -49,7 +49,7 @@ impl<'m> ResponseClosing<'m> {
 
     pub(super) fn of(message: &'m Message, is_normalized: bool) -> Self {
         let finish = message.first().and_then(|choice| choice.finish.as_ref());
-        let error = message.errors.last().map(ResponseFailure::Told);
+        let error = message.errors.last().map(ResponseFailure::Reported);
         if !is_normalized {
             return match finish.and_then(|finish| finish.raw.as_deref()) {
                 Some(raw) if STATUSES.contains(&raw) => Self { status: raw, reason: None, error },
@@ -142,15 +142,12 @@ impl<'m> ResponseObject<'m> {
         let extra = self.extra(&message.extra);
         let has = |key: &str| extra.iter().any(|(path, _)| *path == key);
         writer.object();
-        if let Some(id) = self.id {
-            writer.text_member("id", id);
-        }
+        writer.optional_text_member("id", self.id);
         if !has("object") {
             writer.text_member("object", "response");
         }
         if self.is_normalized() && !has("created_at") {
-            writer.key("created_at");
-            writer.number(self.options.created.unwrap_or(0));
+            writer.number_member("created_at", self.options.created.unwrap_or(0));
         }
         writer.text_member("status", closing.status);
         writer.key("error");
@@ -158,33 +155,28 @@ impl<'m> ResponseObject<'m> {
             Some(failure) => failure.write(self.is_normalized(), writer),
             None => writer.raw("null"),
         }
-        let reason = closing.reason.map(quoted);
+        let reason = closing.reason.map(JsonText::from_text);
         let mut members = extra.clone();
         match &reason {
-            Some(reason) => members.push(("incomplete_details.reason", reason)),
+            Some(reason) => members.push(("incomplete_details.reason", reason.as_str())),
             None if extra.iter().any(|(path, _)| path.starts_with("incomplete_details.")) => {}
             None => members.push(("incomplete_details", "null")),
         }
-        if let Some(model) = self.model {
-            writer.text_member("model", model);
-        }
-        writer.key("output");
-        writer.list();
-        if let Some(plan) = plan {
-            let mut told: Vec<_> = plan.entries.iter().filter(|entry| entry.is_told).collect();
-            told.sort_by_key(|entry| entry.output_index);
-            for entry in told {
-                self.item(entry, WritingPhase::End, writer);
-            }
-        }
-        writer.end_list();
-        let thoughts = self.choice.and_then(|choice| {
-            let is_beside =
-                |block: &&Block| block.item.is_none() && block.wire_type == THOUGHTS && !self.is_normalized();
+        writer.optional_text_member("model", self.model);
+        writer.list_member("output", |writer| {
+            let entries = plan.into_iter().flat_map(|plan| &plan.entries);
+            let mut emitted: Vec<_> = entries.filter(|entry| entry.is_emitted).collect();
+            emitted.sort_by_key(|entry| entry.output_index);
+            emitted.iter().for_each(|entry| self.item(entry, WritingPhase::End, writer));
+        });
+        let reasoning = self.choice.and_then(|choice| {
+            let is_beside = |block: &&Block| {
+                block.item.is_none() && block.wire_type == REASONING && !self.is_normalized()
+            };
             choice.blocks.iter().find(is_beside)
         });
-        if let Some(Block { content: BlockContent::Reasoning { text, .. }, .. }) = thoughts {
-            writer.text_member(THOUGHTS, text);
+        if let Some(Block { content: BlockContent::Reasoning { text, .. }, .. }) = reasoning {
+            writer.text_member(REASONING, text);
         }
         writer.key("usage");
         match &message.usage {
@@ -238,9 +230,7 @@ impl<'m> ResponseObject<'m> {
         let extra = item.map(|item| self.extra(&item.extra)).unwrap_or_default();
         let has = |key: &str| extra.iter().any(|(path, _)| *path == key);
         writer.object();
-        if let Some(id) = self.item_id(entry) {
-            writer.text_member("id", id);
-        }
+        writer.optional_text_member("id", self.item_id(entry));
         writer.text_member("type", wire_type);
         if has_status(wire_type) && !has("status") {
             let status = match phase {
@@ -342,10 +332,9 @@ impl<'m> ResponseObject<'m> {
         writer.text_member(key, if phase == WritingPhase::End { text } else { "" });
         if let BlockContent::Text(_) = &block.content {
             let own = if self.is_own && phase == WritingPhase::End { &block.attachments[..] } else { &[] };
-            writer.key(words::ANNOTATIONS);
-            listed(own.iter().chain(late.unwrap_or_default()), AttachmentKind::Annotation, writer);
-            writer.key(words::LOGPROBS);
-            listed(own, AttachmentKind::Logprobs, writer);
+            let annotations = own.iter().chain(late.unwrap_or_default());
+            writer.raw_member(words::ANNOTATIONS, &listed(annotations, AttachmentKind::Annotation));
+            writer.raw_member(words::LOGPROBS, &listed(own, AttachmentKind::Logprobs));
         }
         write_members(&self.extra(&block.extra), writer);
         writer.end_object();
@@ -376,9 +365,7 @@ impl<'m> ResponseObject<'m> {
         let Some(Block { wire_type: member, content: BlockContent::ToolCall(call), .. }) = block else {
             return;
         };
-        if let Some(id) = self.call_id(entry, call) {
-            writer.text_member("call_id", id);
-        }
+        writer.optional_text_member("call_id", self.call_id(entry, call));
         if is_named(wire_type) {
             writer.text_member("name", &call.name);
         }
@@ -402,11 +389,11 @@ impl<'m> ResponseObject<'m> {
             WritingPhase::End if call.raw_arguments.is_empty() => {}
             WritingPhase::End => {
                 // The arguments may be truncated, or no JSON at all; the written value must be JSON.
-                let whole =
+                let closed =
                     repair::RepairOptions::new().prefix().close_truncated().repair(&call.raw_arguments);
-                match whole.text.is_empty() {
+                match closed.text.is_empty() {
                     true => writer.text_member(member, &call.raw_arguments),
-                    false => writer.raw_member(member, &whole.text),
+                    false => writer.raw_member(member, &closed.text),
                 }
             }
         }
@@ -445,6 +432,17 @@ const DEFAULTS: &[(&str, &str)] = &[
     ("top_p", "null"),
 ];
 
+/// The text of a block that grows.
+pub(super) fn text(block: &Block) -> Option<&str> {
+    match &block.content {
+        BlockContent::Text(text) | BlockContent::Refusal(text) | BlockContent::Reasoning { text, .. } => {
+            Some(text)
+        }
+        BlockContent::ToolCall(call) => Some(&call.raw_arguments),
+        BlockContent::ToolResult(_) | BlockContent::Opaque(_) => None,
+    }
+}
+
 pub(super) fn is_summary(block: &Block) -> bool {
     matches!(block.content, BlockContent::Reasoning { form: ReasoningForm::Summary, .. })
 }
@@ -459,11 +457,11 @@ fn results(entry: &PlannedItem, choice: &Choice, writer: &mut JsonWriter<'_>) {
     let mut newest: Vec<(&str, &str)> = Vec::new();
     for block in entry.blocks(choice) {
         let BlockContent::ToolResult(result) = &block.content else { continue };
-        let told = (block.wire_type.as_str(), result.value.as_str());
+        let own = (block.wire_type.as_str(), result.value.as_str());
         // There are few wire types.
-        match newest.iter_mut().find(|(wire_type, _)| *wire_type == told.0) {
-            Some(known) => *known = told,
-            None => newest.push(told),
+        match newest.iter_mut().find(|(wire_type, _)| *wire_type == own.0) {
+            Some(known) => *known = own,
+            None => newest.push(own),
         }
     }
     newest.iter().for_each(|(wire_type, value)| writer.raw_member(wire_type, value));
@@ -473,53 +471,44 @@ fn newest(attachments: &[Attachment], kind: AttachmentKind) -> Option<&Attachmen
     attachments.iter().rev().find(|attachment| attachment.kind == kind)
 }
 
+/// The values of that kind, as a list.
 pub(super) fn listed<'a>(
     attachments: impl IntoIterator<Item = &'a Attachment>,
     kind: AttachmentKind,
-    writer: &mut JsonWriter<'_>,
-) {
-    writer.list();
-    for attachment in attachments.into_iter().filter(|attachment| attachment.kind == kind) {
-        writer.raw(attachment.value.as_str());
-    }
-    writer.end_list();
-}
-
-fn quoted(text: &str) -> String {
-    let mut json = String::new();
-    JsonWriter(&mut json).string(text);
-    json
+) -> String {
+    let mut list = String::new();
+    JsonWriter(&mut list).in_list(|writer| {
+        for attachment in attachments.into_iter().filter(|attachment| attachment.kind == kind) {
+            writer.raw(attachment.value.as_str());
+        }
+    });
+    list
 }
 
 fn counts(counters: &TokenCounts, writer: &mut JsonWriter<'_>) {
-    let number = |writer: &mut JsonWriter<'_>, key: &str, count: Option<u64>| {
-        writer.key(key);
-        writer.number(count.unwrap_or(0));
-    };
-    writer.object();
-    number(writer, "input_tokens", counters.input_tokens);
-    writer.key("input_tokens_details");
-    writer.object();
-    number(writer, "cached_tokens", counters.cached_tokens);
-    number(writer, "cache_write_tokens", counters.cache_write_tokens);
-    writer.end_object();
-    number(writer, "output_tokens", counters.output_tokens);
-    writer.key("output_tokens_details");
-    writer.object();
-    number(writer, "reasoning_tokens", counters.reasoning_tokens);
-    writer.end_object();
-    number(writer, "total_tokens", counters.total_tokens);
-    writer.end_object();
+    let count = |count: Option<u64>| count.unwrap_or(0);
+    writer.in_object(|writer| {
+        writer.number_member("input_tokens", count(counters.input_tokens));
+        writer.object_member("input_tokens_details", |writer| {
+            writer.number_member("cached_tokens", count(counters.cached_tokens));
+            writer.number_member("cache_write_tokens", count(counters.cache_write_tokens));
+        });
+        writer.number_member("output_tokens", count(counters.output_tokens));
+        writer.object_member("output_tokens_details", |writer| {
+            writer.number_member("reasoning_tokens", count(counters.reasoning_tokens));
+        });
+        writer.number_member("total_tokens", count(counters.total_tokens));
+    });
 }
 
 impl ResponseFailure<'_> {
     fn write(self, is_normalized: bool, writer: &mut JsonWriter<'_>) {
         match self {
             // An error that came as an event of its own has only its code and message here.
-            Self::Told(error) if is_normalized || is_event(error) => {
+            Self::Reported(error) if is_normalized || is_event(error) => {
                 made_error(error_code(error, is_normalized), &error.message, writer);
             }
-            Self::Told(error) => writer.raw(error.raw.as_str()),
+            Self::Reported(error) => writer.raw(error.raw.as_str()),
             Self::Made(message) => made_error(UNKNOWN, message, writer),
         }
     }
@@ -535,10 +524,10 @@ pub(super) fn error_code<'e>(error: &'e UpstreamError<'_>, is_normalized: bool) 
 }
 
 fn made_error(code: &str, message: &str, writer: &mut JsonWriter<'_>) {
-    writer.object();
-    writer.text_member("code", code);
-    writer.text_member("message", message);
-    writer.end_object();
+    writer.in_object(|writer| {
+        writer.text_member("code", code);
+        writer.text_member("message", message);
+    });
 }
 
 /// Whether the error is an event of the stream with all its members.
@@ -558,7 +547,6 @@ pub(super) fn is_response_error(error: &UpstreamError<'_>) -> bool {
 
 /// Writes the body of a failed request.
 pub(super) fn failure(error: &UpstreamError<'_>, extra: &ExtraFields, writer: &mut JsonWriter<'_>) {
-    let extra: Vec<_> = extra.iter().map(|(path, value)| (path, value.as_str())).collect();
     let mut tape = Tape::new();
     // An object without the members of an error is a complete body itself.
     let is_body = |object: &Value<'_>| {
@@ -568,25 +556,25 @@ pub(super) fn failure(error: &UpstreamError<'_>, extra: &ExtraFields, writer: &m
     if extra.is_empty() && tape.parse(error.raw.as_str()).is_ok_and(|object| is_body(&object)) {
         return writer.raw(error.raw.as_str());
     }
-    writer.object();
-    writer.raw_member("error", error.raw.as_str());
-    write_members(&extra, writer);
-    writer.end_object();
+    writer.in_object(|writer| {
+        writer.raw_member("error", error.raw.as_str());
+        extra.write(writer);
+    });
 }
 
 pub(super) struct GrowingItem {
     pub(super) delta: &'static str,
     pub(super) done: &'static str,
-    pub(super) whole: &'static str,
+    pub(super) complete: &'static str,
     pub(super) index: Option<&'static str>,
 }
 
 macro_rules! grown {
-    ($kind:literal, $whole:literal, $index:expr) => {
+    ($kind:literal, $complete:literal, $index:expr) => {
         GrowingItem {
             delta: concat!("response.", $kind, ".delta"),
             done: concat!("response.", $kind, ".done"),
-            whole: $whole,
+            complete: $complete,
             index: $index,
         }
     };
@@ -628,14 +616,10 @@ pub(super) fn coordinates(
     part: Option<(&str, i64)>,
     writer: &mut JsonWriter<'_>,
 ) {
-    if let Some(id) = response.item_id(entry) {
-        writer.text_member("item_id", id);
-    }
-    writer.key("output_index");
-    writer.number(entry.output_index);
+    writer.optional_text_member("item_id", response.item_id(entry));
+    writer.number_member("output_index", entry.output_index);
     if let Some((key, number)) = part {
-        writer.key(key);
-        writer.number(number);
+        writer.number_member(key, number);
     }
 }
 

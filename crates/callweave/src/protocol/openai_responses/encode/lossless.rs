@@ -5,12 +5,10 @@
 //! Fields of the response itself come from a snapshot of the response, and so do all events that follow up to the end
 //! of that snapshot: a step of the response, or its end.
 
-use super::NumberedFrames;
-use super::body::{
-    ResponseClosing, WritingPhase, coordinates, growing, is_event, is_response_error, part_names, splice,
-};
-use super::plan::{BlockSpot, PlannedForm, ResponseDraft};
-use crate::encode::{EncodeOptions, StreamEncoder, WrittenDelta};
+use super::body::{ResponseClosing, WritingPhase, is_event, is_response_error, splice, text};
+use super::plan::{BlockSpot, ResponseDraft};
+use super::{NO_LOGPROBS, NumberedFrames, WrittenPart};
+use crate::encode::{EncodeOptions, StreamEncoder, put_event};
 use crate::event::{
     AttachmentKind, BlockCompletion, BlockId, BlockKind, CallKind, Event, EventKind, EventScope, ItemId,
     JsonText,
@@ -23,7 +21,7 @@ use crate::upstream::UpstreamError;
 pub(super) struct LosslessEncoder {
     options: EncodeOptions,
     frames: NumberedFrames,
-    answer: LosslessState,
+    state: LosslessState,
 }
 
 /// The state of the response.
@@ -52,35 +50,35 @@ struct LosslessState {
 
 impl LosslessEncoder {
     pub(super) fn new(options: &EncodeOptions) -> Self {
-        Self { options: options.clone(), frames: NumberedFrames::default(), answer: LosslessState::default() }
+        Self { options: options.clone(), frames: NumberedFrames::default(), state: LosslessState::default() }
     }
 }
 
 impl StreamEncoder for LosslessEncoder {
     fn encode(&mut self, event: &Event<'_>, out: &mut Vec<u8>) {
         if let EventKind::Start { .. } = event.body {
-            self.answer = LosslessState::default();
+            self.state = LosslessState::default();
             self.frames.sequence = 0;
         }
-        let answer = &self.answer;
-        if answer.starting.is_some_and(|entry| !answer.belongs(entry, &event.body)) {
+        let state = &self.state;
+        if state.starting.is_some_and(|entry| !state.belongs(entry, &event.body)) {
             self.start_item(out);
         }
         let is_next = |(block, _): &(BlockId, String)| matches!(&event.body, EventKind::Delta { block: grown, .. } if grown == block);
-        if self.answer.logprobs.as_ref().is_some_and(|logprobs| !is_next(logprobs)) {
+        if self.state.logprobs.as_ref().is_some_and(|logprobs| !is_next(logprobs)) {
             self.grow(None, out);
         }
-        let known = self.answer.draft.plan.entries.len();
-        if !self.answer.draft.take(event) {
+        let known = self.state.draft.plan.entries.len();
+        if !self.state.draft.take(event) {
             return;
         }
-        if self.answer.draft.plan.entries.len() > known {
-            self.answer.number(known);
+        if self.state.draft.plan.entries.len() > known {
+            self.state.number(known);
         }
         if self.frames.repeat(event, out) {
             return;
         }
-        self.tell(&event.body, out);
+        self.write(&event.body, out);
     }
 }
 
@@ -103,7 +101,7 @@ impl LosslessState {
         let entry = &mut self.draft.plan.entries[entry];
         entry.output_index = self.next_index;
         // Blocks without an item have only their own events.
-        entry.is_told = entry.item.is_some();
+        entry.is_emitted = entry.item.is_some();
         self.next_index = self.next_index.saturating_add(1);
     }
 
@@ -113,27 +111,27 @@ impl LosslessState {
 }
 
 impl LosslessEncoder {
-    fn tell(&mut self, body: &EventKind<'_>, out: &mut Vec<u8>) {
+    fn write(&mut self, body: &EventKind<'_>, out: &mut Vec<u8>) {
         let is_about_response = match body {
             EventKind::Extra { scope: EventScope::Response, path, value } => {
-                self.answer.news.set(path.as_ref(), value.clone().into_owned());
+                self.state.news.set(path.as_ref(), value.clone().into_owned());
                 true
             }
             EventKind::Identity { scope: EventScope::Response, .. } => true,
             EventKind::Usage { .. } => {
-                self.frames.stamps.forget();
-                self.answer.is_past_output = true;
+                self.frames.templates.forget();
+                self.state.is_past_output = true;
                 true
             }
             _ => false,
         };
         if is_about_response {
-            self.answer.is_snapshot = true;
+            self.state.is_snapshot = true;
             return;
         }
         match body {
             EventKind::ItemStart { item, .. } => {
-                let LosslessState { draft, starting, is_snapshot, .. } = &mut self.answer;
+                let LosslessState { draft, starting, is_snapshot, .. } = &mut self.state;
                 *starting = draft.plan.entry_of(*item).filter(|_| !*is_snapshot);
             }
             EventKind::BlockStart { block, .. } => self.start_block(*block, out),
@@ -141,9 +139,9 @@ impl LosslessEncoder {
                 self.step(wire_type, value.as_ref(), out)
             }
             EventKind::End => self.end(out),
-            EventKind::Error(_) if self.answer.is_snapshot => self.answer.is_past_output = true,
-            EventKind::ItemEnd { item } if self.answer.is_snapshot => self.end_unsaid(*item),
-            _ if self.answer.is_snapshot => {}
+            EventKind::Error(_) if self.state.is_snapshot => self.state.is_past_output = true,
+            EventKind::ItemEnd { item } if self.state.is_snapshot => self.end_unsaid(*item),
+            _ if self.state.is_snapshot => {}
             EventKind::Delta { block, text, .. } => self.delta(*block, text, out),
             EventKind::Progress { scope, wire_type, value } => {
                 self.progress(*scope, wire_type, value.as_ref(), out)
@@ -162,21 +160,18 @@ impl LosslessEncoder {
 
     /// Writes a first snapshot of the response if it has an id, a model or extra fields.
     fn begin(&mut self, out: &mut Vec<u8>) {
-        let message = self.answer.draft.message();
+        let message = self.state.draft.message();
         let is_named = message.id.is_some() || message.model.is_some() || !message.extra.is_empty();
-        if !self.answer.is_begun && is_named && !message.wire_type.is_empty() {
+        if !self.state.is_begun && is_named && !message.wire_type.is_empty() {
             self.snapshot("response.created", &ResponseClosing::step("in_progress"), false, out);
         }
     }
 
     fn snapshot(&mut self, name: &str, closing: &ResponseClosing<'_>, has_output: bool, out: &mut Vec<u8>) {
-        let Self { frames, answer, options } = self;
-        answer.is_begun = true;
-        let (response, plan) = (answer.draft.response(options), has_output.then_some(&answer.draft.plan));
-        frames.put(name, out, |writer| {
-            writer.key("response");
-            response.write(closing, plan, writer);
-        });
+        let Self { frames, state, options } = self;
+        state.is_begun = true;
+        let plan = has_output.then_some(&state.draft.plan);
+        frames.snapshot(name, &state.draft.response(options), closing, plan, out);
     }
 
     fn step(&mut self, wire_type: &str, value: Option<&JsonText<'_>>, out: &mut Vec<u8>) {
@@ -186,26 +181,21 @@ impl LosslessEncoder {
             _ => return self.frames.put(wire_type, out, |writer| splice(value, writer)),
         };
         self.snapshot(wire_type, &ResponseClosing::step(status), false, out);
-        self.answer.is_snapshot = false;
-        self.answer.is_past_output = false;
-        self.answer.news = ExtraFields::default();
+        self.state.is_snapshot = false;
+        self.state.is_past_output = false;
+        self.state.news = ExtraFields::default();
     }
 
     fn start_item(&mut self, out: &mut Vec<u8>) {
-        let Some(entry) = self.answer.starting.take() else { return };
+        let Some(entry) = self.state.starting.take() else { return };
         self.begin(out);
-        let Self { frames, answer, options } = self;
-        let (response, entry) = (answer.draft.response(options), &answer.draft.plan.entries[entry]);
-        frames.put("response.output_item.added", out, |writer| {
-            writer.key("output_index");
-            writer.number(entry.output_index);
-            writer.key("item");
-            response.item(entry, WritingPhase::Begin, writer);
-        });
+        let Self { frames, state, options } = self;
+        let entry = &state.draft.plan.entries[entry];
+        frames.item(&state.draft.response(options), entry, WritingPhase::Begin, out);
     }
 
     fn start_block(&mut self, block: BlockId, out: &mut Vec<u8>) {
-        let LosslessState { draft, next_index, starting, is_snapshot, .. } = &mut self.answer;
+        let LosslessState { draft, next_index, starting, is_snapshot, .. } = &mut self.state;
         let Some(spot) = draft.plan.spot(block) else { return };
         let (choice, plan) = draft.parts();
         let Some(own) = choice.and_then(|choice| choice.blocks.get(spot.block)) else { return };
@@ -230,104 +220,68 @@ impl LosslessEncoder {
         }
     }
 
+    /// Writes a frame about a block, with the fields that wait for one of its item.
+    fn put_part(
+        &mut self,
+        block: BlockId,
+        put: impl FnOnce(&mut NumberedFrames, &WrittenPart<'_>, &MemberPaths),
+    ) {
+        let Some(spot) = self.state.draft.plan.spot(block) else { return };
+        let beside = self.take_beside(spot.entry);
+        let Self { frames, state, options } = self;
+        let Some(block) = state.block(spot) else { return };
+        let entry = &state.draft.plan.entries[spot.entry];
+        let (response, number) = (state.draft.response(options), block.index.unwrap_or(0));
+        put(frames, &WrittenPart { response, entry, block, number }, &beside);
+    }
+
     /// Writes a block as a part.
     fn part(&mut self, block: BlockId, phase: WritingPhase, out: &mut Vec<u8>) {
         self.begin(out);
-        let Some(spot) = self.answer.draft.plan.spot(block) else { return };
-        let beside = self.take_beside(spot.entry);
-        let Self { frames, answer, options } = self;
-        let Some(block) = answer.block(spot) else { return };
-        let response = answer.draft.response(options);
-        let entry = &answer.draft.plan.entries[spot.entry];
-        let index = block.index.unwrap_or(0);
-        let (added, done, key) = part_names(block);
-        let name = if phase == WritingPhase::Begin { added } else { done };
-        frames.put(name, out, |writer| {
-            coordinates(&response, entry, Some((key, index)), writer);
-            writer.key("part");
-            response.part(block, phase, writer);
-            beside.write(writer);
-        });
+        self.put_part(block, |frames, part, beside| frames.part(part, phase, beside, out));
     }
 
     fn delta(&mut self, block: BlockId, text: &str, out: &mut Vec<u8>) {
-        match self.answer.logprobs.is_some() {
+        match self.state.logprobs.is_some() {
             true => self.grow(Some(text), out),
-            false => self.grow_block(block, text, None, out),
+            false => self.grow_block(block, text, NO_LOGPROBS, out),
         }
     }
 
     /// Writes the waiting log probabilities, with their text.
     fn grow(&mut self, text: Option<&str>, out: &mut Vec<u8>) {
-        if let Some((block, logprobs)) = self.answer.logprobs.take() {
-            self.grow_block(block, text.unwrap_or_default(), Some(&logprobs), out);
+        if let Some((block, logprobs)) = self.state.logprobs.take() {
+            self.grow_block(block, text.unwrap_or_default(), &logprobs, out);
         }
     }
 
-    fn grow_block(&mut self, block: BlockId, text: &str, logprobs: Option<&str>, out: &mut Vec<u8>) {
-        let Some(spot) = self.answer.draft.plan.spot(block) else { return };
-        self.begin(out);
-        let beside = self.take_beside(spot.entry);
-        let Self { frames, answer, options } = self;
-        let Some(block) = answer.block(spot) else { return };
-        let (response, entry) = (answer.draft.response(options), &answer.draft.plan.entries[spot.entry]);
-        let index = block.index.unwrap_or(0);
-        let Some(growing) = growing(response.item_type(entry), block) else { return };
-        let mut piece = WrittenDelta::new(text);
-        frames.put(growing.delta, out, |writer| {
-            coordinates(&response, entry, growing.index.map(|key| (key, index)), writer);
-            piece.write("delta", writer);
-            if let BlockContent::Text(_) = block.content {
-                writer.raw_member("logprobs", logprobs.unwrap_or("[]"));
-            }
-            beside.write(writer);
-        });
-        if logprobs.is_none() && beside.is_empty() {
-            frames.keep(block.id, &piece);
+    fn grow_block(&mut self, block: BlockId, text: &str, logprobs: &str, out: &mut Vec<u8>) {
+        if self.state.draft.plan.spot(block).is_some() {
+            self.begin(out);
         }
+        self.put_part(block, |frames, part, beside| frames.delta(part, text, logprobs, beside, out));
     }
 
     /// Writes the complete text of a block.
     fn restate(&mut self, block: BlockId, out: &mut Vec<u8>) {
-        let Some(spot) = self.answer.draft.plan.spot(block) else { return };
-        let beside = self.take_beside(spot.entry);
-        let Self { frames, answer, options } = self;
-        let Some(block) = answer.block(spot) else { return };
-        let (response, entry) = (answer.draft.response(options), &answer.draft.plan.entries[spot.entry]);
-        let index = block.index.unwrap_or(0);
-        let Some(growing) = growing(response.item_type(entry), block) else { return };
-        let text = match &block.content {
-            BlockContent::Text(text) | BlockContent::Refusal(text) | BlockContent::Reasoning { text, .. } => {
-                text
+        self.put_part(block, |frames, part, beside| {
+            if let Some(text) = text(part.block) {
+                frames.done(part, text, NO_LOGPROBS, beside, out);
             }
-            BlockContent::ToolCall(call) => &call.raw_arguments,
-            BlockContent::ToolResult(_) | BlockContent::Opaque(_) => return,
-        };
-        let is_function = entry.form == PlannedForm::Function;
-        frames.put(growing.done, out, |writer| {
-            coordinates(&response, entry, growing.index.map(|key| (key, index)), writer);
-            if is_function && let BlockContent::ToolCall(call) = &block.content {
-                writer.text_member("name", &call.name);
-            }
-            writer.text_member(growing.whole, text);
-            if let BlockContent::Text(_) = block.content {
-                writer.raw_member("logprobs", "[]");
-            }
-            beside.write(writer);
         });
     }
 
     fn end_block(&mut self, block: BlockId, completion: BlockCompletion, out: &mut Vec<u8>) {
-        let Some(spot) = self.answer.draft.plan.spot(block) else { return };
-        let Some(own) = self.answer.block(spot) else { return };
+        let Some(spot) = self.state.draft.plan.spot(block) else { return };
+        let Some(own) = self.state.block(spot) else { return };
         match &own.content {
             BlockContent::ToolCall(call)
                 if completion != BlockCompletion::Complete && call.raw_arguments.is_empty() => {}
             // Fields beside the end of a call came with the end of its item.
             BlockContent::ToolCall(_) => {
-                let beside = self.answer.beside.take();
+                let beside = self.state.beside.take();
                 self.restate(block, out);
-                self.answer.beside = beside;
+                self.state.beside = beside;
             }
             BlockContent::ToolResult(_) | BlockContent::Opaque(_) => {}
             BlockContent::Text(_) | BlockContent::Refusal(_) | BlockContent::Reasoning { .. } => {
@@ -338,10 +292,10 @@ impl LosslessEncoder {
     }
 
     fn end_item(&mut self, item: ItemId, out: &mut Vec<u8>) {
-        let Some(at) = self.answer.draft.plan.entry_of(item) else { return };
+        let Some(at) = self.state.draft.plan.entry_of(item) else { return };
         self.take_beside(at);
-        let Self { frames, answer, options } = self;
-        let (Some(choice), plan) = answer.draft.parts() else { return };
+        let Self { frames, state, options } = self;
+        let (Some(choice), plan) = state.draft.parts() else { return };
         let entry = &mut plan.entries[at];
         entry.end(choice, false);
         let status = entry.item.and_then(|at| choice.items.get(at)?.extra.get("status"));
@@ -351,23 +305,18 @@ impl LosslessEncoder {
             _ => false,
         });
         if is_open {
-            entry.is_told = false;
+            entry.is_emitted = false;
             return;
         }
-        let (response, entry) = (answer.draft.response(options), &answer.draft.plan.entries[at]);
-        frames.put("response.output_item.done", out, |writer| {
-            writer.key("output_index");
-            writer.number(entry.output_index);
-            writer.key("item");
-            response.item(entry, WritingPhase::End, writer);
-        });
+        let entry = &state.draft.plan.entries[at];
+        frames.item(&state.draft.response(options), entry, WritingPhase::End, out);
     }
 
     /// Leaves an item that only the end of the response ends out of the output: the output would end it sooner.
     fn end_unsaid(&mut self, item: ItemId) {
-        let LosslessState { draft, is_past_output, .. } = &mut self.answer;
+        let LosslessState { draft, is_past_output, .. } = &mut self.state;
         if let Some(entry) = draft.plan.entry_of(item).filter(|_| *is_past_output) {
-            draft.plan.entries[entry].is_told = false;
+            draft.plan.entries[entry].is_emitted = false;
         }
     }
 
@@ -379,7 +328,7 @@ impl LosslessEncoder {
             AttachmentKind::Logprobs => {
                 let value = value.as_str().trim_ascii();
                 let list = if value.starts_with('[') { value.to_owned() } else { format!("[{value}]") };
-                self.answer.logprobs = Some((block, list));
+                self.state.logprobs = Some((block, list));
             }
             AttachmentKind::Annotation => self.annotate(block, value, out),
             AttachmentKind::Signature | AttachmentKind::Encrypted => {}
@@ -387,24 +336,17 @@ impl LosslessEncoder {
     }
 
     fn annotate(&mut self, block: BlockId, value: &JsonText<'_>, out: &mut Vec<u8>) {
-        let Some(spot) = self.answer.draft.plan.spot(block) else { return };
-        let beside = self.take_beside(spot.entry);
-        let Self { frames, answer, options } = self;
-        let Some(block) = answer.block(spot) else { return };
-        let (response, entry) = (answer.draft.response(options), &answer.draft.plan.entries[spot.entry]);
-        let index = block.index.unwrap_or(0);
-        let count = match answer.annotated {
-            Some((latest, count)) if latest == block.id => count,
-            _ => block.attachments.iter().filter(|own| own.kind == AttachmentKind::Annotation).count() - 1,
-        };
-        frames.put("response.output_text.annotation.added", out, |writer| {
-            coordinates(&response, entry, Some(("content_index", index)), writer);
-            writer.key("annotation_index");
-            writer.number(count);
-            writer.raw_member("annotation", value.as_str());
-            beside.write(writer);
+        let mut annotated = self.state.annotated;
+        self.put_part(block, |frames, part, beside| {
+            let own = part.block.attachments.iter().filter(|own| own.kind == AttachmentKind::Annotation);
+            let count = match annotated {
+                Some((latest, count)) if latest == block => count,
+                _ => own.count() - 1,
+            };
+            frames.annotation(part, count, value, beside, out);
+            annotated = Some((block, count + 1));
         });
-        answer.annotated = Some((block.id, count + 1));
+        self.state.annotated = annotated;
     }
 
     fn progress(
@@ -416,27 +358,21 @@ impl LosslessEncoder {
     ) {
         self.begin(out);
         let entry = match scope {
-            EventScope::Item(item) => self.answer.draft.plan.entry_of(item),
+            EventScope::Item(item) => self.state.draft.plan.entry_of(item),
             EventScope::Response | EventScope::Choice | EventScope::Block(_) => None,
         };
-        let Self { frames, answer, options } = self;
-        let response = answer.draft.response(options);
-        frames.put(wire_type, out, |writer| {
-            if let Some(entry) = entry.map(|at| &answer.draft.plan.entries[at]) {
-                coordinates(&response, entry, None, writer);
-            }
-            splice(value, writer);
-        });
+        let Self { frames, state, options } = self;
+        let entry = entry.map(|at| &state.draft.plan.entries[at]);
+        frames.progress(wire_type, value, &state.draft.response(options), entry, out);
     }
 
     /// Keeps a field beside the content of an item's event, where an event can hold it.
     fn say_beside(&mut self, item: ItemId, path: &str, value: &JsonText<'_>) {
-        let Some(entry) = self.answer.draft.plan.entry_of(item) else { return };
-        if self.answer.draft.plan.entries[entry].is_ended || READ.contains(&path) || VOLATILE.contains(&path)
-        {
+        let Some(entry) = self.state.draft.plan.entry_of(item) else { return };
+        if self.state.draft.plan.entries[entry].is_ended || READ.contains(&path) || VOLATILE.contains(&path) {
             return;
         }
-        match &mut self.answer.beside {
+        match &mut self.state.beside {
             Some((own, beside)) if *own == entry => beside.set(path, value.as_str()),
             beside => {
                 let mut paths = MemberPaths::default();
@@ -447,46 +383,41 @@ impl LosslessEncoder {
     }
 
     fn take_beside(&mut self, entry: usize) -> MemberPaths {
-        self.answer.beside.take_if(|(own, _)| *own == entry).map(|(_, paths)| paths).unwrap_or_default()
+        self.state.beside.take_if(|(own, _)| *own == entry).map(|(_, paths)| paths).unwrap_or_default()
     }
 
     /// Writes the newest error, unless the response itself holds it.
     fn fail(&mut self, out: &mut Vec<u8>) {
-        let message = self.answer.draft.message();
+        let message = self.state.draft.message();
         if message.errors.last().is_some_and(is_response_error) {
-            self.answer.is_snapshot = true;
-            self.answer.is_past_output = true;
+            self.state.is_snapshot = true;
+            self.state.is_past_output = true;
             return;
         }
         self.begin(out);
-        let Self { frames, answer, .. } = self;
-        let message = answer.draft.message();
+        let Self { frames, state, .. } = self;
+        let message = state.draft.message();
         let Some(error) = message.errors.last() else { return };
-        answer.errors = message.errors.len();
-        let is_first = !answer.is_begun;
-        write_error(error, if is_first { &message.extra } else { &answer.news }, frames, out);
+        state.errors = message.errors.len();
+        let is_first = !state.is_begun;
+        write_error(error, if is_first { &message.extra } else { &state.news }, frames, out);
     }
 
     fn end(&mut self, out: &mut Vec<u8>) {
-        let Self { frames, answer, .. } = self;
-        let message = answer.draft.message();
+        let Self { frames, state, .. } = self;
+        let message = state.draft.message();
         let has_said = message
             .first()
             .and_then(|choice| choice.finish.as_ref())
             .is_some_and(|finish| finish.raw.is_some());
         if has_said {
             let closing = ResponseClosing::of(message, false);
-            let response = answer.draft.response(&self.options);
-            let event = closing.event();
-            frames.put(event, out, |writer| {
-                writer.key("response");
-                response.write(&closing, Some(&answer.draft.plan), writer);
-            });
-            return;
+            let response = state.draft.response(&self.options);
+            return frames.snapshot(closing.event(), &response, &closing, Some(&state.draft.plan), out);
         }
-        let unwritten = message.errors.get(answer.errors..).and_then(<[_]>::last);
+        let unwritten = message.errors.get(state.errors..).and_then(<[_]>::last);
         if let Some(error) = unwritten {
-            write_error(error, &answer.news, frames, out);
+            write_error(error, &state.news, frames, out);
         } else if message.errors.is_empty() {
             self.begin(out);
         }
@@ -505,16 +436,12 @@ fn write_error(
     out: &mut Vec<u8>,
 ) {
     if is_event(error) {
-        frames.scratch.clear();
-        frames.scratch.push_str("event: error\ndata: ");
-        JsonWriter(&mut frames.scratch).raw(error.raw.as_str());
-        frames.scratch.push_str("\n\n");
-        out.extend_from_slice(frames.scratch.as_bytes());
-        return;
+        frames.frame.clear();
+        JsonWriter(&mut frames.frame).raw(error.raw.as_str());
+        return put_event(Some("error"), &frames.frame, out);
     }
-    let extra: Vec<_> = extra.iter().map(|(path, value)| (path, value.as_str())).collect();
     frames.put("error", out, |writer| {
         writer.raw_member("error", error.raw.as_str());
-        crate::json::write_members(&extra, writer);
+        extra.write(writer);
     });
 }

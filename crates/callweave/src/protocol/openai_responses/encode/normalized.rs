@@ -4,13 +4,12 @@
 //! of it, and it is written as far as the message has grown. Content that grows beside it waits in the message for its
 //! turn.
 
-use super::NumberedFrames;
-use super::body::{
-    ResponseClosing, WritingPhase, coordinates, error_code, growing, is_summary, listed, part_names, splice,
-};
-use super::plan::{BlockSpot, PlannedForm, ResponseDraft, is_empty, is_own};
-use crate::encode::{EncodeOptions, StreamEncoder, WrittenDelta};
+use super::body::{ResponseClosing, WritingPhase, error_code, is_summary, listed, text};
+use super::plan::{BlockSpot, ResponseDraft, is_empty, is_own};
+use super::{NO_LOGPROBS, NumberedFrames, WrittenPart};
+use crate::encode::{EncodeOptions, StreamEncoder};
 use crate::event::{AttachmentKind, Event, EventKind, EventScope, JsonText};
+use crate::json::MemberPaths;
 use crate::message::{Block, BlockContent};
 
 pub(super) struct NormalizedEncoder {
@@ -42,12 +41,26 @@ struct OutputCursor {
     annotations: usize,
 }
 
+impl OutputCursor {
+    /// The block at that index of the choice, as a part of the open item.
+    fn part<'m>(
+        &self,
+        block: usize,
+        draft: &'m ResponseDraft,
+        options: &'m EncodeOptions,
+    ) -> Option<WrittenPart<'m>> {
+        let (block, entry) = (draft.message().first()?.blocks.get(block)?, &draft.plan.entries[self.entry]);
+        let number = self.parts[usize::from(is_summary(block))];
+        Some(WrittenPart { response: draft.response(options), entry, block, number })
+    }
+}
+
 impl NormalizedEncoder {
     pub(super) fn new(options: &EncodeOptions) -> Self {
         Self {
             options: options.clone(),
             frames: NumberedFrames::default(),
-            draft: ResponseDraft::mended(),
+            draft: ResponseDraft::normalized(),
             is_begun: false,
             at: OutputCursor::default(),
             is_finished: false,
@@ -114,17 +127,6 @@ impl StreamEncoder for NormalizedEncoder {
     }
 }
 
-/// The text of a block that grows.
-fn text(block: &Block) -> Option<&str> {
-    match &block.content {
-        BlockContent::Text(text) | BlockContent::Refusal(text) | BlockContent::Reasoning { text, .. } => {
-            Some(text)
-        }
-        BlockContent::ToolCall(call) => Some(&call.raw_arguments),
-        BlockContent::ToolResult(_) | BlockContent::Opaque(_) => None,
-    }
-}
-
 impl NormalizedEncoder {
     fn block(&self, spot: BlockSpot) -> Option<&Block> {
         self.draft.message().first()?.blocks.get(spot.block)
@@ -144,10 +146,7 @@ impl NormalizedEncoder {
         let Self { frames, draft, options, .. } = self;
         let response = draft.response(options);
         for name in ["response.created", "response.in_progress"] {
-            frames.put(name, out, |writer| {
-                writer.key("response");
-                response.write(&ResponseClosing::step("in_progress"), None, writer);
-            });
+            frames.snapshot(name, &response, &ResponseClosing::step("in_progress"), None, out);
         }
     }
 
@@ -209,64 +208,38 @@ impl NormalizedEncoder {
 
     fn start_item(&mut self, out: &mut Vec<u8>) {
         let Self { frames, draft, options, at, .. } = self;
-        if draft.plan.entries[at.entry].is_told {
+        if draft.plan.entries[at.entry].is_emitted {
             return;
         }
         let made = draft.response(options).made_id();
         let (Some(choice), plan) = draft.parts() else { return };
         plan.announce(at.entry, choice, &made);
-        let (response, entry) = (draft.response(options), &draft.plan.entries[at.entry]);
-        frames.put("response.output_item.added", out, |writer| {
-            writer.key("output_index");
-            writer.number(entry.output_index);
-            writer.key("item");
-            response.item(entry, WritingPhase::Begin, writer);
-        });
+        let entry = &draft.plan.entries[at.entry];
+        frames.item(&draft.response(options), entry, WritingPhase::Begin, out);
     }
 
     /// Writes the new content of a block.
     fn grow(&mut self, block: usize, out: &mut Vec<u8>) {
         let Self { frames, draft, options, at, .. } = self;
-        let Some(choice) = draft.message().first() else { return };
-        let (own, entry) = (&choice.blocks[block], &draft.plan.entries[at.entry]);
-        let response = draft.response(options);
-        let number = at.parts[usize::from(is_summary(own))];
-        if let Some((added, _, index)) = part_events(own).filter(|_| !at.is_part_begun) {
-            frames.put(added, out, |writer| {
-                coordinates(&response, entry, Some((index, number)), writer);
-                writer.key("part");
-                response.part(own, WritingPhase::Begin, writer);
-            });
+        let Some(part) = at.part(block, draft, options) else { return };
+        let (own, none) = (part.block, MemberPaths::default());
+        if is_part(own) && !at.is_part_begun {
+            frames.part(&part, WritingPhase::Begin, &none, out);
         }
         at.is_part_begun = true;
-        let Some(growing) = growing(response.item_type(entry), own) else { return };
-        let index = growing.index.map(|key| (key, number));
+        if part.growing().is_none() {
+            return;
+        }
         let news = text(own).and_then(|text| text.get(at.written..)).unwrap_or_default();
         let attached =
             own.attachments.get(at.attached..).filter(|_| is_own(draft.message())).unwrap_or_default();
         at.written += news.len();
         at.attached += attached.len();
         if !news.is_empty() {
-            let mut piece = WrittenDelta::new(news);
-            frames.put(growing.delta, out, |writer| {
-                coordinates(&response, entry, index, writer);
-                piece.write("delta", writer);
-                if let BlockContent::Text(_) = own.content {
-                    writer.key("logprobs");
-                    listed(attached, AttachmentKind::Logprobs, writer);
-                }
-            });
-            if attached.is_empty() {
-                frames.keep(own.id, &piece);
-            }
+            frames.delta(&part, news, &listed(attached, AttachmentKind::Logprobs), &none, out);
         }
         for annotation in attached.iter().filter(|own| own.kind == AttachmentKind::Annotation) {
-            frames.put("response.output_text.annotation.added", out, |writer| {
-                coordinates(&response, entry, index, writer);
-                writer.key("annotation_index");
-                writer.number(at.annotations);
-                writer.raw_member("annotation", annotation.value.as_str());
-            });
+            frames.annotation(&part, at.annotations, &annotation.value, &none, out);
             at.annotations += 1;
         }
     }
@@ -274,41 +247,19 @@ impl NormalizedEncoder {
     /// Writes the end of a block after all its content.
     fn end_block(&mut self, block: usize, out: &mut Vec<u8>) {
         let Self { frames, draft, options, at, .. } = self;
-        let Some(choice) = draft.message().first() else { return };
-        let (own, entry) = (&choice.blocks[block], &draft.plan.entries[at.entry]);
-        let response = draft.response(options);
-        let number = at.parts[usize::from(is_summary(own))];
-        if let Some(growing) = growing(response.item_type(entry), own) {
-            let index = growing.index.map(|key| (key, number));
-            let whole = match &own.content {
-                BlockContent::ToolCall(call) => response.arguments(call),
-                _ => text(own).unwrap_or_default(),
-            };
-            if at.written == 0 && !whole.is_empty() {
-                frames.put(growing.delta, out, |writer| {
-                    coordinates(&response, entry, index, writer);
-                    writer.text_member("delta", whole);
-                });
-            }
-            frames.put(growing.done, out, |writer| {
-                coordinates(&response, entry, index, writer);
-                if let (BlockContent::ToolCall(call), PlannedForm::Function) = (&own.content, entry.form) {
-                    writer.text_member("name", &call.name);
-                }
-                writer.text_member(growing.whole, whole);
-                if let BlockContent::Text(_) = own.content {
-                    writer.key("logprobs");
-                    let own = if is_own(draft.message()) { &own.attachments[..] } else { &[] };
-                    listed(own, AttachmentKind::Logprobs, writer);
-                }
-            });
+        let Some(part) = at.part(block, draft, options) else { return };
+        let (own, none) = (part.block, MemberPaths::default());
+        let complete = match &own.content {
+            BlockContent::ToolCall(call) => part.response.arguments(call),
+            _ => text(own).unwrap_or_default(),
+        };
+        if at.written == 0 && !complete.is_empty() {
+            frames.delta(&part, complete, NO_LOGPROBS, &none, out);
         }
-        if let Some((_, done, index)) = part_events(own) {
-            frames.put(done, out, |writer| {
-                coordinates(&response, entry, Some((index, number)), writer);
-                writer.key("part");
-                response.part(own, WritingPhase::End, writer);
-            });
+        let attached = if is_own(draft.message()) { &own.attachments[..] } else { &[] };
+        frames.done(&part, complete, &listed(attached, AttachmentKind::Logprobs), &none, out);
+        if is_part(own) {
+            frames.part(&part, WritingPhase::End, &none, out);
             at.parts[usize::from(is_summary(own))] += 1;
         }
     }
@@ -320,26 +271,19 @@ impl NormalizedEncoder {
             is_last && *is_finished && !ResponseClosing::of(draft.message(), true).is_completed();
         let (Some(choice), plan) = draft.parts() else { return };
         plan.entries[at.entry].end(choice, is_truncated);
-        let (response, entry) = (draft.response(options), &draft.plan.entries[at.entry]);
-        if entry.is_told {
-            frames.put("response.output_item.done", out, |writer| {
-                writer.key("output_index");
-                writer.number(entry.output_index);
-                writer.key("item");
-                response.item(entry, WritingPhase::End, writer);
-            });
+        let entry = &draft.plan.entries[at.entry];
+        if entry.is_emitted {
+            frames.item(&draft.response(options), entry, WritingPhase::End, out);
         }
     }
 
     /// Writes progress of the open item.
     fn progress(&mut self, wire_type: &str, value: Option<&JsonText<'_>>, out: &mut Vec<u8>) {
         let Self { frames, draft, options, at, .. } = self;
-        let response = draft.response(options);
-        let Some(entry) = draft.plan.entries.get(at.entry).filter(|entry| entry.is_told) else { return };
-        frames.put(wire_type, out, |writer| {
-            coordinates(&response, entry, None, writer);
-            splice(value, writer);
-        });
+        let entry = draft.plan.entries.get(at.entry).filter(|entry| entry.is_emitted);
+        if entry.is_some() {
+            frames.progress(wire_type, value, &draft.response(options), entry, out);
+        }
     }
 
     fn fail(&mut self, out: &mut Vec<u8>) {
@@ -357,18 +301,11 @@ impl NormalizedEncoder {
         self.advance(out);
         let Self { frames, draft, options, .. } = self;
         let closing = ResponseClosing::of(draft.message(), true);
-        let response = draft.response(options);
-        frames.put(closing.event(), out, |writer| {
-            writer.key("response");
-            response.write(&closing, Some(&draft.plan), writer);
-        });
+        frames.snapshot(closing.event(), &draft.response(options), &closing, Some(&draft.plan), out);
     }
 }
 
-/// The events at the beginning and the end of a part, and the member that numbers it.
-fn part_events(block: &Block) -> Option<(&'static str, &'static str, &'static str)> {
-    match block.content {
-        BlockContent::ToolCall(_) | BlockContent::ToolResult(_) => None,
-        _ => Some(part_names(block)),
-    }
+/// Whether the block is a part of an item.
+fn is_part(block: &Block) -> bool {
+    !matches!(block.content, BlockContent::ToolCall(_) | BlockContent::ToolResult(_))
 }

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use super::body::{ResponseClosing, ResponseObject};
 use crate::accumulator::Accumulator;
-use crate::encode::EncodeOptions;
+use crate::encode::{EncodeOptions, is_of_choice};
 use crate::event::{
     BlockCompletion, BlockId, BlockKind, CallKind, Event, EventKind, EventScope, ItemId, JsonText,
     ReasoningForm, Sink,
@@ -28,7 +28,7 @@ pub(super) struct ResponseDraft {
 }
 
 impl ResponseDraft {
-    pub(super) fn mended() -> Self {
+    pub(super) fn normalized() -> Self {
         Self { is_normalized: true, ..Self::default() }
     }
 
@@ -57,21 +57,7 @@ impl ResponseDraft {
             }
             return is_written;
         }
-        let is_about_response = match &event.body {
-            EventKind::Start { .. }
-            | EventKind::Usage { .. }
-            | EventKind::Error { .. }
-            | EventKind::Notice(_)
-            | EventKind::End => true,
-            EventKind::Extra { scope, .. } | EventKind::Identity { scope, .. } => {
-                *scope == EventScope::Response
-            }
-            EventKind::Attachment { scope, .. } | EventKind::Progress { scope, .. } => {
-                *scope == EventScope::Response
-            }
-            _ => false,
-        };
-        if !is_about_response && *self.choice.get_or_insert(event.choice) != event.choice {
+        if is_of_choice(&event.body) && *self.choice.get_or_insert(event.choice) != event.choice {
             return false;
         }
         match &event.body {
@@ -138,7 +124,7 @@ pub(super) struct OutputPlan {
     by_item: HashMap<ItemId, usize>,
     by_block: HashMap<BlockId, BlockSpot>,
     /// The number of announced entries, and the ids of the calls among them.
-    told: usize,
+    announced: usize,
     calls: HashSet<String>,
     /// The ids of the announced entries.
     ids: HashSet<String>,
@@ -167,7 +153,7 @@ pub(super) struct PlannedItem {
     /// Whether its end has come.
     pub(super) is_ended: bool,
     /// Whether it is in the output at all.
-    pub(super) is_told: bool,
+    pub(super) is_emitted: bool,
     pub(super) is_incomplete: bool,
 }
 
@@ -256,7 +242,7 @@ impl PlannedItem {
             id: String::new(),
             call_id: String::new(),
             is_ended: false,
-            is_told: false,
+            is_emitted: false,
             is_incomplete: false,
         }
     }
@@ -273,7 +259,7 @@ impl PlannedItem {
 
     /// Numbers it and makes its missing ids.
     fn announce(&mut self, ordinal: usize, choice: &Choice, made: &str, calls: &mut HashSet<String>) {
-        self.is_told = true;
+        self.is_emitted = true;
         self.output_index = ordinal as i64;
         let own = self.item.and_then(|at| choice.items.get(at)?.id.clone());
         self.id = own.unwrap_or_else(|| format!("{}_{made}_{ordinal}", self.form.prefix()));
@@ -359,7 +345,7 @@ impl OutputPlan {
     /// Numbers an entry and makes its missing ids.
     pub(super) fn announce(&mut self, entry: usize, choice: &Choice, made: &str) {
         let entry = &mut self.entries[entry];
-        entry.announce(self.told, choice, made, &mut self.calls);
+        entry.announce(self.announced, choice, made, &mut self.calls);
         // Some providers give several items the same id, and clients would take them for one.
         let given = entry.id.len();
         let mut number = 1;
@@ -368,7 +354,7 @@ impl OutputPlan {
             entry.id.truncate(given);
             entry.id.push_str(&format!("_{number}"));
         }
-        self.told += 1;
+        self.announced += 1;
     }
 
     /// Takes an item of the choice.
@@ -391,7 +377,7 @@ impl OutputPlan {
         let known = own.item.filter(|_| has_items).and_then(|item| self.by_item.get(&item).copied());
         let entry = match known {
             Some(entry) => entry,
-            None if !is_normalized && own.wire_type == super::body::THOUGHTS => return None,
+            None if !is_normalized && own.wire_type == super::body::REASONING => return None,
             None => {
                 let form = PlannedForm::holding(&own.content)?;
                 let is_free =

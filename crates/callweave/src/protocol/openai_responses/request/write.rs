@@ -3,9 +3,9 @@
 use super::{ISSUER, NAME, ROLES, text_word, write_texts};
 use crate::json::{Object, Value};
 use crate::request::{
-    CallKind, ContentForm, ContentPart, Media, MediaKind, MediaSource, MessageContent, OutputFormat,
-    PartKind, ProviderSeal, Request, RequestMessage, RequestReasoning, RequestTool, RequestWriting, Role,
-    TextGrammar, ToolChoice, ToolKind, WEB_SEARCH, data_url, effort, put,
+    CallKind, ContentForm, ContentPart, Media, MediaKind, MediaSource, MessageContent, PartKind,
+    ProviderSeal, Request, RequestMessage, RequestReasoning, RequestTool, RequestWriting, Role, ToolKind,
+    TypedForm, WEB_SEARCH, data_url, effort, put,
 };
 
 pub(super) fn write(request: &mut Request, writing: &mut RequestWriting<'_>) -> Object {
@@ -21,13 +21,17 @@ pub(super) fn write(request: &mut Request, writing: &mut RequestWriting<'_>) -> 
     let mut items = Vec::new();
     writing.each_message(request, |message, writing| write_message(message, &mut items, writing));
     put(&mut body, "input", write_input(items, writing));
-    writing.put_tools(request, &mut body, NAME, write_tool, write_choice);
+    writing.put_tools(request, &mut body, NAME, write_tool, TypedForm::Flat);
     put(&mut body, "max_tool_calls", request.max_tool_calls.take());
     put(&mut body, "max_output_tokens", request.max_tokens.take());
     put(&mut body, "temperature", request.sampling.temperature.take());
     put(&mut body, "top_p", request.sampling.top_p.take());
     put(&mut body, "top_logprobs", request.sampling.top_logprobs.take());
-    put(&mut body, "text.format", request.format.take().map(|format| write_format(format, writing)));
+    put(
+        &mut body,
+        "text.format",
+        request.format.take().map(|format| TypedForm::Flat.write_format(format, writing)),
+    );
     put(&mut body, "text.verbosity", request.verbosity.take());
     put(&mut body, "reasoning.effort", effort::take(&mut request.reasoning));
     // An absent summary means none.
@@ -298,33 +302,13 @@ fn write_reasoning_block(
 }
 
 fn write_tool(mut tool: RequestTool, writing: &mut RequestWriting<'_>) -> Option<Value> {
-    let mut object = Object::new();
+    // Without a member for it the schema would be made strict.
+    let strict = (!writing.is_lossless).then_some(false);
+    let mut object = TypedForm::Flat.write_tool(&mut tool, strict).unwrap_or_default();
     match std::mem::replace(&mut tool.kind, ToolKind::Group(Vec::new())) {
-        ToolKind::Function { schema } => {
-            object.insert("type", "function");
-            object.insert("name", tool.name.clone());
-            put(&mut object, "description", tool.description.take());
-            put(&mut object, "parameters", schema);
-            // Without this member the schema would be made strict.
-            put(
-                &mut object,
-                "strict",
-                tool.strict.take().or_else(|| (!writing.is_lossless).then_some(false)),
-            );
-        }
-        ToolKind::Custom { grammar } => {
-            object.insert("type", "custom");
-            object.insert("name", tool.name.clone());
-            put(&mut object, "description", tool.description.take());
-            if let Some(TextGrammar { syntax, .. }) = &grammar
-                && syntax == "text"
-            {
-                put(&mut object, "format.type", Some("text"));
-            } else if let Some(grammar) = grammar {
-                put(&mut object, "format.type", Some("grammar"));
-                put(&mut object, "format.syntax", Some(grammar.syntax));
-                put(&mut object, "format.definition", Some(grammar.definition));
-            }
+        _ if !object.is_empty() => {}
+        ToolKind::Builtin(word) if word == WEB_SEARCH && tool.retained.protocol() != Some(NAME) => {
+            return Some(Value::object([("type", "web_search".into())]));
         }
         ToolKind::Group(tools) => {
             object.insert("type", "namespace");
@@ -334,11 +318,8 @@ fn write_tool(mut tool: RequestTool, writing: &mut RequestWriting<'_>) -> Option
             let tools: Vec<Value> = tools.into_iter().filter_map(|tool| write_tool(tool, writing)).collect();
             object.insert("tools", tools);
         }
-        ToolKind::Builtin(word) if word == WEB_SEARCH && tool.retained.protocol() != Some(NAME) => {
-            return Some(Value::object([("type", "web_search".into())]));
-        }
-        ToolKind::Builtin(word) => {
-            tool.kind = ToolKind::Builtin(word);
+        kind => {
+            tool.kind = kind;
             writing.losses.tool(NAME, &tool);
             return tool.retained.into_complete(NAME);
         }
@@ -347,46 +328,4 @@ fn write_tool(mut tool: RequestTool, writing: &mut RequestWriting<'_>) -> Option
     tool.retained.restore(NAME, &mut object);
     writing.losses.tool(NAME, &tool);
     Some(object.into())
-}
-
-pub(super) fn write_choice(choice: &ToolChoice) -> Value {
-    let named = |name: &str, kind: CallKind| {
-        let word = if kind == CallKind::Custom { "custom" } else { "function" };
-        Value::object([("type", word.into()), ("name", name.into())])
-    };
-    match choice {
-        ToolChoice::Auto => "auto".into(),
-        ToolChoice::None => "none".into(),
-        ToolChoice::Required => "required".into(),
-        ToolChoice::Tool { name, kind } => named(name, *kind),
-        ToolChoice::Allowed { names, is_required } => {
-            let mode = if *is_required { "required" } else { "auto" };
-            let tools: Value = names.iter().map(|name| named(name, CallKind::Function)).collect();
-            Value::object([("type", "allowed_tools".into()), ("mode", mode.into()), ("tools", tools)])
-        }
-    }
-}
-
-fn write_format(format: OutputFormat, writing: &RequestWriting<'_>) -> Value {
-    let mut object = Object::new();
-    match format {
-        OutputFormat::Text => {
-            object.insert("type", "text");
-        }
-        OutputFormat::Json => {
-            object.insert("type", "json_object");
-        }
-        OutputFormat::Schema { name, description, schema, strict } => {
-            object.insert("type", "json_schema");
-            put(
-                &mut object,
-                "name",
-                name.or_else(|| (!writing.is_lossless).then(|| "structured_output".to_owned())),
-            );
-            put(&mut object, "description", description);
-            object.insert("schema", schema);
-            put(&mut object, "strict", strict);
-        }
-    }
-    object.into()
 }
