@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::check::{Outcome, is_there, succeed, told};
+use crate::check::{Outcome, cargo, is_there, succeed, told};
 use crate::clients::unreachable;
 use crate::{root, target};
 
@@ -19,6 +19,10 @@ pub(crate) fn run() -> Result<Outcome, String> {
         Ok(environment) => environment,
         Err(skipped) => return Ok(skipped),
     };
+    // The check of the workspace does not see this crate.
+    for words in [&["fmt", "--check"][..], &["clippy", "--all-features", "--quiet", "--", "-D", "warnings"]] {
+        succeed(Command::new(cargo()).args(words).current_dir(package()))?;
+    }
     succeed(environment.program("maturin").args(["develop", "--quiet", "--uv"]))?;
     environment.pytest()?;
     Ok(Outcome::Passed)
@@ -82,7 +86,7 @@ pub(crate) fn versions() -> Result<Outcome, String> {
     }
     match missing.is_empty() {
         true => Ok(Outcome::Passed),
-        false => Ok(Outcome::Skipped(format!("there is no `{}`", missing.join("`, `")))),
+        false => Ok(Outcome::Skipped(format!("there is no {}", missing.join(", ")))),
     }
 }
 

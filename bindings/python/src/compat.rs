@@ -134,8 +134,8 @@ where
 }
 
 enum StreamInput {
-    Bytes(FedStream<Vec<u8>, Decoder>),
-    Chunks(FedStream<Value, FrameDecoder>),
+    Bytes(Box<FedStream<Vec<u8>, Decoder>>),
+    Chunks(Box<FedStream<Value, FrameDecoder>>),
 }
 
 /// A streamed response, chunk by chunk: bytes, or chunks as providers' clients have them.
@@ -183,9 +183,9 @@ impl ProcessStream {
             None => {
                 let made = match chunk.extract::<BytesLike<'_>>() {
                     Ok(_) => FedStream::new(|fed| prompty::process_bytes_async(&self.agent, fed))
-                        .map(StreamInput::Bytes),
+                        .map(|stream| StreamInput::Bytes(Box::new(stream))),
                     Err(_) => FedStream::new(|fed| prompty::process_stream_async(&self.agent, fed))
-                        .map(StreamInput::Chunks),
+                        .map(|stream| StreamInput::Chunks(Box::new(stream))),
                 };
                 made.map_err(|error| raise(py, &error))?
             }

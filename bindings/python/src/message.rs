@@ -23,6 +23,9 @@ pub(crate) fn unwritten(error: serde_json::Error) -> PyErr {
     pyo3::exceptions::PyRuntimeError::new_err(error.to_string())
 }
 
+/// A function and its arguments, which make an object anew.
+type Recipe<'py> = (Bound<'py, PyAny>, (String, Option<&'static str>));
+
 /// A response, finished or growing.
 #[pyclass(frozen, module = "callweave")]
 pub(crate) struct Message {
@@ -177,9 +180,9 @@ impl Message {
         Ok(Self::new(message, protocol))
     }
 
-    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, (String, Option<&str>))> {
+    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<Recipe<'py>> {
         let read = py.get_type::<Self>().getattr(intern!(py, "from_json"))?;
-        Ok((read, (self.to_json(false)?, self.protocol())))
+        Ok((read, (self.to_json(false)?, self.protocol.map(|protocol| protocol.name))))
     }
 
     /// The message as dictionaries and lists.
