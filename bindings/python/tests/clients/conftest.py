@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
 import os
 import pathlib
@@ -41,15 +42,23 @@ def client(module: str, package: str | None = None) -> Any:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if HERE in item.path.parents:
-            # Their warnings are not ours, and many tests leave clients open on purpose.
+            # Their warnings are not ours.
             item.add_marker(pytest.mark.filterwarnings("default"))
             item.add_marker(pytest.mark.filterwarnings("ignore::ResourceWarning"))
-            item.add_marker(pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"))
 
 
 @pytest.fixture
 def upstream() -> Iterator[upstream_module.Server]:
     yield from upstream_module.served()
+
+
+@pytest.fixture(autouse=True)
+def collected() -> Iterator[None]:
+    """Clients that tests leave open, some on purpose, do not outlive them."""
+    yield
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        gc.collect()
 
 
 @pytest.fixture(autouse=True)
