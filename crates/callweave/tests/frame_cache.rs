@@ -327,6 +327,36 @@ fn what_is_written_around_another_frame_is_not_its_own() {
     assert_eq!(events(Decoder::builder()), events(Decoder::builder().read_all()));
 }
 
+/// A name in the framing decides what the same data mean.
+#[test]
+fn known_data_under_another_name_are_not_known() {
+    let frame = |name: &str, data: &str| format!("event: {name}\ndata: {data}\n\n");
+    let delta =
+        |at: usize| format!("{{\"index\":0,\"delta\":{{\"type\":\"text_delta\",\"text\":\"t{at}\"}}}}");
+    let start = frame("message_start", "{\"message\":{\"id\":\"m\",\"content\":[]}}");
+    let known = (0..6).map(|at| frame("content_block_delta", &delta(at)));
+    let pings = (0..6).map(|at| frame("ping", &format!("{{\"index\":0,\"pad\":\"p{at}\"}}")));
+    let last = [frame("ping", &delta(6)), frame("content_block_delta", &delta(7))];
+    let text: String = [start].into_iter().chain(known).chain(pings).chain(last).collect();
+    compare("another name", text.as_bytes(), &[text.len(), 61, 1, 0]);
+}
+
+/// A server leaves out the blank line between two events: the bytes around the second are not those of the first.
+#[test]
+fn two_frames_at_once_are_two() {
+    let data = |text: &str| {
+        format!(
+            "data: {{\"object\":\"chat.completion.chunk\",\"choices\":[{{\"index\":0,\"delta\":{{\"content\":\
+             \"{text}\"}}}}]}}\n"
+        )
+    };
+    let single: String = (0..6).map(|at| data(&format!("t{at}")) + "\n").collect();
+    let double: String = (0..6).map(|at| data("same") + &data(&format!("u{at}")) + "\n").collect();
+    let text = single.clone() + &double + &single + &double;
+    let known = compare("two at once", text.as_bytes(), &[text.len(), 61, 1, 0]);
+    expect_known(known, 15, "two at once");
+}
+
 /// Some give every chunk another id, longer or shorter than the one before: each is emitted as it is, known or not.
 #[test]
 fn an_id_that_changes_with_every_chunk_is_told_each_time() {
@@ -511,6 +541,18 @@ fn tokens() -> [String; 2] {
     [numbered.clone().map(gemini).collect(), numbered.map(chat).collect()]
 }
 
+/// An id that looks like the markers by which the cache finds out where a text comes from, for half of the frames.
+fn like_markers() -> String {
+    let frame = |at: usize| {
+        let id = if at < 20 { "867530942610" } else { "c" };
+        format!(
+            "{{\"id\":\"{id}0\",\"object\":\"chat.completion.chunk\",\"choices\":[{{\"index\":0,\"delta\":\
+             {{\"content\":\"t{at}\"}}}}]}}\n"
+        )
+    };
+    (0..40).map(frame).collect()
+}
+
 /// Something that may have come too late stands before counts that come too late.
 fn late() -> String {
     let start = |word: &str| {
@@ -578,6 +620,7 @@ fn what_stands_around_a_known_frame_counts() {
         ("late", late()),
         ("told twice", told_twice()),
         ("of items", of_items()),
+        ("like markers", like_markers()),
         ("tokens of Gemini", gemini),
         ("tokens of chat", chat),
     ] {

@@ -105,7 +105,7 @@ enum TemplateCounters {
 }
 
 /// A text in a fragment. Frames that have templates are short.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum TemplateText {
     /// The same in every frame: its range in [`FragmentTemplates::fixed`].
     Fixed { start: u16, end: u16, is_escaped: bool },

@@ -108,3 +108,54 @@ impl Probe {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fragment::BlockKey;
+
+    /// A frame with a text, a number, the same text again, and blanks at its end.
+    fn probe() -> Probe {
+        let data = r#"{"a":"x","b":{"c":7,"d":"x"},"e":"f"  }"#;
+        let hole = |piece: &str, from: usize, kind| {
+            let start = from + data[from..].find(piece).expect("a piece");
+            FrameHole::new(start, start + piece.len(), kind)
+        };
+        let holes = [
+            hole("x", 0, HoleKind::Text),
+            hole("7", 0, HoleKind::Place),
+            hole("x", 10, HoleKind::SameAs(0)),
+            hole("  ", 0, HoleKind::Blank),
+        ];
+        Probe::new(data, &holes).expect("no marker in it")
+    }
+
+    #[test]
+    fn texts_are_found_by_their_markers() {
+        let probe = probe();
+        assert_eq!(probe.find("f"), None);
+        let contents = |at: usize| &probe.text[probe.spots[at].0..probe.spots[at].1];
+        assert_eq!(probe.find(contents(0)), Some(Some(TemplateText::Hole(0))));
+        assert_eq!(probe.find(contents(1)), Some(Some(TemplateText::Hole(1))));
+        let object = &probe.text[probe.spots[1].0 - 5..probe.spots[2].1 + 2];
+        let around = TemplateText::Around { first: 1, lead: 5, last: 2, trail: 2 };
+        assert_eq!(probe.find(object), Some(Some(around)));
+        assert_eq!(probe.find(&format!("{}, but not of the frame", contents(0))), Some(None));
+        let number = contents(1).parse().expect("a number");
+        assert!(probe.is_number(BlockAddress::at(number)) && !probe.is_number(BlockAddress::at(7)));
+        let named = BlockKey::named("a").reveal();
+        assert!(!probe.is_number(BlockAddress { index: number, ..named }));
+    }
+
+    #[test]
+    fn a_complete_frame_ends_in_blanks_that_change() {
+        let data = r#"{"a":"b" }"#;
+        let probe = Probe::new(data, &[FrameHole::new(8, 9, HoleKind::Blank)]).expect("no marker in it");
+        assert_eq!((probe.find(data), probe.find("b")), (Some(None), None));
+    }
+
+    #[test]
+    fn what_looks_like_a_marker_is_not_replaced_by_one() {
+        assert!(Probe::new(&format!("{{\"a\":\"{STEM}0\"}}"), &[]).is_none());
+    }
+}

@@ -57,7 +57,7 @@ impl Decoder {
         self.frames.reader.frames
     }
 
-    /// The number of frames that were not read in full, because their shape was known.
+    /// The number of frames that were not read in full, because the frame cache knew them.
     #[doc(hidden)]
     pub fn known_frames(&self) -> u64 {
         self.frames.reader.cache.known_frames()
