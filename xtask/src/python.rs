@@ -37,7 +37,7 @@ pub(crate) fn types() -> Result<Outcome, String> {
     };
     let out = home().join("stubs");
     succeed(
-        environment.program("maturin").args(["generate-stubs", "--features", "stubs", "--out"]).arg(&out),
+        environment.program("maturin").args(["generate-stubs", "--no-default-features", "--features", "stubs", "--out"]).arg(&out),
     )?;
     let made = out.join("callweave/_callweave.pyi");
     let made = std::fs::read_to_string(&made).map_err(told(&made))?;

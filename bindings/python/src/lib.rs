@@ -1,6 +1,7 @@
 //! The package `callweave` for Python, over the library: classes and functions here, what is easier said in Python
 //! (exceptions, tools, streams, clients) in `python/callweave`.
 
+#[cfg(feature = "arrow")]
 mod arrow;
 mod bytes_like;
 mod compat;
@@ -19,6 +20,7 @@ mod typed;
 
 #[pyo3::pymodule]
 mod _callweave {
+    #[cfg(feature = "arrow")]
     #[pymodule_export]
     use crate::arrow::{
         Batch, Report, Stream, convert as arrow_convert, decode as arrow_decode, demo as arrow_demo,

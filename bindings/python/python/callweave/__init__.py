@@ -38,7 +38,6 @@ from callweave._callweave import (
     ProgressEvent,
     RepairChange,
     RepairedJson,
-    Report,
     ResponseHead,
     StartEvent,
     ToolCall,
@@ -58,9 +57,9 @@ from callweave._callweave import (
     partial,
     protocols,
     repair,
-    report,
     teach,
 )
+from callweave.arrow import Report, report
 from callweave._errors import (
     CallweaveError,
     FramingError,

@@ -8,11 +8,12 @@ A stream is read one chunk at a time, and only as fast as its reader takes the r
 A row never fails. A null stays a null, and what is wrong with a row is in its columns ``error_class`` and ``error``.
 """
 
-from callweave._callweave import Batch, Stream
+from callweave._callweave import Batch, Report, Stream
 from callweave._callweave import arrow_convert as convert
 from callweave._callweave import arrow_decode as decode
 from callweave._callweave import arrow_demo as demo
 from callweave._callweave import arrow_extract as extract
 from callweave._callweave import arrow_repair as repair
+from callweave._callweave import report
 
-__all__ = ["Batch", "Stream", "convert", "decode", "demo", "extract", "repair"]
+__all__ = ["Batch", "Report", "Stream", "convert", "decode", "demo", "extract", "repair", "report"]

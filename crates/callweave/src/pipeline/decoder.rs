@@ -63,7 +63,7 @@ impl Decoder {
         self.frames.reader.cache.known_frames()
     }
 
-    /// The dialect in which something was found. See [`Extractor::dialect`](dialect::Extractor::dialect).
+    /// The dialect in which something was found. See [`Extractor::dialect`](crate::dialect::Extractor::dialect).
     pub fn dialect(&self) -> Option<&str> {
         self.frames.dialect()
     }
@@ -187,7 +187,7 @@ impl FrameDecoder {
         self.reader.protocol
     }
 
-    /// The dialect in which something was found. See [`Extractor::dialect`](dialect::Extractor::dialect).
+    /// The dialect in which something was found. See [`Extractor::dialect`](crate::dialect::Extractor::dialect).
     pub fn dialect(&self) -> Option<&str> {
         self.stages.extract.as_deref().and_then(DialectStage::dialect)
     }
