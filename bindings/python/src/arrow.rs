@@ -25,12 +25,6 @@ use crate::decoder::Reading;
 use crate::protocols;
 use crate::tools::ToolsLike;
 
-#[pymodule(submodule)]
-pub(crate) mod arrow {
-    #[pymodule_export]
-    use super::{Batch, Stream, convert, decode, demo, extract, repair};
-}
-
 /// The rows of one chunk, in columns.
 #[pyclass(frozen, module = "callweave.arrow")]
 pub(crate) struct Batch(RecordBatch);
@@ -230,10 +224,10 @@ fn apply(
 /// The columns of the result are ``text``, ``reasoning``, ``calls`` (a list of ``id``, ``name``, ``arguments``,
 /// ``outcome`` and ``invalid``), ``finish``, ``model``, ``protocol``, ``dialect``, the counts of tokens, ``error_class``
 /// and ``error``. Of a table ``column`` names the column to read; the others are kept.
-#[pyfunction]
+#[pyfunction(name = "arrow_decode")]
 #[pyo3(signature = (data, *, column=None, protocol=None, dialect="auto", tools=None, repair=true, coerce=true, validate=true))]
 #[expect(clippy::too_many_arguments, reason = "they are keyword arguments")]
-fn decode(
+pub(crate) fn decode(
     py: Python<'_>,
     data: AnyArray,
     column: Option<String>,
@@ -250,10 +244,10 @@ fn decode(
 }
 
 /// Finds the calls and the reasoning in a column of texts that models wrote. The result is as that of ``decode``.
-#[pyfunction]
+#[pyfunction(name = "arrow_extract")]
 #[pyo3(signature = (data, *, column=None, dialect="auto", tools=None, repair=true, coerce=true, validate=true))]
 #[expect(clippy::too_many_arguments, reason = "they are keyword arguments")]
-fn extract(
+pub(crate) fn extract(
     py: Python<'_>,
     data: AnyArray,
     column: Option<String>,
@@ -272,9 +266,9 @@ fn extract(
 ///
 /// The columns of the result are ``json`` (null if hopeless), ``verdict`` (``valid``, ``repaired``, ``incomplete`` or
 /// ``hopeless``), ``changes`` and ``error``. A text that was cut off is closed where it ends.
-#[pyfunction]
+#[pyfunction(name = "arrow_repair")]
 #[pyo3(signature = (data, *, column=None))]
-fn repair(py: Python<'_>, data: AnyArray, column: Option<String>) -> PyResult<Py<PyAny>> {
+pub(crate) fn repair(py: Python<'_>, data: AnyArray, column: Option<String>) -> PyResult<Py<PyAny>> {
     apply(py, ColumnFunction::Repair(RepairOptions::new().close_truncated()), data, column)
 }
 
@@ -282,10 +276,10 @@ fn repair(py: Python<'_>, data: AnyArray, column: Option<String>) -> PyResult<Py
 ///
 /// The columns of the result are ``data`` (the body, null if there is nothing to write), ``losses`` (what the other
 /// protocol cannot say), ``error_class`` and ``error``.
-#[pyfunction]
+#[pyfunction(name = "arrow_convert")]
 #[pyo3(signature = (data, to, *, column=None, protocol=None, dialect="auto", tools=None, repair=true, coerce=true))]
 #[expect(clippy::too_many_arguments, reason = "they are keyword arguments")]
-fn convert(
+pub(crate) fn convert(
     py: Python<'_>,
     data: AnyArray,
     to: &str,
@@ -309,9 +303,9 @@ fn convert(
 const SAMPLE_BATCH: u64 = 4096;
 
 /// Generated responses, to try things on: ``id``, ``time`` and ``data``, the same for every run.
-#[pyfunction]
+#[pyfunction(name = "arrow_demo")]
 #[pyo3(signature = (rows, *, start=0))]
-fn demo(rows: u64, start: u64) -> Stream {
+pub(crate) fn demo(rows: u64, start: u64) -> Stream {
     let end = start.saturating_add(rows);
     let starts = (0..).map_while(move |number: u64| {
         let at = start.checked_add(number.checked_mul(SAMPLE_BATCH)?)?;

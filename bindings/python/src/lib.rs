@@ -20,7 +20,10 @@ mod typed;
 #[pyo3::pymodule]
 mod _callweave {
     #[pymodule_export]
-    use crate::arrow::{Report, arrow, report};
+    use crate::arrow::{
+        Batch, Report, Stream, convert as arrow_convert, decode as arrow_decode, demo as arrow_demo,
+        extract as arrow_extract, repair as arrow_repair, report,
+    };
     #[pymodule_export]
     use crate::compat::{Agent, ProcessStream, ToolCallAggregator, process_response};
     #[pymodule_export]

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use arrow_array::{RecordBatch, RecordBatchReader};
-use arrow_schema::{ArrowError, Schema};
+use arrow_schema::Schema;
 use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
 use parquet::basic::Compression;
@@ -82,6 +82,8 @@ pub fn write_sample(rows: u64, path: &Path) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use arrow_schema::ArrowError;
+
     use super::*;
 
     #[test]

@@ -86,20 +86,20 @@ impl CallOutcomes {
     /// Takes note of an event.
     pub fn see(&mut self, event: &Event<'_>) {
         match &event.body {
-            EventKind::BlockStart { block, kind, .. } => {
-                if let BlockKind::ToolCall { id, name, call: CallKind::Function | CallKind::Custom, .. } =
-                    kind
-                {
-                    let is_from_text = !event.source.is_empty();
-                    self.open.push(CallOutcome {
-                        block: *block,
-                        id: id.as_deref().unwrap_or_default().to_owned(),
-                        name: name.to_string(),
-                        outcome: if is_from_text { CallResolution::FromText } else { CallResolution::Native },
-                        reason: None,
-                        dialect: None,
-                    });
-                }
+            EventKind::BlockStart {
+                block,
+                kind: BlockKind::ToolCall { id, name, call: CallKind::Function | CallKind::Custom, .. },
+                ..
+            } => {
+                let is_from_text = !event.source.is_empty();
+                self.open.push(CallOutcome {
+                    block: *block,
+                    id: id.as_deref().unwrap_or_default().to_owned(),
+                    name: name.to_string(),
+                    outcome: if is_from_text { CallResolution::FromText } else { CallResolution::Native },
+                    reason: None,
+                    dialect: None,
+                });
             }
             EventKind::Notice(notice) => {
                 // A notice without a block is about the last call.

@@ -8,14 +8,11 @@ A stream is read one chunk at a time, and only as fast as its reader takes the r
 A row never fails. A null stays a null, and what is wrong with a row is in its columns ``error_class`` and ``error``.
 """
 
-from callweave._callweave import arrow as _arrow
-
-Batch = _arrow.Batch
-Stream = _arrow.Stream
-convert = _arrow.convert
-decode = _arrow.decode
-demo = _arrow.demo
-extract = _arrow.extract
-repair = _arrow.repair
+from callweave._callweave import Batch, Stream
+from callweave._callweave import arrow_convert as convert
+from callweave._callweave import arrow_decode as decode
+from callweave._callweave import arrow_demo as demo
+from callweave._callweave import arrow_extract as extract
+from callweave._callweave import arrow_repair as repair
 
 __all__ = ["Batch", "Stream", "convert", "decode", "demo", "extract", "repair"]

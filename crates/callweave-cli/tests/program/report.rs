@@ -55,7 +55,7 @@ fn files_of_a_folder_are_counted_and_requests_left_out() {
     let body = r#"{"object": "chat.completion", "model": "m", "choices": [{"index": 0, "message": {"content": "Hi"}}]}"#;
     put("0001-a.answer", body);
     put("0001-a.request.json", r#"{"model": "m", "messages": []}"#);
-    put("0002-b.answer", "HTTP/1.1 429 Too Many Requests\r\n\r\n{\"error\": {\"message\": \"slow down\"}}");
+    put("0002-b.answer", "HTTP/1.1 429 Too Many Requests\r\n\r\n{\"error\": {\"message\": \"not now\"}}");
     let folder = folder.parent().expect("it is in a folder");
     let report = run(&["report", "--as", "jsonl", path(folder)], "").good();
     let groups = groups(&report);
