@@ -82,6 +82,8 @@ pub fn write_sample(rows: u64, path: &Path) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use arrow_schema::ArrowError;
+
     use super::*;
 
     #[test]

@@ -40,7 +40,7 @@ def show(name, rows, plain, ours):
 def lengths(data):
     if isinstance(data, pa.ChunkedArray):
         data = data.combine_chunks()
-    return pa.compute.binary_length(data).cast(pa.int64())
+    return pa.compute.binary_length(data.cast(pa.large_binary())).cast(pa.int64())
 
 
 def outcomes(data):
@@ -107,7 +107,7 @@ def datafusion_figures(path, rows, clock):
     context = datafusion.SessionContext()
     context.register_parquet("rows", str(path))
     for name, function in [("plain", lengths), ("ours", outcomes)]:
-        context.register_udf(datafusion.udf(function, [pa.binary()], pa.int64(), "stable", name=name))
+        context.register_udf(datafusion.udf(function, [pa.binary_view()], pa.int64(), "stable", name=name))
     run = lambda name: context.sql(f"select sum({name}(data)) from rows").collect()  # noqa: E731
     show("DataFusion", rows, timed(clock, lambda: run("plain")), timed(clock, lambda: run("ours")))
 
