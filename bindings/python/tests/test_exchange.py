@@ -35,7 +35,7 @@ def test_a_call_in_text_becomes_a_call():
     assert exchange.head().status == 200
     body = json.loads(exchange.take_bytes())
     assert body["choices"][0]["finish_reason"] == "tool_calls"
-    assert [outcome.outcome for outcome in exchange.outcomes] == ["from_text"]
+    assert [outcome.outcome for outcome in exchange.outcomes] == ["repaired"]
 
 
 def test_a_refusal_is_the_clients_error():

@@ -97,7 +97,7 @@ mod tests {
         let (rows, failed) = run(&raw, "data", &function, &decoded)?;
         assert_eq!(rows, 3000);
         assert!(failed > 0);
-        let batches = open(&decoded)?.collect::<std::result::Result<Vec<_>, arrow_schema::ArrowError>>()?;
+        let batches = open(&decoded)?.collect::<std::result::Result<Vec<_>, ArrowError>>()?;
         let first = function.run_over(&sample_batch(0..BATCH as u64)?, "data")?;
         assert_eq!(batches[0].columns(), first.columns());
         let (mut of_raw, mut of_decoded) = (TrafficReport::default(), TrafficReport::default());
