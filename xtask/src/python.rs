@@ -20,7 +20,7 @@ pub(crate) fn run() -> Result<Outcome, String> {
         Err(skipped) => return Ok(skipped),
     };
     // The check of the workspace does not see this crate.
-    for words in [&["fmt", "--check"][..], &["clippy", "--all-features", "--quiet", "--", "-D", "warnings"]] {
+    for words in [&["fmt", "--check"][..], &["clippy", "--quiet", "--", "-D", "warnings"]] {
         succeed(Command::new(cargo()).args(words).current_dir(package()))?;
     }
     succeed(environment.program("maturin").args(["develop", "--quiet", "--uv"]))?;
@@ -37,7 +37,10 @@ pub(crate) fn types() -> Result<Outcome, String> {
     };
     let out = home().join("stubs");
     succeed(
-        environment.program("maturin").args(["generate-stubs", "--no-default-features", "--features", "stubs", "--out"]).arg(&out),
+        environment
+            .program("maturin")
+            .args(["generate-stubs", "--no-default-features", "--features", "stubs", "--out"])
+            .arg(&out),
     )?;
     let made = out.join("callweave/_callweave.pyi");
     let made = std::fs::read_to_string(&made).map_err(told(&made))?;

@@ -41,7 +41,7 @@
 //! assert_eq!(exchange.head().status, 200);
 //! let body = String::from_utf8(exchange.take_bytes()).expect("JSON");
 //! assert!(body.contains(r#""finish_reason":"tool_calls""#) && body.contains(r#"{\"at\": \"sky\"}"#), "{body}");
-//! assert_eq!(exchange.outcomes()[0].outcome.name(), "from_text");
+//! assert_eq!(exchange.outcomes()[0].outcome.name(), "repaired");
 //! # Ok::<(), callweave::Error>(())
 //! ```
 

@@ -91,8 +91,8 @@
 //!
 //! `async` adds adapters for `futures::Stream`; `schema` adds validation by the whole of JSON Schema, and about fifty
 //! crates; `exchange` adds what a gateway decides, without I/O; `reqwest` drives it for clients over reqwest, and adds
-//! reqwest and tokio; `tracing` (on by default) lets [`compat::prompty`] write spans. A feature never changes results, neither ours nor
-//! those of your own code: see [`json::Value`].
+//! reqwest and tokio; `tracing` (on by default) lets [`compat::prompty`] write spans. Only `schema` changes results: without it, arguments are
+//! coerced to their schemas and not checked against them. No feature changes results of your own code: see [`json::Value`].
 
 // docs.rs shows what needs a feature.
 #![cfg_attr(docsrs, feature(doc_cfg))]

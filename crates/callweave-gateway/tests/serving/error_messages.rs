@@ -318,7 +318,7 @@ async fn a_date_to_wait_for_counts_from_now_if_the_upstream_tells_no_time() {
         ("Wed, 21 Oct 2015 07:28:00 GMT", "0"),
         ("0", "0"),
         ("99999999999999999999", "31536000"),
-        ("Fri, 21 Oct 2199 07:28:00 GMT", "31536000"),
+        ("Mon, 21 Oct 2199 07:28:00 GMT", "31536000"),
     ] {
         let far = Far::start(vec![(head(then), Then::Close); 3]).await;
         let got = post(&far.gateway("retries = 2"), "/v1/chat/completions", &chat("x", false)).await;

@@ -13,8 +13,9 @@ const HEAD: &str = "# What translating a request carries, changes and loses
 
 Requests are read into one neutral request and written in any protocol (`Protocol::read_request`,
 `Protocol::write_request`). In its own protocol a request comes back as it was. In another, what that protocol cannot say
-is a loss, and `Written::losses` names it with its place. Nothing is ever fetched: an image that is somewhere else and
-must be inlined is a loss. Of very many losses 256 are named one by one, and the last entry tells how many more there are.
+is a loss, and `WrittenRequest::losses` names it with its place. Nothing is ever fetched: an image that is somewhere else and
+must be inlined is a loss. A limit that the provider requires and the request lacks (`max_tokens` for Anthropic) is filled in
+and is no loss. Of very many losses 256 are named one by one, and the last entry tells how many more there are.
 
 A result whose call is not in the request gets a call, a conversation that nobody or the model begins gets a first word of
 the user's, and a message of which nothing is left gets `(left out)`: providers refuse each of them. All of that is told as
