@@ -8,12 +8,19 @@ A stream is read one chunk at a time, and only as fast as its reader takes the r
 A row never fails. A null stays a null, and what is wrong with a row is in its columns ``error_class`` and ``error``.
 """
 
-from callweave._callweave import Batch, Report, Stream
-from callweave._callweave import arrow_convert as convert
-from callweave._callweave import arrow_decode as decode
-from callweave._callweave import arrow_demo as demo
-from callweave._callweave import arrow_extract as extract
-from callweave._callweave import arrow_repair as repair
-from callweave._callweave import report
+from callweave import _callweave
+
+# The types are in arrow.pyi: the stub of the native module is made without Arrow.
+_native = vars(_callweave)
+
+Batch = _native["Batch"]
+Report = _native["Report"]
+Stream = _native["Stream"]
+convert = _native["arrow_convert"]
+decode = _native["arrow_decode"]
+demo = _native["arrow_demo"]
+extract = _native["arrow_extract"]
+repair = _native["arrow_repair"]
+report = _native["report"]
 
 __all__ = ["Batch", "Report", "Stream", "convert", "decode", "demo", "extract", "repair", "report"]
