@@ -1,5 +1,7 @@
 //! Text with a call in a dialect, its JSON broken, becomes a value of a type of your own. With `--features schema` the
 //! arguments are also checked against the schema of the tool.
+//!
+//! `cargo run -p callweave --example dialect_to_struct`
 
 use callweave::{Tools, Value, extract};
 

@@ -1,4 +1,6 @@
 //! A client speaks Chat Completions, the provider speaks Anthropic's Messages: the request there, the stream back.
+//!
+//! `cargo run -p callweave --example relay_chat_to_anthropic`
 
 use std::io::Write;
 use std::time::{SystemTime, UNIX_EPOCH};

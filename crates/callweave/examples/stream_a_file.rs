@@ -1,11 +1,13 @@
-//! Follows a recorded stream: `cargo run -p callweave --example stream_a_file -- answer.sse`. Without a file it follows a sample.
+//! Follows a recorded stream; without a file, a sample.
+//!
+//! `cargo run -p callweave --example stream_a_file`
 
 use std::io::{Read, Write};
 
 use callweave::read::ItemReader;
 use callweave::{Decoder, LiveItem};
 
-// A thought, a text, a call whose JSON is not quite right, and an error at the end.
+// Reasoning, a text, a call whose JSON is not quite right, and an error at the end.
 const SAMPLE: &str = r#"data: {"type":"message_start","message":{"id":"msg_1","type":"message","role":"assistant","content":[]}}
 
 data: {"type":"content_block_start","index":0,"content_block":{"type":"thinking","thinking":"They want the weather. "}}
