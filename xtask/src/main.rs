@@ -39,6 +39,7 @@ usage: cargo xtask agents [--all] [AGENT] [MODEL]
        cargo xtask dist [--target TARGET]
        cargo xtask fuzz [--seconds N] [TARGET]
        cargo xtask growth
+       cargo xtask frame-cache
        cargo xtask instructions [--guard|--record]
        cargo xtask picture
        cargo xtask readme
@@ -60,6 +61,7 @@ fn main() -> ExitCode {
         ["coverage", ref rest @ ..] => coverage::run(rest),
         ["dist", ref rest @ ..] => dist::run(rest),
         ["fuzz", ref rest @ ..] => fuzz::run(rest),
+        ["frame-cache"] => check::alone(frame_cache::run),
         ["growth"] => check::alone(growth::run),
         ["picture"] => check::alone(picture::run),
         ["readme"] => check::alone(readme::run),
