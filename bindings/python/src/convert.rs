@@ -27,7 +27,7 @@ struct Conversion {
     to: &'static Protocol,
     options: EncodeOptions,
     is_normalized: bool,
-    mend: ArgumentStage,
+    stage: ArgumentStage,
     /// The stages, once the protocol is known: calls are repaired for clients of another.
     stages: Option<(ArgumentStage, Encoder)>,
     /// Events that came before that.
@@ -53,35 +53,36 @@ impl Conversion {
 
     /// Writes the events so far as a stream.
     fn stream(&mut self, from: Option<&'static Protocol>, out: &mut Vec<u8>) {
-        let (mut mend, mut encoder) = self.ready(from);
-        let mut mended: Vec<Event<'static>> = Vec::new();
-        self.waiting.drain(..).for_each(|event| mend.push(event, &mut mended));
-        mended.iter().for_each(|event| encoder.encode(event, out));
-        self.stages = Some((mend, encoder));
+        let (mut stage, mut encoder) = self.ready(from);
+        let mut finished: Vec<Event<'static>> = Vec::new();
+        self.waiting.drain(..).for_each(|event| stage.push(event, &mut finished));
+        finished.iter().for_each(|event| encoder.encode(event, out));
+        self.stages = Some((stage, encoder));
     }
 
     fn ready(&mut self, from: Option<&'static Protocol>) -> (ArgumentStage, Encoder) {
         self.stages.take().unwrap_or_else(|| {
-            let mend = if self.is_normalized(from) { self.mend.clone().repair() } else { self.mend.clone() };
-            (mend, self.to.encoder(&self.options(from)).expect("the protocol is written"))
+            let stage =
+                if self.is_normalized(from) { self.stage.clone().repair() } else { self.stage.clone() };
+            (stage, self.to.encoder(&self.options(from)).expect("the protocol is written"))
         })
     }
 
     /// Writes the rest of a stream.
     fn end(&mut self, from: Option<&'static Protocol>, out: &mut Vec<u8>) {
         self.stream(from, out);
-        let (mut mend, mut encoder) = self.ready(from);
-        let mut mended: Vec<Event<'static>> = Vec::new();
-        mend.finish(&mut mended);
-        mended.iter().for_each(|event| encoder.encode(event, out));
+        let (mut stage, mut encoder) = self.ready(from);
+        let mut finished: Vec<Event<'static>> = Vec::new();
+        stage.finish(&mut finished);
+        finished.iter().for_each(|event| encoder.encode(event, out));
     }
 
     /// Writes all events as complete bodies.
     fn bodies(&mut self, from: Option<&'static Protocol>, out: &mut Vec<u8>) {
-        let (mut mend, _) = self.ready(from);
+        let (mut stage, _) = self.ready(from);
         let mut responses = Accumulator::new();
-        self.waiting.drain(..).for_each(|event| mend.push(event, &mut responses));
-        mend.finish(&mut responses);
+        self.waiting.drain(..).for_each(|event| stage.push(event, &mut responses));
+        stage.finish(&mut responses);
         for message in responses.take_all().iter().filter(|message| **message != Message::default()) {
             if !out.is_empty() {
                 out.push(b'\n');
@@ -172,18 +173,18 @@ impl Converter {
         model: Option<String>,
     ) -> PyResult<Self> {
         let to = protocols::written(py, to)?;
-        let mut mend = ArgumentStage::new().tools(ToolsLike::ready(tools));
-        mend = if coerce { mend.coerce() } else { mend };
-        mend = if validate { mend.validate() } else { mend };
+        let mut stage = ArgumentStage::new().tools(ToolsLike::ready(tools));
+        stage = if coerce { stage.coerce() } else { stage };
+        stage = if validate { stage.validate() } else { stage };
         let reading = Reading { protocol, dialect, ..Reading::default() };
         let mut builder = reading.builder(py)?;
-        if !mend.declared().is_empty() {
-            builder = builder.tools(mend.declared().clone());
+        if !stage.declared().is_empty() {
+            builder = builder.tools(stage.declared().clone());
         }
         let mut options = EncodeOptions::normalized();
         (options.id, options.created, options.model) = (id, created, model);
         let (stages, waiting) = (None, Vec::new());
-        let conversion = Conversion { to, options, is_normalized: normalize, mend, stages, waiting };
+        let conversion = Conversion { to, options, is_normalized: normalize, stage, stages, waiting };
         Ok(Self { decoder: builder.build(), conversion })
     }
 

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use callweave::exchange::client_key;
 use callweave::exchange::store::StoreScope;
 use http::HeaderMap;
 use ring::digest::{SHA256, digest};
@@ -90,16 +91,9 @@ impl ClientKeys {
     }
 }
 
-/// The key that a client shows, in whichever header or parameter its protocol has for it.
+/// The key that a client shows.
 pub(crate) fn shown<'r>(headers: &'r HeaderMap, query: Option<&'r str>) -> Option<&'r str> {
-    let header = |name: &str| headers.get(name)?.to_str().ok();
-    let bearer = header("authorization").and_then(|value| {
-        let (scheme, key) = value.split_once(' ')?;
-        scheme.eq_ignore_ascii_case("bearer").then_some(key.trim())
-    });
-    let parameter = || query?.split('&').find_map(|pair| pair.strip_prefix("key="));
-    let key = bearer.or_else(|| header("x-api-key")).or_else(|| header("x-goog-api-key"));
-    key.or_else(|| header("api-key")).or_else(parameter).filter(|key| !key.is_empty())
+    client_key(|name| headers.get(name)?.to_str().ok(), query)
 }
 
 #[cfg(test)]

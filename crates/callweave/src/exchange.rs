@@ -66,7 +66,7 @@ use std::time::Duration;
 
 pub use crate::outcome::{CallOutcome, CallResolution};
 pub use amount::{RequestLimits, ResponseLimits, too_large};
-pub use client_request::{ClientRequest, RequestEndpoint, UpstreamHead, is_key_header};
+pub use client_request::{ClientRequest, RequestEndpoint, UpstreamHead, client_key, is_key_header};
 pub use fault::{UpstreamFault, UpstreamRefusal};
 pub use incoming::{HttpRequest, IncomingHead, IncomingRequest, SharedBytes};
 pub use policy::{

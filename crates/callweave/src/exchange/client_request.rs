@@ -148,19 +148,13 @@ impl ClientRequest {
         [path, mark, &other.join("&")].concat()
     }
 
-    /// The client's key, in whichever header or parameter its protocol has for it.
+    /// The client's key.
     fn key(&self) -> Option<&str> {
         let header = |name: &str| {
             let (_, value) = self.headers.iter().find(|(own, _)| own == name)?;
             std::str::from_utf8(value).ok()
         };
-        let bearer = header("authorization").and_then(|value| {
-            let (scheme, key) = value.split_once(' ')?;
-            scheme.eq_ignore_ascii_case("bearer").then_some(key.trim())
-        });
-        let parameter = || self.query()?.split('&').find_map(|pair| pair.strip_prefix(KEY_PARAMETER));
-        let key = bearer.or_else(|| KEY_HEADERS.iter().find_map(|name| header(name)));
-        key.or_else(parameter).filter(|key| !key.is_empty())
+        client_key(header, self.query())
     }
 }
 
@@ -170,6 +164,24 @@ const OF_BODIES: &[&str] = &["accept-encoding", "content-length", "host", "trans
 const KEY_PARAMETER: &str = "key=";
 /// The headers with keys, beside `authorization`.
 const KEY_HEADERS: &[&str] = &["x-api-key", "x-goog-api-key", "api-key"];
+
+/// The key of a client, in whichever header or query parameter its protocol has for it.
+///
+/// ```
+/// use callweave::exchange::client_key;
+///
+/// assert_eq!(client_key(|name| (name == "authorization").then_some("Bearer k"), None), Some("k"));
+/// assert_eq!(client_key(|_| None, Some("alt=sse&key=k")), Some("k"));
+/// ```
+pub fn client_key<'r>(header: impl Fn(&str) -> Option<&'r str>, query: Option<&'r str>) -> Option<&'r str> {
+    let bearer = header("authorization").and_then(|value| {
+        let (scheme, key) = value.split_once(' ')?;
+        scheme.eq_ignore_ascii_case("bearer").then_some(key.trim())
+    });
+    let parameter = || query?.split('&').find_map(|pair| pair.strip_prefix(KEY_PARAMETER));
+    let key = bearer.or_else(|| KEY_HEADERS.iter().find_map(|name| header(name)));
+    key.or_else(parameter).filter(|key| !key.is_empty())
+}
 
 /// Whether a header has a key.
 pub fn is_key_header(name: &str) -> bool {
